@@ -1,0 +1,1 @@
+"""One file per benchmark or training set: rows in, pairs out, official score."""

@@ -1,0 +1,1 @@
+"""A run over a benchmark: items, metrics, comparison, tables, report."""

@@ -1,0 +1,78 @@
+"""What every judge offers, whatever stands behind it: an endpoint, checks, a recording, a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from svr_async.vocabulary.pair import Presentation, Prompt, Side
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Generic[T]):
+    """A judge's typed reply: a value, or the outcome that says why there is none.
+
+    `requests` are the memo keys of the questions asked, in order; `flags` name what was unusual
+    (`repaired`, `multiple_verdicts`, `inconsistent`, `missing_rubrics` …).
+    """
+
+    value: T | None
+    outcome: Outcome = Outcome.SCORED
+    detail: str = ""
+    requests: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence where the judge has any."""
+
+    margin: float
+    evidence: tuple[Contribution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """Verdicts per rubric, and the judge's overall preference where it was asked for one."""
+
+    rows: tuple[RubricComparison, ...]
+    preferred: Side | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRubrics:
+    """Rubrics that a judge wrote for a prompt, with its note on the expected shape of an answer."""
+
+    rubrics: tuple[Rubric, ...]
+    note: str = ""
+
+
+class Judge(Protocol):
+    """Something that answers questions about responses. Rubrics that it cannot decide are left out of its rows."""
+
+    @property
+    def name(self) -> str:
+        """The judge's short name, as given on the command line."""
+
+    @property
+    def label(self) -> str:
+        """How results of this judge are labelled in reports, e.g. "rules (offline checks, no model)"."""
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Say directly which response is better, without rubrics (the paper's vanilla judge)."""
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        """Write rubrics for a prompt without seeing any response (self-generated rubrics)."""
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        """Judge rubrics on both responses side by side; with `overall`, also name the preferred response."""
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        """Score one response alone on each rubric, in [0, 1]; a rubric it cannot decide is absent."""

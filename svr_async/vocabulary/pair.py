@@ -1,0 +1,145 @@
+"""Preference pairs, and a pair as a judge sees it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+ROLES = ("system", "user", "assistant", "tool", "developer")
+
+
+class Side(StrEnum):
+    """One of two responses, as the judge sees them or as the data set lists them."""
+
+    A = "A"
+    B = "B"
+
+    def other(self) -> Side:
+        """Return the opposite side."""
+        return Side.B if self is Side.A else Side.A
+
+
+class Order(StrEnum):
+    """`ab`: the data set's order was shown; `ba`: the two were swapped."""
+
+    AB = "ab"
+    BA = "ba"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str
+    content: str
+
+
+Prompt = tuple[Message, ...]
+"""What the user asked: a conversation that ends with the turn to be answered."""
+
+
+def user_prompt(text: str) -> Prompt:
+    """Return a conversation of one user turn."""
+    return (Message("user", text),)
+
+
+def parse_prompt(value: Any) -> Prompt:
+    """Return a `Prompt` from a string or a list of `{role, content}`; ValueError says what is wrong."""
+    if isinstance(value, str):
+        return user_prompt(value)
+    if not isinstance(value, Sequence) or not value:
+        raise ValueError(f"a prompt is a text or a list of messages, not {type(value).__name__}")
+    return tuple(_parse_message(turn) for turn in value)
+
+
+def _parse_message(turn: Any) -> Message:
+    if not isinstance(turn, Mapping):
+        raise ValueError(f"a message is an object with role and content, not {type(turn).__name__}")
+    role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
+    role = {"human": "user", "gpt": "assistant"}.get(str(role), role)
+    if role not in ROLES:
+        raise ValueError(f"unknown role {role!r}; expected one of {', '.join(ROLES)}")
+    if not isinstance(content, str):
+        raise ValueError(f"the content of a {role} message is {type(content).__name__}, not text")
+    return Message(str(role), content)
+
+
+def prompt_text(prompt: Prompt) -> str:
+    """Return the prompt as one text: a lone user turn as it is, a conversation as "role: content" paragraphs."""
+    if len(prompt) == 1 and prompt[0].role == "user":
+        return prompt[0].content
+    return "\n\n".join(f"{turn.role}: {turn.content}" for turn in prompt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferencePair:
+    """A prompt with a preferred and another response: the triple (x, r⁺, r⁻) of the paper (`sec:setup`).
+
+    `chosen_first` tells which of the two the data set lists first (its response A).
+    `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
+    `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
+    """
+
+    id: str
+    prompt: Prompt
+    chosen: str
+    rejected: str
+    domain: str = "all"
+    subset: str = ""
+    chosen_first: bool = True
+    has_preference: bool = True
+    strength: int | None = None
+    rubrics: tuple[str, ...] = ()
+    item: str = ""
+    slot: tuple[int, ...] = ()
+
+    @property
+    def response_a(self) -> str:
+        """The response that the data set lists first."""
+        return self.chosen if self.chosen_first else self.rejected
+
+    @property
+    def response_b(self) -> str:
+        """The response that the data set lists second."""
+        return self.rejected if self.chosen_first else self.chosen
+
+    @property
+    def gold(self) -> Side | None:
+        """The preferred side in the data set's order; None where the pair has no right answer."""
+        if not self.has_preference:
+            return None
+        return Side.A if self.chosen_first else Side.B
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """A pair as a judge sees it: no label, in the order shown."""
+
+    pair_id: str
+    prompt: Prompt
+    response_a: str
+    response_b: str
+    order: Order = Order.AB
+
+
+def present(pair: PreferencePair, order: Order) -> Presentation:
+    """Show a pair in the data set's order (`ab`) or swapped (`ba`)."""
+    a, b = pair.response_a, pair.response_b
+    if order is Order.BA:
+        a, b = b, a
+    return Presentation(pair_id=pair.id, prompt=pair.prompt, response_a=a, response_b=b, order=order)
+
+
+def hashed_order(pair_id: str, salt: str = "svr") -> Order:
+    """Return the order that a bit of SHA-256(salt ‖ pair id) picks: balanced, and free of seeds and threads."""
+    digest = hashlib.sha256(f"{salt}\x1f{pair_id}".encode()).digest()
+    return Order.BA if digest[0] & 1 else Order.AB
+
+
+def hashed_fraction(*parts: str) -> float:
+    """Return a number in [0, 1) that depends on the parts alone."""
+    digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64

@@ -1,0 +1,102 @@
+"""Verdicts, the pair score Δ, contributions, and the closed set of outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.rubric import Rubric
+
+DIRECTIONAL_STEP = 0.25  # the paper's ± 0.25 for `better` (sec:bank)
+
+
+class Verdict(StrEnum):
+    """A judge's answer for one response on one rubric."""
+
+    PASS = "pass"  # noqa: S105  (a verdict, not a password)
+    FAIL = "fail"
+
+
+class Outcome(StrEnum):
+    """What became of one judged item. Nothing leaves the denominator without one of these."""
+
+    SCORED = "scored"
+    TIE = "tie"
+    PARSE_ERROR = "parse_error"
+    REFUSAL = "refusal"
+    CONTEXT_TOO_LONG = "context_too_long"
+    TRUNCATED = "truncated"
+    API_ERROR = "api_error"
+    INVALID_INPUT = "invalid_input"
+
+
+def delta(a: Verdict, b: Verdict, better: Side | None) -> float | None:
+    """Return Δ = (pass_a − pass_b) ± 0.25 ∈ {±0.25, ±0.75, ±1.25} (paper `sec:bank`).
+
+    Without `better` the judge abstained and the entry is missing: None, not 0.
+    A contradictory row (A fails, B passes, better A) is computed as written: −0.75.
+    """
+    if better is None:
+        return None
+    step = DIRECTIONAL_STEP if better is Side.A else -DIRECTIONAL_STEP
+    return (a is Verdict.PASS) - (b is Verdict.PASS) + step
+
+
+@dataclass(frozen=True, slots=True)
+class RubricComparison:
+    """One rubric judged on two responses side by side, in the order that the judge saw."""
+
+    rubric_id: str
+    a: Verdict
+    b: Verdict
+    better: Side | None
+    reason: str = ""
+
+    @property
+    def delta(self) -> float | None:
+        """Δ, positive when it favours response A; None where the judge abstained."""
+        return delta(self.a, self.b, self.better)
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether `better` names the response that fails while the other passes."""
+        return self.a is not self.b and self.better is not None and (self.a is Verdict.PASS) != (self.better is Side.A)
+
+    def swapped(self) -> RubricComparison:
+        """Return the same judgement with the two responses exchanged."""
+        better = None if self.better is None else self.better.other()
+        return RubricComparison(self.rubric_id, self.b, self.a, better, self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """What one rubric added to a margin: alpha · weight · Δ, positive towards response A."""
+
+    rubric: Rubric
+    comparison: RubricComparison | None
+    alpha: float = 1.0
+    weight: float = 1.0
+    filler: bool = False
+
+    @property
+    def importance(self) -> float:
+        """Alpha times weight."""
+        return self.alpha * self.weight
+
+    @property
+    def delta(self) -> float | None:
+        """Δ of this rubric; None where it was not judged."""
+        return None if self.comparison is None else self.comparison.delta
+
+    @property
+    def value(self) -> float:
+        """The signed contribution; 0 where the rubric was not judged."""
+        return self.importance * (self.delta or 0.0)
+
+    def swapped(self) -> Contribution:
+        """Return the same contribution with the two responses exchanged."""
+        comparison = None if self.comparison is None else self.comparison.swapped()
+        return Contribution(
+            rubric=self.rubric, comparison=comparison, alpha=self.alpha, weight=self.weight, filler=self.filler
+        )
