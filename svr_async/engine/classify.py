@@ -1,0 +1,162 @@
+"""What a failed call means: try again, wait, give up the item, or stop the run. Pure and table-driven.
+
+The error's code and type are looked at before the status: a 429 may be a rate limit or an empty account.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any
+
+from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
+from svr_async.vocabulary.verdict import Outcome
+
+
+class Kind(Enum):
+    """What to do about a failed call."""
+
+    TRANSIENT = "transient"
+    RATE_LIMITED = "rate_limited"
+    ITEM = "item"
+    RUN = "run"
+
+
+class Billed(Enum):
+    """Whether the endpoint may have charged for a call whose answer was lost."""
+
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One failed call. `wait_s` is what the endpoint asked for; `signature` is equal for equal failures."""
+
+    kind: Kind
+    detail: str
+    wait_s: float | None = None
+    outcome: Outcome = Outcome.API_ERROR
+    error: type[RefusedError] = RefusedError
+    hint: str = ""
+    billed: Billed = Billed.NO
+    signature: str = ""
+
+
+QUOTA_CODES = frozenset({
+    "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
+    "organization_usage_limit_exceeded", "access_terminated", "payment_required",
+})  # fmt: skip
+KEY_CODES = frozenset({"invalid_api_key", "invalid_authentication", "authentication_error", "permission_denied"})
+MODEL_CODES = frozenset({"model_not_found", "model_not_available", "deployment_not_found"})
+CONTEXT_CODES = frozenset({"context_length_exceeded", "string_above_max_length", "context_window_exceeded"})
+FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "responsible_ai_policy_violation"})
+CONTEXT_WORDS = re.compile(
+    r"maximum context length|context window|max_model_len|input (?:is )?too long|prompt is too long|too many tokens",
+    re.IGNORECASE,
+)
+TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
+MAX_WAIT_S = 600.0
+
+
+def classify_status(
+    status: int, headers: Mapping[str, str], error: Mapping[str, Any], *, body_preview: str = ""
+) -> Failure:
+    """Classify an HTTP reply that is not a usable completion; `error` is the body's error object or empty."""
+    words = {str(error.get(name) or "").lower() for name in ("code", "type")}
+    message = str(error.get("message") or body_preview or "no message")[:300]
+    detail = f"HTTP {status}: {message}"
+    signature = f"{status}:{message[:120]}"
+    fatal = _fatal(status, words, message, detail)
+    if fatal is not None:
+        return fatal
+    if words & CONTEXT_CODES or (status in {400, 413, 422} and CONTEXT_WORDS.search(message)):
+        return Failure(kind=Kind.ITEM, outcome=Outcome.CONTEXT_TOO_LONG, detail=detail, signature=signature)
+    if words & FILTER_CODES:
+        return Failure(kind=Kind.ITEM, outcome=Outcome.REFUSAL, detail=detail, signature=signature)
+    if status == 429 or "rate_limit_exceeded" in words:
+        return _rate_limit(headers, detail)
+    if status in TRANSIENT_STATUSES or status >= 500 or status == 200:
+        wait_s = retry_after(headers)
+        return Failure(kind=Kind.TRANSIENT, detail=detail, wait_s=wait_s, billed=Billed.UNKNOWN, signature=signature)
+    return Failure(kind=Kind.ITEM, detail=detail, signature=signature)
+
+
+def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure | None:
+    if status == 402 or words & QUOTA_CODES or any(word.endswith("_spend_limit_exceeded") for word in words):
+        return _run(
+            QuotaError, detail, "add credit to the account or name another key, then run the same command again"
+        )
+    if status in {401, 403} or words & KEY_CODES:
+        return _run(AuthError, detail, "set the key's environment variable (svr judges shows which) and run again")
+    if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
+        return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
+    if status in {404, 405}:
+        return _run(ModelError, detail, "no chat/completions here: check that the base URL ends in /v1")
+    if 300 <= status < 400:
+        return _run(RefusedError, detail, "the endpoint redirects; redirects are never followed: give its final URL")
+    return None
+
+
+def _run(error: type[RefusedError], detail: str, hint: str) -> Failure:
+    return Failure(kind=Kind.RUN, error=error, detail=detail, hint=hint)
+
+
+def _rate_limit(headers: Mapping[str, str], detail: str) -> Failure:
+    wait_s = retry_after(headers)
+    if wait_s is not None and wait_s > MAX_WAIT_S:
+        hint = "wait, or raise the account's limit, then run the same command again"
+        return _run(RefusedError, f"{detail} (asks to wait {wait_s:.0f} s)", hint)
+    return Failure(kind=Kind.RATE_LIMITED, detail=detail, wait_s=wait_s)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that the reply's headers ask to wait, or None; dates are measured against the server's own."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _number(headers.get(name, ""), scale)
+        if seconds is not None:
+            return seconds
+    dated = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
+    if dated is not None:
+        return dated
+    resets = [_duration(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in ("requests", "tokens")]
+    known = [seconds for seconds in resets if seconds is not None]
+    return max(known) if known else None
+
+
+def _number(text: str, scale: float) -> float | None:
+    try:
+        seconds = float(text) * scale
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _seconds_until(date: str, now: str) -> float | None:
+    try:
+        gap = (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
+    except (TypeError, ValueError, IndexError):
+        return None
+    return max(0.0, gap)
+
+
+_DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9})ms)?")
+
+
+def _duration(text: str) -> float | None:
+    """Read "6m0s", "1.5s", "20ms" or a plain number of seconds."""
+    text = text.strip()
+    if not text:
+        return None
+    plain = _number(text, 1.0)
+    if plain is not None:
+        return plain
+    match = _DURATION.fullmatch(text)
+    if not match:
+        return None
+    hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds + millis / 1000

@@ -1,0 +1,420 @@
+"""The engine: memo, single flight, slot, send, classify, retry or keep, commit, hand over: in that order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from svr_async.engine.classify import Billed, Failure, Kind, classify_status
+from svr_async.engine.failures import FailureLog
+from svr_async.engine.flow import bounded_map
+from svr_async.engine.lane import Lane, LaneStoppedError
+from svr_async.engine.memo import Memo
+from svr_async.engine.money import Budget, Price
+from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
+from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
+from svr_async.engine.stats import Counters, EngineStats
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
+from svr_async.errors import EndpointDownError, SvrError
+from svr_async.vocabulary.verdict import Outcome
+
+T = TypeVar("T")
+TOKEN_LIMIT_GROWTH = 2
+MAX_NAMES_KEPT = 64  # system fingerprints seen behind the results, for the record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Limits and patience of an engine.
+
+    `attempts` bounds transient failures of one call while others succeed; waits for rate limits are not counted.
+    `repairs` bounds how often a reply that cannot be read is asked for again. Seconds throughout.
+    """
+
+    concurrency: int = 64
+    rpm: float | None = None
+    tpm: float | None = None
+    attempts: int = 8
+    repairs: int = 3
+    wait_s: float = 0.5
+    max_wait_s: float = 60.0
+    first_contact_s: float = 15.0
+    give_up_after_s: float = 1800.0
+    offline: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency must be >= 1 (got {self.concurrency})")
+        if self.attempts < 1:
+            raise ValueError(f"attempts must be >= 1 (got {self.attempts})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion(Generic[T]):
+    """What came of a question: a value, or the outcome that says why there is none. `key` is the memo key in hex."""
+
+    value: T | None
+    outcome: Outcome
+    key: str
+    reply: Reply | None = None
+    detail: str = ""
+    from_memo: bool = False
+
+
+class _RetryableError(Exception):
+    """Carries a failure through tenacity."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+
+
+class _ItemFailedError(Exception):
+    """The call will not succeed for this item; others may."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+
+
+class Engine:
+    """Asks questions of one endpoint. Use it as an async context manager on one event loop."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        memo: Memo,
+        *,
+        config: EngineConfig | None = None,
+        budget: Budget | None = None,
+        price: Price | None = None,
+        failures: FailureLog | None = None,
+    ) -> None:
+        self.config = config or EngineConfig()
+        self.memo = memo
+        self.budget = budget or Budget()
+        self.price = price
+        self.fatal: SvrError | None = None
+        self._transport = transport
+        self._lane = Lane(concurrency=self.config.concurrency, rpm=self.config.rpm, tpm=self.config.tpm)
+        self._flights: dict[bytes, asyncio.Future[Completion[Any]]] = {}
+        self._failures = failures or FailureLog()
+        self._counters = Counters()
+        self._behind: set[bytes] = set()
+        self.fingerprints: set[str] = set()
+        self.models: set[str] = set()
+        self._planned: set[bytes] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close connections and commit what is waiting."""
+        await self._transport.close()
+        await asyncio.to_thread(self.memo.close)
+
+    def stop(self) -> None:
+        """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
+        self._lane.stop()
+
+    async def complete(self, question: Question[T]) -> Completion[T]:
+        """Answer a question from the memo, from a call already under way, or by a call.
+
+        A failed item is a `Completion` without a value; what stops the run (key, quota, budget, storage, endpoint
+        down) is an `SvrError`. The reply is on disk when this returns.
+        """
+        request = question.request
+        found = self._recall(question)
+        if found is not None:
+            return found
+        known = self._failures.get(request.key.hex())
+        if known is not None:
+            return _failed(request, *known)
+        if self.config.dry_run:
+            return self._plan(question)
+        if self.config.offline:
+            return _failed(request, Outcome.API_ERROR, "not in the memo (--offline)")
+        while (flight := self._flights.get(request.key)) is not None:
+            try:
+                completion: Completion[T] = await asyncio.shield(flight)
+            except asyncio.CancelledError:
+                if not flight.cancelled():
+                    raise
+                continue
+            self._counters.joined += 1
+            return completion
+        return await self._fly(question)
+
+    async def map(
+        self, questions: Iterable[Question[T]], *, workers: int | None = None
+    ) -> AsyncIterator[tuple[int, Completion[T]]]:
+        """Yield (index, completion) in order of completion, with memory flat in the number of questions."""
+        async for done in bounded_map(self.complete, questions, workers=workers or self.config.concurrency):
+            yield done
+
+    def stats(self) -> EngineStats:
+        """Return a snapshot of the engine's facts."""
+        c = self._counters
+        tallies = {name: getattr(c, name) for name in Counters.__slots__}
+        usd = None if self.price is None else self.budget.usd
+        return EngineStats(in_flight=self._lane.in_flight, waiting=self._lane.waiting, usd=usd, **tallies)
+
+    def _recall(self, question: Question[T]) -> Completion[T] | None:
+        reply = self.memo.get(question.request.key)
+        if reply is None:
+            return None
+        try:
+            value = question.parse(reply.text)
+        except ReplyRejectedError:
+            return None
+        self._counters.memo_hits += 1
+        self._count_usage(question.request, reply)
+        key = question.request.key.hex()
+        return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
+
+    def _plan(self, question: Question[T]) -> Completion[T]:
+        request = question.request
+        if request.key not in self._planned:
+            self._planned.add(request.key)
+            self._counters.planned_calls += 1
+            self._counters.planned_prompt_tokens += estimate_tokens(request.prompt_chars)
+            self._counters.planned_completion_tokens += question.expected_tokens
+            self._counters.planned_max_completion_tokens += request.max_tokens
+        return Completion(value=question.sketch(), outcome=Outcome.SCORED, key=request.key.hex())
+
+    async def _fly(self, question: Question[T]) -> Completion[T]:
+        key = question.request.key
+        flight: asyncio.Future[Completion[T]] = asyncio.get_running_loop().create_future()
+        self._flights[key] = flight
+        try:
+            completion = await self._ask(question)
+        except asyncio.CancelledError:
+            flight.cancel()
+            raise
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # read here, so that a flight nobody joined is not reported as lost
+            raise
+        else:
+            flight.set_result(completion)
+            return completion
+        finally:
+            del self._flights[key]
+
+    async def _ask(self, question: Question[T]) -> Completion[T]:
+        """Call until a reply can be read, then keep it under the key of the question as first asked."""
+        request, tries, problem, reply = question.request, 0, "", None
+        while tries <= self.config.repairs:
+            try:
+                reply = await self._call(request)
+            except (_ItemFailedError, _RetryableError) as error:
+                return self._fail(question.request, error.failure.outcome, error.failure.detail)
+            tries += 1
+            try:
+                value = question.parse(reply.text)
+            except ReplyRejectedError as error:
+                problem = str(error)
+                request = self._next_request(question.request, request, reply, problem, tries)
+                self._counters.repaired += 1
+                continue
+            kept = replace(reply, tries=tries)
+            await self._keep(question.request, kept)
+            self._count_usage(question.request, kept)
+            return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
+        return self._fail(question.request, _unreadable(reply), problem)
+
+    def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
+        self._counters.failed += 1
+        try:
+            self._failures.add(request.key.hex(), outcome, detail)
+        except SvrError as error:
+            self._stop_run(error)
+            raise
+        return _failed(request, outcome, detail)
+
+    def _count_usage(self, request: Request, reply: Reply) -> None:
+        """Count the tokens behind the results, each reply once, whether it was paid for now or earlier."""
+        if request.key in self._behind:
+            return
+        self._behind.add(request.key)
+        if len(self.fingerprints) < MAX_NAMES_KEPT:
+            self.fingerprints.add(reply.fingerprint)
+            self.models.add(reply.model)
+        c, usage = self._counters, reply.usage
+        c.prompt_tokens += usage.prompt_tokens or 0
+        c.cached_tokens += usage.cached_tokens or 0
+        c.completion_tokens += usage.completion_tokens or 0
+
+    def _next_request(self, first: Request, last: Request, reply: Reply, problem: str, tries: int) -> Request:
+        """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
+        if reply.truncated:
+            return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
+        return last.fresh() if tries == 1 else first.with_repair(reply.text, problem)
+
+    async def _keep(self, request: Request, reply: Reply) -> None:
+        try:
+            await self.memo.put(request.key, reply)
+        except SvrError as error:
+            self._stop_run(error)
+            raise
+
+    async def _call(self, request: Request) -> Reply:
+        """Send until there is a complete reply. The success path is a bare await; tenacity enters after a failure."""
+        started = time.monotonic()
+        try:
+            return await self._attempt(request)
+        except _RetryableError as error:
+            pending: _RetryableError | None = error
+        patience = _Patience(self, started)
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(_RetryableError),
+            wait=self._wait,
+            stop=patience.exhausted,
+            before_sleep=self._count_retry,
+            reraise=True,
+        ):
+            with attempt:
+                if pending is not None:
+                    first, pending = pending, None
+                    raise first
+                return await self._attempt(request)
+        raise AssertionError("tenacity ended without a result")
+
+    def _wait(self, state: RetryCallState) -> float:
+        failure = _failure_of(state)
+        if failure.kind is Kind.RATE_LIMITED:
+            return 0.0  # the lane is paused, with jitter
+        backoff = wait_random_exponential(multiplier=self.config.wait_s, max=self.config.max_wait_s)(state)
+        return max(float(backoff), min(failure.wait_s or 0.0, self.config.max_wait_s))
+
+    def _count_retry(self, state: RetryCallState) -> None:
+        self._counters.retries += 1
+        self._counters.last_failure = _failure_of(state).detail
+
+    async def _attempt(self, request: Request) -> Reply:
+        try:
+            await self._lane.enter(estimate_tokens(request.prompt_chars))
+        except LaneStoppedError:
+            if self.fatal is not None:
+                raise self.fatal from None
+            raise
+        try:
+            self._reserve()
+            try:
+                raw = await self._transport.send(request)
+            except CallFailedError as error:
+                raise self._raised(error.failure) from None
+        finally:
+            self._lane.leave()
+        return self._read(raw)
+
+    def _reserve(self) -> None:
+        if self.fatal is not None:
+            raise self.fatal
+        try:
+            self.budget.reserve(self._lane.in_flight - 1)
+        except SvrError as error:
+            self._stop_run(error)
+            raise
+        self._counters.sent += 1
+
+    def _read(self, raw: RawReply) -> Reply:
+        try:
+            reply = read_completion(raw.body, raw.status)
+        except BadBodyError as problem:
+            error = error_in_body(raw.body)
+            failure = classify_status(raw.status, raw.headers, error, body_preview=str(problem))
+            raise self._raised(failure) from None
+        self._lane.succeed()
+        self._charge(reply)
+        if reply.refused:
+            failure = Failure(
+                kind=Kind.ITEM, outcome=Outcome.REFUSAL, detail=f"the judge refused: {reply.finish_reason}"
+            )
+            raise _ItemFailedError(failure)
+        return reply
+
+    def _charge(self, reply: Reply) -> None:
+        if self.price is not None:
+            self.budget.usd += self.price.cost(reply.usage)
+
+    def _raised(self, failure: Failure) -> Exception:
+        """Turn a failure into the exception that its kind calls for, with its side effects."""
+        if failure.billed is Billed.UNKNOWN:
+            self._counters.lost += 1
+        if failure.kind is Kind.RATE_LIMITED:
+            self._counters.rate_limited += 1
+            self._lane.pause(failure.wait_s)
+        if failure.kind is Kind.RUN:
+            error = failure.error(failure.detail, hint=failure.hint)
+            self._stop_run(error)
+            return error
+        if failure.kind is Kind.ITEM:
+            return _ItemFailedError(failure)
+        return _RetryableError(failure)
+
+    def _stop_run(self, error: SvrError) -> None:
+        """Remember the first error that ends the run and let no further call leave."""
+        if self.fatal is None:
+            self.fatal = error
+            self._lane.stop()
+
+    def give_up(self, failure: Failure, started: float) -> bool:
+        """Decide whether a call that keeps failing is given up; raises EndpointDownError when nothing succeeds."""
+        lane, config = self._lane, self.config
+        if lane.succeeded and lane.last_success > started:
+            return True
+        silent_s = time.monotonic() - (lane.last_success if lane.succeeded else started)
+        patience_s = config.give_up_after_s if lane.succeeded else min(config.first_contact_s, config.give_up_after_s)
+        if silent_s > patience_s:
+            error = EndpointDownError(
+                f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
+                hint="start it, or check --base-url, and run the same command again: what is paid is kept",
+            )
+            self._stop_run(error)
+            raise error
+        return False
+
+
+class _Patience:
+    """tenacity's stop condition: transient failures of one call, with rate limits left out of the count."""
+
+    def __init__(self, engine: Engine, started: float) -> None:
+        self._engine = engine
+        self._started = started
+        self._transient = 0
+
+    def exhausted(self, state: RetryCallState) -> bool:
+        failure = _failure_of(state)
+        if failure.kind is not Kind.RATE_LIMITED:
+            self._transient += 1
+        if self._transient < self._engine.config.attempts:
+            return False
+        return self._engine.give_up(failure, self._started)
+
+
+def _failure_of(state: RetryCallState) -> Failure:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, _RetryableError):
+        raise AssertionError(f"only retryable failures come here, not {error!r}")
+    return error.failure
+
+
+def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
+    return Completion(value=None, outcome=outcome, key=request.key.hex(), detail=detail)
+
+
+def _unreadable(reply: Reply | None) -> Outcome:
+    return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR
+
+
+__all__ = ["Completion", "Engine", "EngineConfig", "LaneStoppedError"]

@@ -1,0 +1,58 @@
+"""Final failures of a run, kept apart from the memo: a resumed run does not ask again what could not be answered."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+
+from svr_async.errors import StorageError
+from svr_async.vocabulary.verdict import Outcome
+
+
+class FailureLog:
+    """An append-only JSON Lines file of {key, outcome, detail}; a torn last line, left by a kill, is ignored."""
+
+    def __init__(self, path: Path | None = None, *, forget: bool = False) -> None:
+        self._path = path
+        self._known: dict[str, tuple[Outcome, str]] = {}
+        if path is not None and forget:
+            path.unlink(missing_ok=True)
+        if path is not None and path.exists():
+            self._known = dict(_read(path))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: str) -> tuple[Outcome, str] | None:
+        """Return outcome and detail of a question that failed for good, or None."""
+        return self._known.get(key)
+
+    def add(self, key: str, outcome: Outcome, detail: str) -> None:
+        """Note a failure; StorageError where the file cannot be written."""
+        self._known[key] = (outcome, detail)
+        if self._path is None:
+            return
+        line = orjson.dumps({"key": key, "outcome": outcome.value, "detail": detail}) + b"\n"
+        try:
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(handle, line)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write {self._path}: {error.strerror}", hint="free some space and run the same command again"
+            ) from error
+
+
+def _read(path: Path) -> list[tuple[str, tuple[Outcome, str]]]:
+    found = []
+    for line in path.read_bytes().splitlines():
+        try:
+            value = orjson.loads(line)
+            found.append((str(value["key"]), (Outcome(value["outcome"]), str(value["detail"]))))
+        except (orjson.JSONDecodeError, KeyError, ValueError, TypeError):
+            continue
+    return found

@@ -1,0 +1,290 @@
+"""The memo: replies on disk by the key of their request. A reply is handed over only after its commit.
+
+Reads happen on the event loop (microseconds); writes go through one thread that commits whatever has gathered
+while the last commit was under way, with full synchronisation, so that durability costs a fraction of a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import diskcache
+
+from svr_async.engine.memo_disk import (
+    DATABASE,
+    SETTINGS,
+    BytesDisk,
+    pack,
+    prepare_folder,
+    refuse_foreign_database,
+    unpack,
+)
+from svr_async.engine.reply import Reply
+from svr_async.errors import StorageError
+
+BATCH_ROWS = 1024
+FULL_DISK_PATIENCE_S = 30.0
+_LOCK_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoStats:
+    """What a memo holds: rows that can be read, rows that are damaged, bytes on disk."""
+
+    rows: int
+    damaged: int
+    bytes: int
+
+
+class Rows(Protocol):
+    """Where rows are read from and written to."""
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row, or None."""
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Commit rows in one transaction."""
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield all keys."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class _WritableRows:
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._cache = diskcache.Cache(str(folder), timeout=_LOCK_TIMEOUT_S, disk=BytesDisk, **SETTINGS)
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            raise StorageError(f"cannot open the memo in {folder}: {error}", hint="--memo DIR names another") from error
+        for name, value in SETTINGS.items():
+            if getattr(self._cache, name) != value:
+                raise StorageError(f"the memo in {folder} insists on {name}={getattr(self._cache, name)!r}")
+
+    def read(self, key: bytes) -> bytes | None:
+        row: bytes | None = self._cache.get(key)
+        return row
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        with self._cache.transact(retry=False):
+            for key, row in rows:
+                self._cache.set(key, row)
+
+    def keys(self) -> Iterator[bytes]:
+        yield from self._cache.iterkeys()
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+class _ReadOnlyRows:
+    """Reads a memo on a file system that cannot be written, where diskcache does not open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+    def read(self, key: bytes) -> bytes | None:
+        query = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND filename IS NULL"
+        found = self._connection.execute(query, (key,)).fetchone()
+        return found[0] if found and isinstance(found[0], bytes) else None
+
+    def write(self, rows: list[tuple[bytes, bytes]]) -> None:
+        raise StorageError(
+            f"the memo {self._path} is read-only and {len(rows)} new replies could not be kept",
+            hint="--offline uses only what is there; --memo DIR names a folder that can be written",
+        )
+
+    def keys(self) -> Iterator[bytes]:
+        for (key,) in self._connection.execute("SELECT key FROM Cache WHERE raw = 1"):
+            yield bytes(key)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Memo:
+    """Replies by request key. Open it with `Memo.open`; use it from one event loop."""
+
+    def __init__(self, folder: Path, rows: Rows, *, writable: bool, patience_s: float = FULL_DISK_PATIENCE_S) -> None:
+        self.folder = folder
+        self.writable = writable
+        self.damaged = 0
+        self._rows = rows
+        self._patience_s = patience_s
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._broken: StorageError | None = None
+
+    @classmethod
+    def open(cls, folder: Path, *, patience_s: float = FULL_DISK_PATIENCE_S) -> Memo:
+        """Open or create the memo in `folder`; StorageError says why it cannot be used.
+
+        On a file system that cannot be written, an existing memo is opened for reading.
+        """
+        database = folder / DATABASE
+        if database.exists() and not _can_write(folder):
+            refuse_foreign_database(database)
+            return cls(folder, _ReadOnlyRows(database), writable=False)
+        prepare_folder(folder)
+        refuse_foreign_database(database)
+        return cls(folder, _WritableRows(folder), writable=True, patience_s=patience_s)
+
+    def get(self, key: bytes) -> Reply | None:
+        """Return the reply to a request, or None; a damaged row counts and is a miss."""
+        try:
+            row = self._rows.read(key)
+        except (sqlite3.DatabaseError, diskcache.Timeout):
+            self.damaged += 1
+            return None
+        if row is None:
+            return None
+        reply = _read_row(key, row)
+        if reply is None:
+            self.damaged += 1
+        return reply
+
+    async def put(self, key: bytes, reply: Reply) -> None:
+        """Keep a reply; returns after its commit. StorageError where the disk stays full or the file is broken."""
+        if self._broken is not None:
+            raise self._broken
+        loop = asyncio.get_running_loop()
+        pending = _Pending(key, pack(key, reply.to_bytes()), loop, loop.create_future())
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_batches, name="svr-memo", daemon=True)
+            self._writer.start()
+        self._queue.put(pending)
+        await pending.done
+
+    def close(self) -> None:
+        """Commit what is waiting and close the files."""
+        if self._writer is not None:
+            self._queue.put(None)
+            self._writer.join()
+            self._writer = None
+        self._rows.close()
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the keys of all rows, in no particular order."""
+        yield from self._rows.keys()
+
+    def stats(self) -> MemoStats:
+        """Read every row and count what is whole and what is damaged."""
+        whole = damaged = 0
+        for key in self.keys():
+            row = self._rows.read(key)
+            if row is not None and _read_row(key, row) is not None:
+                whole += 1
+            else:
+                damaged += 1
+        size = sum(path.stat().st_size for path in self.folder.glob(f"{DATABASE}*"))
+        return MemoStats(rows=whole, damaged=damaged, bytes=size)
+
+    def _write_batches(self) -> None:
+        while (batch := _take(self._queue)) is not None:
+            error = self._commit(batch)
+            for loop, items in _by_loop(batch).items():
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_resolve, items, error)
+
+    def _commit(self, batch: list[_Pending]) -> StorageError | None:
+        if self._broken is not None:
+            return self._broken
+        deadline = time.monotonic() + self._patience_s
+        pause_s = 0.05
+        while True:
+            try:
+                self._rows.write([(item.key, item.row) for item in batch])
+            except StorageError as error:
+                self._broken = error
+                return error
+            except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+                if time.monotonic() + pause_s > deadline or isinstance(error, sqlite3.IntegrityError):
+                    self._broken = _storage_error(self.folder, error)
+                    return self._broken
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, 2.0)
+            else:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    key: bytes
+    row: bytes
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[None]
+
+
+def _take(pending: queue.SimpleQueue[_Pending | None]) -> list[_Pending] | None:
+    """Wait for one row and take what else is there; None when the memo closes and all is written."""
+    first = pending.get()
+    if first is None:
+        return None
+    batch = [first]
+    while len(batch) < BATCH_ROWS:
+        try:
+            item = pending.get_nowait()
+        except queue.Empty:
+            break
+        if item is None:
+            pending.put(None)
+            break
+        batch.append(item)
+    return batch
+
+
+def _by_loop(batch: list[_Pending]) -> dict[asyncio.AbstractEventLoop, list[_Pending]]:
+    loops: dict[asyncio.AbstractEventLoop, list[_Pending]] = {}
+    for item in batch:
+        loops.setdefault(item.loop, []).append(item)
+    return loops
+
+
+def _resolve(items: list[_Pending], error: StorageError | None) -> None:
+    for item in items:
+        if item.done.done():
+            continue
+        if error is None:
+            item.done.set_result(None)
+        else:
+            item.done.set_exception(error)
+
+
+def _read_row(key: bytes, row: bytes) -> Reply | None:
+    payload = unpack(key, row)
+    if payload is None:
+        return None
+    try:
+        return Reply.from_bytes(payload)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _can_write(folder: Path) -> bool:
+    probe = folder / ".svr-write-probe"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return error.errno not in {13, 30}  # EACCES, EROFS: a full disk is not a read-only one
+    return True
+
+
+def _storage_error(folder: Path, error: Any) -> StorageError:
+    text = str(error)
+    if "full" in text or getattr(error, "errno", None) == 28:
+        return StorageError(
+            f"the disk that holds the memo {folder} is full", hint="free some space and run the same command again"
+        )
+    return StorageError(f"the memo {folder} cannot be written: {text}", hint="svr cache verify shows what is whole")

@@ -1,0 +1,173 @@
+"""diskcache made safe: bytes in, bytes out, no pickle, no files, no eviction, settings that a file cannot override.
+
+diskcache's own disks unpickle rows by their `mode` and `raw` columns and read and delete files named in a row, so a
+hostile or damaged database could run code. This disk knows one mode and refuses the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import stat
+import zlib
+from pathlib import Path
+from typing import Any
+
+import diskcache
+from diskcache.core import MODE_RAW
+
+from svr_async.errors import StorageError
+
+DATABASE = "cache.db"
+ROW_VERSION = b"\x01"
+DIGEST_SIZE = 32
+COMPRESS_ABOVE = 512
+MAX_ROW_BYTES = 64 * 1024 * 1024
+
+SETTINGS: dict[str, Any] = {
+    "eviction_policy": "none",
+    "cull_limit": 0,
+    "size_limit": 2**62,
+    "statistics": 0,
+    "tag_index": 0,
+    "disk_min_file_size": 2**62,
+    "disk_pickle_protocol": 5,
+    "sqlite_auto_vacuum": 0,
+    "sqlite_cache_size": 8192,
+    "sqlite_journal_mode": "wal",
+    "sqlite_mmap_size": 2**26,
+    "sqlite_synchronous": 2,
+}
+_COUNTERS = {"count", "size", "hits", "misses"}
+_TABLES = {"Settings", "Cache", "sqlite_stat1", "sqlite_sequence"}
+
+
+class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
+    """Rows of bytes only: any row that claims to be something else is refused, and no file is ever touched."""
+
+    def hash(self, key: bytes) -> int:
+        """Return a hash of the key for sharding."""
+        return int.from_bytes(key[:8], "big")
+
+    def put(self, key: Any) -> tuple[sqlite3.Binary, bool]:
+        """Accept bytes as a key."""
+        if not isinstance(key, bytes):
+            raise TypeError("memo keys are bytes")
+        return sqlite3.Binary(key), True
+
+    def get(self, key: Any, raw: Any) -> bytes:
+        """Return a stored key."""
+        if not raw or not isinstance(key, bytes):
+            raise StorageError("the memo holds a row with a foreign key", hint="svr cache verify")
+        return key
+
+    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, sqlite3.Binary]:  # noqa: ARG002  (diskcache calls it with key)
+        """Accept bytes as a value, kept inside the database."""
+        if not isinstance(value, bytes) or read:
+            raise TypeError("memo values are bytes")
+        return 0, MODE_RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> bytes | None:
+        """Return a stored value; None, a miss, for a row of any other form."""
+        if mode != MODE_RAW or filename is not None or not isinstance(value, bytes) or read:
+            return None
+        return value
+
+    def remove(self, file_path: Any) -> None:
+        """Remove nothing: rows never have files."""
+
+
+def pack(key: bytes, payload: bytes) -> bytes:
+    """Return a row: version, digest of key and payload, a flag, the payload, compressed where that helps."""
+    digest = hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest()
+    if len(payload) > COMPRESS_ABOVE:
+        return ROW_VERSION + digest + b"z" + zlib.compress(payload, 1)
+    return ROW_VERSION + digest + b"r" + payload
+
+
+def unpack(key: bytes, row: bytes) -> bytes | None:
+    """Return the payload of a row, or None where it does not match its digest."""
+    head = 1 + DIGEST_SIZE
+    if len(row) <= head or row[:1] != ROW_VERSION:
+        return None
+    flag, packed = row[head : head + 1], row[head + 1 :]
+    payload = _inflate(packed) if flag == b"z" else packed
+    if payload is None or hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest() != row[1:head]:
+        return None
+    return payload
+
+
+def _inflate(packed: bytes) -> bytes | None:
+    inflater = zlib.decompressobj()
+    try:
+        payload = inflater.decompress(packed, MAX_ROW_BYTES)
+    except zlib.error:
+        return None
+    return payload if inflater.eof else None
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the memo's folder for this user alone, or refuse one that others could have written to."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise StorageError(
+            f"cannot use {folder} for the memo: {error.strerror}", hint="--memo DIR names another"
+        ) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise StorageError(f"the memo folder {folder} is a symbolic link", hint="name the real folder with --memo DIR")
+    if found.st_uid != os.geteuid():
+        raise StorageError(f"the memo folder {folder} belongs to another user", hint="--memo DIR names another")
+    if found.st_mode & 0o022:
+        raise StorageError(f"others may write to the memo folder {folder}", hint=f"chmod go-w {folder}")
+
+
+def refuse_foreign_database(path: Path) -> None:
+    """Look at a database before diskcache opens it: only its own tables, triggers and settings may be there."""
+    if not path.exists():
+        return
+    try:
+        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5) as connection:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            objects = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+            settings = _settings(connection) if objects else {}
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise StorageError(
+            f"{path} is not a memo that can be read ({error})",
+            hint="move it away, or svr cache verify to see what is left",
+        ) from error
+    finally:
+        if "connection" in locals():
+            connection.close()
+    _refuse_objects(path, objects)
+    _refuse_settings(path, settings)
+
+
+def _settings(connection: sqlite3.Connection) -> dict[str, Any]:
+    return dict(connection.execute("SELECT key, value FROM Settings").fetchall())
+
+
+def _refuse_objects(path: Path, objects: list[tuple[str, str, str, str | None]]) -> None:
+    for kind, name, table, sql in objects:
+        known = table in _TABLES and (
+            (kind == "table" and name in _TABLES)
+            or (kind == "index" and (name.startswith(("sqlite_autoindex_", "Cache_"))))
+            or (kind == "trigger" and name.startswith("Settings_") and "UPDATE Settings SET value" in str(sql))
+        )
+        if not known:
+            raise StorageError(
+                f"{path} holds a {kind} {name!r} that no memo has", hint="move the file away; it is not ours"
+            )
+
+
+def _refuse_settings(path: Path, settings: dict[str, Any]) -> None:
+    for key, value in settings.items():
+        if key not in SETTINGS and key not in _COUNTERS:
+            raise StorageError(f"{path} holds the foreign setting {key!r}", hint="move the file away; it is not ours")
+        if key not in _COUNTERS and value != SETTINGS[key]:
+            raise StorageError(
+                f"{path} was opened with {key}={value!r}, which would lose replies",
+                hint="move the file away, or restore it",
+            )

@@ -1,0 +1,93 @@
+"""Requests: the bytes sent to a chat-completions endpoint, and the memo key they are known by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+KEY_SCHEMA = 1
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One question to an endpoint. `endpoint` is its identity in the memo key: the base URL, or a name for it.
+
+    `params` are further fields of the body (temperature, response_format …) as the endpoint spells them.
+    `no_cache` asks gateways in between for a fresh answer; it is not part of the key.
+    """
+
+    endpoint: str
+    model: str
+    messages: tuple[tuple[str, str], ...]
+    max_tokens: int = 8192
+    max_tokens_field: str = "max_tokens"
+    params: tuple[tuple[str, Any], ...] = ()
+    no_cache: bool = False
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body of the POST."""
+        messages = [{"role": role, "content": content} for role, content in self.messages]
+        return {"model": self.model, "messages": messages, self.max_tokens_field: self.max_tokens, **dict(self.params)}
+
+    @cached_property
+    def body_bytes(self) -> bytes:
+        """The body as sent. Messages come first in it, so that requests with a common beginning share their bytes."""
+        return orjson.dumps(self.body())
+
+    @cached_property
+    def key(self) -> bytes:
+        """BLAKE2b-256 over everything that can change the answer: never the API key, a timeout or an attempt."""
+        canonical = orjson.dumps(
+            {"schema": KEY_SCHEMA, "endpoint": self.endpoint, "body": self.body()}, option=orjson.OPT_SORT_KEYS
+        )
+        return hashlib.blake2b(canonical, digest_size=32).digest()
+
+    @property
+    def prompt_chars(self) -> int:
+        """Characters in all messages, for token estimates."""
+        return sum(len(content) for _, content in self.messages)
+
+    def with_repair(self, reply: str, problem: str) -> Request:
+        """Ask again after a reply that could not be read: the reply and what is wrong with it are added as turns."""
+        turns = (
+            ("assistant", reply[:4000] or "(empty)"),
+            ("user", f"{problem} Answer again, in the asked format only."),
+        )
+        return replace(self, messages=self.messages + turns, no_cache=True)
+
+    def fresh(self) -> Request:
+        """The same request, past any gateway cache."""
+        return replace(self, no_cache=True)
+
+    def with_max_tokens(self, max_tokens: int) -> Request:
+        """The same request with another token budget for the answer."""
+        return replace(self, max_tokens=max_tokens)
+
+
+class ReplyRejectedError(ValueError):
+    """Raised by a question's `parse` when a reply cannot be read; the message tells the model what to mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Generic[T]):
+    """A request with the pure function that reads its reply.
+
+    `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never memoised.
+    `sketch` gives a plausible value for a dry run; `expected_tokens` is the guess of the answer's length for its price.
+    """
+
+    request: Request
+    parse: Callable[[str], T]
+    sketch: Callable[[], T]
+    expected_tokens: int = 500
+
+
+def estimate_tokens(chars: int) -> int:
+    """Estimate tokens from characters: 3.6 a token, the mean of English prose and code with byte-pair vocabularies."""
+    return int(chars / 3.6) + 1
