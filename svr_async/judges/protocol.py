@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from svr_async.vocabulary.pair import Presentation, Prompt, Side
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
 
@@ -76,3 +76,20 @@ class Judge(Protocol):
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Score one response alone on each rubric, in [0, 1]; a rubric it cannot decide is absent."""
+
+
+class Author(Protocol):
+    """Something that writes: rubrics that tell two responses apart, and plausible but worse responses."""
+
+    @property
+    def name(self) -> str:
+        """The author's short name."""
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        """Propose rubrics that the chosen response satisfies and the rejected does not (paper `sec:bank`).
+
+        With `contrastive` False, rubrics that describe a good response, for the ablation.
+        """
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        """Write a response that looks plausible but is worse than the chosen one (paper `sec:adv`)."""

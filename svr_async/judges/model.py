@@ -1,0 +1,114 @@
+"""The model judge: asks an endpoint through the engine and returns typed answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from svr_async.engine.engine import Completion, Engine
+from svr_async.engine.request import Question
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.questions import QuestionWriter, local_ids
+from svr_async.vocabulary.pair import Presentation, Prompt, Side
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Outcome, RubricComparison
+
+T = TypeVar("T")
+MAX_REASKS = 2
+MOST_CHARS_PER_TOKEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJudge:
+    """An endpoint as a judge. Rubrics that a reply leaves out are asked again alone, at most twice, never filled in."""
+
+    engine: Engine
+    writer: QuestionWriter
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.writer.profile.name
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Ask for a direct verdict: margin +1 for A, −1 for B."""
+        done = await self._ask(self.writer.direct(shown))
+        if done.value is None:
+            return without_value(done)
+        margin = 1.0 if done.value is Side.A else -1.0
+        return Answer(value=Preference(margin=margin), requests=(done.key,))
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        """Ask for rubrics from the prompt alone."""
+        done = await self._ask(self.writer.self_rubrics(prompt))
+        if done.value is None:
+            return without_value(done)
+        texts, note = done.value
+        written = WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note)
+        return Answer(value=written, requests=(done.key,))
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        """Ask for verdicts on rubrics, all in one call; a list too long for the context is halved."""
+        done = await self._ask(self.writer.compare(shown, rubrics, overall=overall, note=note))
+        if done.outcome is Outcome.CONTEXT_TOO_LONG and len(rubrics) > 1 and not overall:
+            return await self._compare_halves(shown, rubrics)
+        if done.value is None:
+            return without_value(done)
+        rows = _global_rows(done.value.rows, rubrics)
+        flags = tuple(flag for flag in done.value.flags if flag == "inconsistent")
+        for _ in range(MAX_REASKS):
+            missing = [rubric for rubric in rubrics if rubric.id not in rows]
+            if not missing:
+                break
+            again = await self._ask(self.writer.compare(shown, missing, overall=False))
+            if again.value is not None:
+                rows |= _global_rows(again.value.rows, missing)
+        if any(rubric.id not in rows for rubric in rubrics):
+            flags = (*flags, "missing_rubrics")
+        ordered = tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
+        value = Comparisons(rows=ordered, preferred=done.value.preferred)
+        return Answer(value=value, requests=(done.key,), flags=flags)
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        """Ask for scores of one response alone."""
+        done = await self._ask(self.writer.pointwise(prompt, response, rubrics))
+        if done.value is None:
+            return without_value(done)
+        by_id = {rubric.id: done.value[local] for local, rubric in _named(rubrics) if local in done.value}
+        return Answer(value=by_id, requests=(done.key,))
+
+    async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
+        middle = len(rubrics) // 2
+        first = await self.compare(shown, rubrics[:middle], overall=False)
+        second = await self.compare(shown, rubrics[middle:], overall=False)
+        if first.value is None or second.value is None:
+            return first if first.value is None else second
+        value = Comparisons(rows=first.value.rows + second.value.rows)
+        flags = tuple(dict.fromkeys(first.flags + second.flags))
+        return Answer(value=value, requests=first.requests + second.requests, flags=flags)
+
+    async def _ask(self, question: Question[T]) -> Completion[T]:
+        limit = self.writer.profile.context_tokens
+        chars = question.request.prompt_chars
+        if limit and chars > limit * MOST_CHARS_PER_TOKEN:
+            detail = f"{chars} characters are too many for a context of {limit} tokens; not sent"
+            key = question.request.key.hex()
+            return Completion(value=None, outcome=Outcome.CONTEXT_TOO_LONG, key=key, detail=detail)
+        return await self.engine.complete(question)
+
+
+def without_value(done: Completion[Any]) -> Answer[Any]:
+    """Return the answer that says why a completion has no value."""
+    return Answer(value=None, outcome=done.outcome, detail=done.detail, requests=(done.key,))
+
+
+def _named(rubrics: Sequence[Rubric]) -> list[tuple[str, Rubric]]:
+    return list(zip(local_ids(rubrics), rubrics, strict=True))
+
+
+def _global_rows(rows: Mapping[str, RubricComparison], rubrics: Sequence[Rubric]) -> dict[str, RubricComparison]:
+    return {rubric.id: replace(rows[local], rubric_id=rubric.id) for local, rubric in _named(rubrics) if local in rows}

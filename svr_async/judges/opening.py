@@ -1,0 +1,117 @@
+"""Opening a judge by its name on the command line: an endpoint, `rules`, `recorded:PATH`, or `J+rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svr_async.errors import ConfigError
+from svr_async.judges.protocol import Judge
+from svr_async.vocabulary.pair import Prompt
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import Engine, EngineConfig
+    from svr_async.engine.failures import FailureLog
+    from svr_async.engine.money import Budget
+    from svr_async.judges.profiles import Profile
+
+SIMULATED_FINGERPRINT = "svr-sim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJudge:
+    """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only."""
+
+    judge: Judge
+    engine: Engine | None = None
+    profile: Profile | None = None
+    prompts: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        """How results are labelled; replies of `svr sim` are recognised by their fingerprint."""
+        label = self.judge.label
+        if self.engine and any(mark.startswith(SIMULATED_FINGERPRINT) for mark in self.engine.fingerprints):
+            return f"{label} (SIMULATED endpoint)"
+        return label
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the manifest says about the judge: never a key."""
+        facts: dict[str, Any] = {"name": self.judge.name, "label": self.label}
+        if self.profile is not None:
+            facts |= {"model": self.profile.model, "base_url": self.profile.base_url, "source": self.profile.source}
+            facts["max_tokens"] = self.profile.max_tokens
+            facts["params"] = dict(self.profile.params(structured=True))
+        if self.engine is not None:
+            facts["models_seen"] = sorted(filter(None, self.engine.models))
+            facts["fingerprints"] = sorted(filter(None, self.engine.fingerprints))
+        return facts
+
+    async def close(self) -> None:
+        """Close the engine, where there is one."""
+        if self.engine is not None:
+            await self.engine.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointOptions:
+    """What an endpoint needs beside its profile; limits of 0 are taken from the profile."""
+
+    memo: Path
+    config: EngineConfig
+    budget: Budget
+    failures: FailureLog
+    base_url: str = ""
+    prompts: Path | None = None
+    timeout_s: float = 600.0
+
+
+def needs_endpoint(spec: str) -> bool:
+    """Whether a judge of this name sends requests."""
+    return spec != "rules" and not spec.startswith("recorded:")
+
+
+def open_offline_judge(spec: str, prompts: Mapping[str, Prompt]) -> OpenJudge:
+    """Open `rules` or `recorded:PATH`; neither loads aiohttp."""
+    if spec == "rules":
+        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415  (each judge loads only its own parts)
+
+        return OpenJudge(judge=RulesJudge(), prompts={})
+    from svr_async.judges.recorded import load_recorded  # noqa: PLC0415
+
+    path = spec.removeprefix("recorded:")
+    if not path:
+        raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
+    return OpenJudge(judge=load_recorded(Path(path), prompts), prompts={})
+
+
+def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -> OpenJudge:
+    """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
+    from svr_async.engine.engine import Engine  # noqa: PLC0415
+    from svr_async.engine.memo import Memo  # noqa: PLC0415
+    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
+    from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
+    from svr_async.judges.model import ModelJudge  # noqa: PLC0415
+    from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415
+    from svr_async.judges.templates import load_templates  # noqa: PLC0415
+
+    templates = load_templates(options.prompts)
+    key = key_from_environment(profile.key_env)
+    transport = HttpTransport(profile.base_url, key, timeout_s=options.timeout_s)
+    engine = Engine(
+        transport,
+        Memo.open(options.memo),
+        config=options.config,
+        budget=options.budget,
+        price=profile.price,
+        failures=options.failures,
+    )
+    judge: Judge = ModelJudge(engine, QuestionWriter(profile, templates), profile.name)
+    if spec.endswith("+rules"):
+        from svr_async.judges.hybrid import HybridJudge  # noqa: PLC0415
+        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
+
+        judge = HybridJudge(judge, RulesJudge())
+    return OpenJudge(judge=judge, engine=engine, profile=profile, prompts=templates.digests)

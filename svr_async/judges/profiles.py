@@ -1,0 +1,155 @@
+"""Judge profiles: where an endpoint is, how it spells things, what it costs and what it allows."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from svr_async.engine.money import Price
+from svr_async.engine.secrets import refuse_key_in_url
+from svr_async.errors import ConfigError
+
+EFFORT_STYLES = ("field", "object", "none")
+STRUCTURED_MODES = ("none", "json_object")
+SHIPPED = "shipped with the package"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One endpoint and model. Decoding is the paper's: temperature 0, top_p 1, 8,192 tokens (`app:inference`)."""
+
+    name: str
+    model: str
+    base_url: str
+    key_env: str = "OPENAI_API_KEY"
+    reasoning_effort: str = ""
+    effort_style: str = "none"
+    structured: str = "none"
+    max_tokens: int = 8192
+    max_tokens_field: str = "max_tokens"
+    price: Price | None = None
+    context_tokens: int = 0
+    concurrency: int = 64
+    rpm: float | None = None
+    tpm: float | None = None
+    identity: str = ""
+    source: str = SHIPPED
+
+    def __post_init__(self) -> None:
+        _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
+        _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
+        if self.concurrency < 1:
+            raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
+        object.__setattr__(self, "base_url", refuse_key_in_url(self.base_url))
+        if not self.identity:
+            object.__setattr__(self, "identity", self.base_url)
+
+    def params(self, *, structured: bool) -> tuple[tuple[str, Any], ...]:
+        """Return the body fields beside model, messages and the token limit."""
+        fields_: list[tuple[str, Any]] = [("temperature", 0.0), ("top_p", 1.0), ("n", 1)]
+        if self.reasoning_effort and self.effort_style == "field":
+            fields_.append(("reasoning_effort", self.reasoning_effort))
+        if self.reasoning_effort and self.effort_style == "object":
+            fields_.append(("reasoning", {"effort": self.reasoning_effort}))
+        if structured and self.structured == "json_object":
+            fields_.append(("response_format", {"type": "json_object"}))
+        return tuple(fields_)
+
+
+def _require(ok: bool, judge: str, field: str, value: str, allowed: tuple[str, ...]) -> None:
+    if not ok:
+        raise ConfigError(f"judge {judge}: {field} must be one of {', '.join(allowed)} (got {value!r})")
+
+
+def profile_paths(directory: Path | None = None) -> tuple[Path, ...]:
+    """Return where users' judges.toml are looked for, the nearest first."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return ((directory or Path.cwd()) / "judges.toml", config / "svr-async" / "judges.toml")
+
+
+def load_profiles(directory: Path | None = None) -> dict[str, Profile]:
+    """Return all profiles by name: shipped ones, then the user's, then those of the working directory on top."""
+    tables = _parse(resources.files("svr_async.judges").joinpath("profiles.toml").read_text("utf-8"), SHIPPED)
+    merged = {name: (table, SHIPPED) for name, table in tables.items()}
+    for path in reversed(profile_paths(directory)):
+        if path.is_file():
+            for name, table in _parse(_read(path), str(path)).items():
+                base = merged.get(name, ({}, ""))[0]
+                merged[name] = ({**base, **table}, str(path))
+    return {name: _profile(name, table, source) for name, (table, source) in merged.items()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}") from error
+
+
+def _profile(name: str, table: Any, source: str) -> Profile:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{source}: {name!r} stands outside a [judge] table", hint="write [name] above its settings")
+    known = {field.name for field in fields(Profile)} - {"name", "source"}
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+            raise ConfigError(f"{source}: judge {name} has the unknown setting {key!r}", hint=hint)
+    values = dict(table)
+    if "price" in values:
+        values["price"] = _price(name, values["price"], source)
+    for required in ("model", "base_url"):
+        if not isinstance(values.get(required), str):
+            raise ConfigError(f'{source}: judge {name} needs {required} = "…"')
+    try:
+        return Profile(name=name, source=source, **values)
+    except TypeError as error:
+        raise ConfigError(f"{source}: judge {name}: {error}") from error
+
+
+def _price(name: str, value: Any, source: str) -> Price:
+    numbers = value if isinstance(value, list) else []
+    if len(numbers) != 3 or not all(isinstance(n, int | float) and n >= 0 for n in numbers):
+        raise ConfigError(f"{source}: judge {name}: price is [input, cached input, output] per million (got {value!r})")
+    return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
+
+
+def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None) -> Profile:
+    """Return the profile for `--judge SPEC`: a name, or `http://host:port/v1#model`; ConfigError lists near names.
+
+    `base_url`, or else $OPENAI_BASE_URL, overrides the profile's; a name without a profile works with either.
+    """
+    base_url = base_url or os.environ.get("OPENAI_BASE_URL", "")
+    if "://" in spec:
+        url, mark, model = spec.partition("#")
+        if not mark or not model:
+            raise ConfigError(f"--judge {spec} names no model", hint="write it as http://host:port/v1#model")
+        return Profile(name=model, model=model, base_url=url, source="--judge")
+    profiles = load_profiles(directory)
+    if spec in profiles:
+        return _moved(profiles[spec], base_url)
+    if base_url:
+        return Profile(name=spec, model=spec, base_url=base_url, source="--base-url")
+    near = difflib.get_close_matches(spec, profiles, 2, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them"
+    raise ConfigError(f"there is no judge {spec!r}", hint=f"{hint} With --base-url any model name works.")
+
+
+def _moved(profile: Profile, base_url: str) -> Profile:
+    if not base_url or base_url.rstrip("/") == profile.base_url:
+        return profile
+    identity = profile.identity if profile.identity != profile.base_url else ""
+    return replace(profile, base_url=base_url, identity=identity)

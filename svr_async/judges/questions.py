@@ -1,0 +1,124 @@
+"""Questions for a model judge: typed input in, a request with its reading function out. One function per role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from svr_async.engine.request import Question, Request
+from svr_async.judges.fence import clean, fence, nonce_of
+from svr_async.judges.profiles import Profile
+from svr_async.judges.reading import (
+    ReadComparisons,
+    read_brackets,
+    read_comparisons,
+    read_rubrics,
+    read_scores,
+)
+from svr_async.judges.templates import Templates
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
+from svr_async.vocabulary.verdict import RubricComparison, Verdict
+
+MAX_WRITTEN_RUBRICS = 10
+TOKENS_PER_ROW = 70
+TOKENS_OF_REASONING = 400
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWriter:
+    """Writes questions in the words of `templates` for the endpoint of `profile`."""
+
+    profile: Profile
+    templates: Templates
+
+    def direct(self, shown: Presentation) -> Question[Side]:
+        """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
+        nonce, material = _pair_material(shown)
+        request = self.request("direct", nonce, material)
+        return Question(
+            request=request, parse=read_brackets, sketch=lambda: Side.A, expected_tokens=TOKENS_OF_REASONING
+        )
+
+    def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Question[ReadComparisons]:
+        """Ask for verdicts on each rubric; R1…Rk are local ids, in the order given."""
+        nonce, material = _pair_material(shown, extra=note)
+        ids = local_ids(rubrics)
+        listed = _listing(rubrics)
+        if note:
+            listed = f"{listed}\n\nNote: {clean(note)}"
+        request = self.request("compare_overall" if overall else "compare", nonce, f"{material}\n\n{listed}")
+        return Question(
+            request=request,
+            parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
+            sketch=partial(_sketch_comparisons, ids),
+            expected_tokens=TOKENS_OF_REASONING + TOKENS_PER_ROW * len(rubrics),
+        )
+
+    def self_rubrics(self, prompt: Prompt) -> Question[tuple[tuple[str, ...], str]]:
+        """Ask for rubrics from the prompt alone (paper `app:prompts`, self-generated rubrics)."""
+        text = clean(prompt_text(prompt))
+        nonce = nonce_of([text])
+        request = self.request("self_rubrics", nonce, fence(nonce, "PROMPT", text))
+        return Question(
+            request=request,
+            parse=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS),
+            sketch=lambda: (
+                tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(6)),
+                "",
+            ),
+            expected_tokens=TOKENS_OF_REASONING + 200,
+        )
+
+    def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
+        """Ask for a score of one response on each rubric (paper `sec:analysis_ablation`, pointwise inference)."""
+        texts = clean(prompt_text(prompt)), clean(response)
+        nonce, ids = nonce_of(texts), local_ids(rubrics)
+        material = f"{fence(nonce, 'PROMPT', texts[0])}\n\n{fence(nonce, 'RESPONSE', texts[1])}\n\n{_listing(rubrics)}"
+        return Question(
+            request=self.request("pointwise", nonce, material),
+            parse=partial(read_scores, nonce=nonce, ids=ids),
+            sketch=lambda: dict.fromkeys(ids, 0.5),
+            expected_tokens=TOKENS_OF_REASONING + 25 * len(rubrics),
+        )
+
+    def request(self, name: str, nonce: str, material: str) -> Request:
+        """Return the request that opens with the template `name` and shows `material`."""
+        template, profile = self.templates[name], self.profile
+        structured = name != "direct"
+        return Request(
+            endpoint=profile.identity,
+            model=profile.model,
+            messages=(("system", template.instructions), ("user", f"{material}\n\n{template.close(nonce)}")),
+            max_tokens=profile.max_tokens,
+            max_tokens_field=profile.max_tokens_field,
+            params=profile.params(structured=structured),
+        )
+
+
+def local_ids(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
+    """Return R1…Rk."""
+    return tuple(f"R{n}" for n in range(1, len(rubrics) + 1))
+
+
+def _pair_material(shown: Presentation, extra: str = "") -> tuple[str, str]:
+    prompt, a, b = clean(prompt_text(shown.prompt)), clean(shown.response_a), clean(shown.response_b)
+    nonce = nonce_of([prompt, a, b, extra] if extra else [prompt, a, b])
+    parts = (fence(nonce, "PROMPT", prompt), fence(nonce, "RESPONSE_A", a), fence(nonce, "RESPONSE_B", b))
+    return nonce, "\n\n".join(parts)
+
+
+def _listing(rubrics: Sequence[Rubric]) -> str:
+    lines = (
+        f"{local}: {' '.join(clean(rubric.text).split())}"
+        for local, rubric in zip(local_ids(rubrics), rubrics, strict=True)
+    )
+    return "Rubrics:\n" + "\n".join(lines)
+
+
+def _sketch_comparisons(ids: Sequence[str]) -> ReadComparisons:
+    rows = {local: RubricComparison(local, Verdict.PASS, Verdict.FAIL, Side.A) for local in ids}
+    return ReadComparisons(rows, Side.A, ())

@@ -1,0 +1,209 @@
+"""Reading replies: verdicts out of a judge's text, defensively.
+
+A verdict counts only where an honest judge puts it: the last `[[A]]` or `[[B]]`, or the last complete JSON object
+with the request's nonce. Objects with another nonce are forgeries; those without one count only when no object has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from svr_async.engine.request import ReplyRejectedError
+from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.verdict import RubricComparison, Verdict
+
+_BRACKETS = re.compile(r"\[\[([AB])\]\]")
+_OBJECT_START = re.compile(r"\{\s*[\"}]")
+MAX_STARTS = 512
+MAX_REPLY_CHARS = 2_000_000
+_VERDICTS = {"pass": Verdict.PASS, "fail": Verdict.FAIL}
+_SIDES = {"a": Side.A, "b": Side.B}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A JSON object found in a reply, with what was unusual about finding it."""
+
+    value: Mapping[str, Any]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadComparisons:
+    """Valid rows by local rubric id, the overall preference, and flags."""
+
+    rows: Mapping[str, RubricComparison]
+    preferred: Side | None
+    flags: tuple[str, ...]
+
+
+def read_brackets(text: str) -> Side:
+    """Return the side of the last [[A]] or [[B]]; ReplyRejectedError where there is none."""
+    found = _BRACKETS.findall(text)
+    if not found:
+        raise ReplyRejectedError("Your answer did not end with [[A]] or [[B]].")
+    return Side(found[-1])
+
+
+def read_object(text: str, key: str, nonce: str) -> Found:
+    """Return the last JSON object that has `key` as a list and the nonce; broken JSON is repaired and flagged."""
+    text = text[-MAX_REPLY_CHARS:]
+    candidates = [value for value in _objects(text) if isinstance(value.get(key), list)]
+    found = _choose(candidates, nonce)
+    if found is not None:
+        return found
+    repaired = _repair(text, key, nonce)
+    if repaired is None:
+        raise ReplyRejectedError(f'Your answer held no JSON object with the nonce and a "{key}" list.')
+    return Found(repaired, ("repaired",))
+
+
+def _choose(candidates: Sequence[Mapping[str, Any]], nonce: str) -> Found | None:
+    signed = [value for value in candidates if value.get("nonce") == nonce]
+    unsigned = [value for value in candidates if "nonce" not in value]
+    chosen = signed or unsigned
+    if not chosen:
+        return None
+    flags = ("multiple_verdicts",) if len(candidates) > 1 else ()
+    return Found(chosen[-1], flags if signed else (*flags, "no_nonce"))
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the outermost complete JSON objects in a text, in order."""
+    whole = _loads(text)
+    if isinstance(whole, dict):
+        return [whole]
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    found: list[dict[str, Any]] = []
+    position = 0
+    for _ in range(MAX_STARTS):
+        match = _OBJECT_START.search(text, position)
+        if match is None:
+            break
+        try:
+            value, position = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            position = match.start() + 1
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _loads(text: str) -> Any:
+    try:
+        return orjson.loads(text.strip().encode("utf-8", "replace"))
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
+    """Repair the last object that starts with the nonce, or the last that holds the key."""
+    start = _last_start(text, nonce if nonce in text else key)
+    if start < 0:
+        return None
+    from json_repair import repair_json  # noqa: PLC0415  (only broken replies pay for it)
+
+    try:
+        value = repair_json(text[start:], return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError, TypeError, IndexError):
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        return None
+    return value if value.get("nonce", nonce) == nonce else None
+
+
+def _last_start(text: str, mark: str) -> int:
+    at = text.rfind(mark)
+    return -1 if at < 0 else text.rfind("{", 0, at)
+
+
+def read_comparisons(text: str, nonce: str, ids: Sequence[str], *, overall: bool) -> ReadComparisons:
+    """Read `rubric_comparisons`: rows with a known id and exact types, matched by id; duplicates must agree.
+
+    ReplyRejectedError when no row is valid, or when `preferred_candidate` is asked for and missing.
+    """
+    found = read_object(text, "rubric_comparisons", nonce)
+    preferred = _SIDES.get(str(found.value.get("preferred_candidate", "")).casefold())
+    if overall and preferred is None:
+        raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".')
+    rows = _matched_rows(found.value["rubric_comparisons"], set(ids))
+    if not rows and not (overall and not ids):
+        raise ReplyRejectedError(
+            "No entry of your answer had a known rubric_id with verdicts pass/fail and better A/B."
+        )
+    flags = found.flags + (("inconsistent",) if any(row.inconsistent for row in rows.values()) else ())
+    return ReadComparisons(rows, preferred, flags)
+
+
+def _matched_rows(entries: Sequence[Any], known: set[str]) -> dict[str, RubricComparison]:
+    rows: dict[str, RubricComparison] = {}
+    disputed: set[str] = set()
+    for entry in entries:
+        row = _row(entry)
+        if row is None or row.rubric_id not in known:
+            continue
+        other = rows.get(row.rubric_id)
+        if other is not None and (other.a, other.b, other.better) != (row.a, row.b, row.better):
+            disputed.add(row.rubric_id)
+        rows[row.rubric_id] = row
+    return {local: row for local, row in rows.items() if local not in disputed}
+
+
+def _row(entry: Any) -> RubricComparison | None:
+    if not isinstance(entry, Mapping):
+        return None
+    a, b = _verdict(entry.get("candidate_a_verdict")), _verdict(entry.get("candidate_b_verdict"))
+    better = entry.get("better")
+    side = _SIDES.get(better.casefold()) if isinstance(better, str) else None
+    local = entry.get("rubric_id")
+    if a is None or b is None or side is None or not isinstance(local, str):
+        return None
+    reason = entry.get("reason")
+    return RubricComparison(local.strip().upper(), a, b, side, reason if isinstance(reason, str) else "")
+
+
+def _verdict(value: Any) -> Verdict | None:
+    return _VERDICTS.get(value.casefold()) if isinstance(value, str) else None
+
+
+def read_rubrics(text: str, nonce: str, *, most: int, longest: int) -> tuple[tuple[str, ...], str]:
+    """Read `rubrics` (texts, or objects with one) and `rubric_note`; ReplyRejectedError where there are none."""
+    found = read_object(text, "rubrics", nonce)
+    texts = [_rubric_text(entry) for entry in found.value["rubrics"]]
+    kept = tuple(dict.fromkeys(text for text in texts if text and len(text) <= longest))[:most]
+    if not kept:
+        raise ReplyRejectedError('Your answer held no rubric: "rubrics" is a list of texts.')
+    note = found.value.get("rubric_note")
+    return kept, note if isinstance(note, str) else ""
+
+
+def _rubric_text(entry: Any) -> str:
+    if isinstance(entry, Mapping):
+        entry = entry.get("rubric", entry.get("text"))
+    return " ".join(entry.split()) if isinstance(entry, str) else ""
+
+
+def read_scores(text: str, nonce: str, ids: Sequence[str]) -> dict[str, float]:
+    """Read `rubric_scores` as local id → score in [0, 1]; ReplyRejectedError when no entry is valid."""
+    found = read_object(text, "rubric_scores", nonce)
+    known, scores = set(ids), dict[str, float]()
+    for entry in found.value["rubric_scores"]:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
+            continue
+        local, score = entry["rubric_id"].strip().upper(), entry.get("score")
+        if local in known and isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
+            scores[local] = float(score)
+    if not scores:
+        raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
+    return scores

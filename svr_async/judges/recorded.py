@@ -1,0 +1,146 @@
+"""The recorded judge: replies from a file, read by the same code as a live judge's.
+
+The file is JSON Lines. Each line is one reply:
+
+    {"pair_id": "7", "order": "ab", "role": "direct", "reply": "… [[A]]"}
+
+`role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped)
+is left out for `self_rubrics`. `reply` is the
+judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of the responses as shown. A structured
+reply needs no nonce. `rubric_id`s are R1…Rk in the order of the item's rubrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.engine.request import ReplyRejectedError
+from svr_async.errors import ConfigError
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.questions import MAX_WRITTEN_RUBRICS, local_ids
+from svr_async.judges.reading import read_brackets, read_comparisons, read_rubrics
+from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
+from svr_async.vocabulary.verdict import Outcome, RubricComparison
+
+ROLES = ("direct", "compare", "self_rubrics")
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJudge:
+    """Replays replies by (role, pair id, order). Pairs that the file does not hold are unscored, and counted."""
+
+    path: Path
+    replies: Mapping[Key, str]
+    prompts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """`recorded:` and the file's name."""
+        return f"recorded:{self.path.name}"
+
+    @property
+    def label(self) -> str:
+        """How its results are labelled."""
+        return f"recorded replies ({self.path.name})"
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Replay a direct verdict."""
+        reply = self.replies.get(("direct", shown.pair_id, shown.order.value))
+        if reply is None:
+            return _missing("direct", shown.pair_id, shown.order)
+        try:
+            side = read_brackets(reply)
+        except ReplyRejectedError as error:
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+        return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0))
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        """Replay rubrics that were written for a prompt."""
+        pair_id = self.prompts.get(_prompt_key(prompt), "")
+        reply = self.replies.get(("self_rubrics", pair_id, ""))
+        if reply is None:
+            return _missing("self_rubrics", pair_id or "this prompt", None)
+        try:
+            texts, note = read_rubrics(reply, "", most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS)
+        except ReplyRejectedError as error:
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+        return Answer(value=WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note))
+
+    async def compare(
+        self,
+        shown: Presentation,
+        rubrics: Sequence[Rubric],
+        *,
+        overall: bool,
+        note: str = "",  # noqa: ARG002
+    ) -> Answer[Comparisons]:
+        """Replay verdicts per rubric and the overall preference."""
+        reply = self.replies.get(("compare", shown.pair_id, shown.order.value))
+        if reply is None:
+            return _missing("compare", shown.pair_id, shown.order)
+        ids = () if overall and '"rubric_id"' not in reply else local_ids(rubrics)
+        try:
+            read = read_comparisons(reply, "", ids, overall=overall)
+        except ReplyRejectedError as error:
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+        by_local = dict(zip(local_ids(rubrics), rubrics, strict=True))
+        rows = tuple(
+            RubricComparison(by_local[local].id, row.a, row.b, row.better, row.reason)
+            for local, row in read.rows.items()
+        )
+        return Answer(value=Comparisons(rows=rows, preferred=read.preferred))
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
+        """Recordings hold no pointwise scores."""
+        return Answer(value=None, outcome=Outcome.API_ERROR, detail="recordings hold no pointwise scores")
+
+
+def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge:
+    """Read a file of replies; `prompts` maps pair ids to prompts. ConfigError names the line that is wrong."""
+    replies: dict[Key, str] = {}
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"cannot read the recorded replies {path}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            key, reply = _read_line(line, f"{path} line {number}")
+            replies[key] = reply
+    if not replies:
+        raise ConfigError(f"{path} holds no replies", hint="one JSON object a line: pair_id, order, role, reply")
+    by_prompt = {_prompt_key(prompt): pair_id for pair_id, prompt in reversed(list(prompts.items()))}
+    return RecordedJudge(path, replies, by_prompt)
+
+
+def _read_line(line: bytes, where: str) -> tuple[Key, str]:
+    try:
+        value: Any = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"{where} is not JSON: {error}") from error
+    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in ("pair_id", "role", "reply")):
+        raise ConfigError(f"{where} lacks pair_id, role or reply as texts")
+    role, order = value["role"], value.get("order", "")
+    if role not in ROLES:
+        raise ConfigError(f"{where} has the unknown role {role!r}", hint=f"known are {', '.join(ROLES)}")
+    if role == "self_rubrics":
+        order = ""
+    elif order not in {"ab", "ba"}:
+        raise ConfigError(f"{where} has the order {order!r}", hint="ab: as in the data set, ba: swapped")
+    return (role, value["pair_id"], order), value["reply"]
+
+
+def _prompt_key(prompt: Prompt) -> str:
+    return hashlib.blake2b(prompt_text(prompt).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _missing(role: str, pair_id: str, order: Order | None) -> Answer[Any]:
+    shown = f" in order {order.value}" if order else ""
+    return Answer(value=None, outcome=Outcome.API_ERROR, detail=f"no recorded {role} reply for {pair_id}{shown}")
