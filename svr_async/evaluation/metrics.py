@@ -1,0 +1,132 @@
+"""metrics.json: accuracies with their denominators, outcomes, order audit, calls and cost, under stable keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.records import PairResult
+from svr_async.engine.money import Price
+from svr_async.engine.reply import Usage
+from svr_async.engine.stats import EngineStats
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.vocabulary.pair import Order, PreferencePair, Side
+from svr_async.vocabulary.statistics import wilson_interval
+from svr_async.vocabulary.verdict import Outcome
+
+SCORED = {Outcome.SCORED.value, Outcome.TIE.value}
+
+
+def accuracy_block(items: Sequence[Item]) -> dict[str, Any]:
+    """Return the accuracies over items that have a right answer; every item stays in the denominator of `accuracy`.
+
+    `n_scored` counts verdicts, ties included. `accuracy` is strict: a tie or an unscored item is wrong. The bounds
+    take every tie and unscored item as wrong, and as right.
+    """
+    judged = [item for item in items if item.gold is not None]
+    n, right = len(judged), sum(1 for item in judged if item.correct)
+    ties = sum(1 for item in judged if item.outcome == Outcome.TIE.value)
+    scored = sum(1 for item in judged if item.outcome in SCORED)
+    low, high = wilson_interval(right, n)
+    return {
+        "n_total": n,
+        "n_scored": scored,
+        "coverage": _share(scored, n),
+        "accuracy": _share(right, n),
+        "accuracy_scored": _share(right, scored),
+        "accuracy_half_credit": _share(right + ties / 2, n),
+        "accuracy_bounds": [_share(right, n), _share(right + (n - scored) + ties, n)],
+        "accuracy_ci95": [round(low, 6), round(high, 6)],
+    }
+
+
+def by_domain(items: Sequence[Item]) -> dict[str, Any]:
+    """Return n, strict accuracy and its Wilson interval for each domain, in alphabetical order."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        if item.gold is not None:
+            groups.setdefault(item.domain, []).append(item)
+    blocks = {name: accuracy_block(group) for name, group in sorted(groups.items())}
+    return {
+        name: {"n": block["n_total"], "accuracy": block["accuracy"], "ci95": block["accuracy_ci95"]}
+        for name, block in blocks.items()
+    }
+
+
+def order_block(items: Sequence[Item], policy: OrderPolicy) -> dict[str, Any]:
+    """Return what the pairs judged both ways tell: how often the verdict flips, and how often the first shown wins.
+
+    `lean_a` is the share of verdicts for the response shown first, over both orders: 0.5 where position plays no role.
+    """
+    audited = [item for item in items if item.margins and len(item.margins) == len(Order)]
+    both = [(item, item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
+    flips = sum(1 for _, ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
+    firsts = [wins for _, ab, ba in both for wins in (_first(ab), _first(-ba))]
+    return {
+        "policy": policy.value,
+        "audited": len(both),
+        "flip_rate": _share(flips, len(both)),
+        "lean_a": _share(sum(firsts), len(firsts)),
+        "accuracy_ab": _share(sum(_right(item, ab) for item, ab, _ in both), len(both)),
+        "accuracy_ba": _share(sum(_right(item, ba) for item, _, ba in both), len(both)),
+    }
+
+
+def _first(margin: float) -> float:
+    return 0.5 if margin == 0 else float(margin > 0)
+
+
+def _right(item: Item, margin: float) -> bool:
+    return margin != 0 and item.gold == (Side.A if margin > 0 else Side.B).value
+
+
+def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:
+    """Return calls of this process, tokens behind the results (whenever they were paid), and their cost."""
+    if stats is None:
+        zero = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
+        calls = {"sent": 0, "memo_hits": 0, "retries": 0, "failed": 0}
+        return {"calls": calls, "usage": zero, "cost_usd": 0.0, "paid_usd": 0.0}
+    usage = Usage(
+        prompt_tokens=stats.prompt_tokens,
+        cached_tokens=stats.cached_tokens,
+        completion_tokens=stats.completion_tokens,
+    )
+    names = ("sent", "memo_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
+    return {
+        "calls": {name: getattr(stats, name) for name in names},
+        "usage": {
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "completion_tokens": usage.completion_tokens,
+        },
+        "cost_usd": None if price is None else round(price.cost(usage), 6),
+        "paid_usd": None if price is None else round(stats.usd or 0.0, 6),
+    }
+
+
+def official_block(
+    adapter: Adapter, pairs: Sequence[PreferencePair], items: Sequence[Item], tie_credit: float
+) -> dict[str, Any]:
+    """Return the benchmark's own scores; margins are oriented chosen minus rejected for it."""
+    margins = {item.id: item.margin for item in items if item.outcome in SCORED}
+    results = [PairResult(pair, _chosen_minus_rejected(pair, margins.get(pair.id))) for pair in pairs]
+    return adapter.official_scores(pairs, results, tie_credit=tie_credit)
+
+
+def _chosen_minus_rejected(pair: PreferencePair, margin: float | None) -> float | None:
+    if margin is None or pair.chosen_first:
+        return margin
+    return -margin
+
+
+def outcome_counts(items: Sequence[Item]) -> Mapping[str, int]:
+    """Return how many items had each outcome, in the order of the closed set."""
+    counts = Counter(item.outcome for item in items)
+    return {outcome.value: counts[outcome.value] for outcome in Outcome if counts[outcome.value]}
+
+
+def _share(part: float, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None

@@ -1,0 +1,46 @@
+"""A decision on one pair: margin, preferred side, contributions; in the order of the data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svr_async.vocabulary.pair import Order, Side
+from svr_async.vocabulary.verdict import Contribution, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a method said about one presentation or, averaged, about one pair.
+
+    `margin` is positive for response A; it is None unless the outcome is `scored` or `tie`.
+    `shown` is the order that the judge saw; `contributions` add up to the margin for the methods that sum rubrics.
+    """
+
+    margin: float | None
+    outcome: Outcome
+    contributions: tuple[Contribution, ...] = ()
+    shown: Order = Order.AB
+    detail: str = ""
+    requests: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    @property
+    def preferred(self) -> Side | None:
+        """The side with the positive margin; None for a tie and for an item without a score."""
+        if not self.margin:
+            return None
+        return Side.A if self.margin > 0 else Side.B
+
+    def in_data_order(self) -> Decision:
+        """Return the decision with A and B as the data set lists them."""
+        if self.shown is Order.AB or self.margin is None:
+            return self
+        return Decision(
+            margin=-self.margin if self.margin else 0.0,
+            outcome=self.outcome,
+            contributions=tuple(entry.swapped() for entry in self.contributions),
+            shown=self.shown,
+            detail=self.detail,
+            requests=self.requests,
+            flags=self.flags,
+        )
