@@ -1,1 +1,23 @@
-"""The command line: one file per command group, each a thin shell over the library."""
+"""The command line: one file per command group, each a thin shell over the library.
+
+Nothing heavy is imported here: a command's module is loaded when the command runs, so that `svr --help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `svr`."""
+    from svr_async.commands.main import run, svr  # noqa: PLC0415  (the wheel's metadata imports this package too)
+
+    sys.exit(run(svr, "svr"))
+
+
+def eval_main() -> None:
+    """Run `svr-eval`, which is `svr eval`."""
+    from svr_async.commands.evaluate import evaluate  # noqa: PLC0415
+    from svr_async.commands.main import run  # noqa: PLC0415
+
+    sys.exit(run(evaluate, "svr-eval"))

@@ -1,0 +1,124 @@
+"""`svr data`: benchmarks and training sets, where they come from and what a row looks like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+
+
+@click.group()
+def data() -> None:
+    """Benchmarks and training sets.
+
+    \b
+    Example:  svr data show rubricbench --sample
+    """
+
+
+@data.command("ls")
+@common
+def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
+    """List the data sets that have an adapter.
+
+    \b
+    Example:  svr data ls
+    """
+    from svr_async.adapters import ADAPTERS  # noqa: PLC0415
+
+    rows: list[dict[str, Any]] = [
+        {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
+        for a in ADAPTERS.values()
+    ]
+    if as_json:
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("name", "what", "on the hub", "licence"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"])
+    Console(highlight=False).print(table)
+
+
+@data.command()
+@click.argument("name")
+@click.option("--data", "path", type=click.Path(path_type=Path), metavar="PATH", help="Read this file or folder.")
+@click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
+@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@common
+def show(name: str, path: Path | None, sample: bool, row: int, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Show the schema of NAME, and counts and one pair of a file in it.
+
+    \b
+    Examples:
+      svr data show rewardbench
+      svr data show pairs --data my_pairs.jsonl --row 7
+    """
+    from svr_async.adapters import get_adapter, load_sample  # noqa: PLC0415
+    from svr_async.errors import UsageError  # noqa: PLC0415
+
+    adapter = get_adapter(name)
+    facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
+    if sample or path is not None:
+        dataset = load_sample() if path is None else adapter.load(path)
+        if row > len(dataset.pairs):
+            raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
+        facts |= _describe(dataset, row)
+    if as_json:
+        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+    else:
+        _print(facts)
+
+
+def _describe(dataset: Any, row: int) -> dict[str, Any]:
+    from collections import Counter  # noqa: PLC0415
+
+    from svr_async.vocabulary.pair import prompt_text  # noqa: PLC0415
+
+    pair = dataset.pairs[row - 1]
+    return {
+        "path": str(dataset.source),
+        "rows": dataset.n_rows,
+        "pairs": len(dataset.pairs),
+        "digest": dataset.digest,
+        "official": dataset.official,
+        "skipped": dict(dataset.skipped),
+        "notes": list(dataset.notes),
+        "domains": dict(Counter(p.domain for p in dataset.pairs)),
+        "pair": {
+            "id": pair.id,
+            "domain": pair.domain,
+            "subset": pair.subset,
+            "gold": pair.gold.value if pair.gold else None,
+            "prompt": prompt_text(pair.prompt),
+            "response_a": pair.response_a,
+            "response_b": pair.response_b,
+            "rubrics": list(pair.rubrics),
+        },
+    }
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+
+    from svr_async.evaluation.safetext import for_terminal  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{facts['title']}[/]")
+    for column, text in facts["schema"].items():
+        console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")
+    for name in ("path", "rows", "pairs", "digest", "skipped", "notes", "domains"):
+        if facts.get(name):
+            console.print(f"[dim]{name}[/]  {escape(str(facts[name]))}", soft_wrap=True)
+    for name, text in facts.get("pair", {}).items():
+        shown = "\n".join(text) if isinstance(text, list) else str(text)
+        console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")

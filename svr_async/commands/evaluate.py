@@ -1,0 +1,132 @@
+"""`svr eval`, also installed as `svr-eval`: a method and a judge over a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svr_async.commands.options import common
+
+METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.argument("benchmark")
+@click.option(
+    "--judge",
+    default="rules",
+    show_default=True,
+    metavar="J",
+    help="A judge of `svr judges`, URL#model, rules, recorded:PATH, or J+rules.",
+)
+@click.option(
+    "--method", type=click.Choice(METHODS), help="How rubrics are found. Default: fixed with --rubrics, else vanilla."
+)
+@click.option(
+    "--rubrics",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A fixed list of rubrics: .txt, .json or .jsonl, with optional weights.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="json, jsonl, csv, parquet (.gz too), or a folder of them.",
+)
+@click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
+@click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
+@click.option("--domain", multiple=True, metavar="NAME", help="Only this domain; may be given again.")
+@click.option(
+    "--order",
+    type=click.Choice(["hash", "ab", "ba", "both"]),
+    default="hash",
+    show_default=True,
+    help="Which response is shown first.",
+)
+@click.option(
+    "--audit",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Share of pairs judged in both orders.",
+)
+@click.option("--base-url", default="", metavar="URL", help="Where the endpoint is, over the profile's.")
+@click.option("--concurrency", default="auto", show_default=True, metavar="auto|N", help="Calls in flight at most.")
+@click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most.")
+@click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0.1),
+    default=600.0,
+    show_default=True,
+    help="Seconds for one call.",
+)
+@click.option(
+    "--give-up-after",
+    "give_up_after_s",
+    type=click.FloatRange(min=1),
+    default=1800.0,
+    show_default=True,
+    help="Seconds without any success.",
+)
+@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
+@click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more.")
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
+@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
+@click.option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
+@click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Exit 3 when fewer items get a verdict.",
+)
+@click.option(
+    "--tie-credit",
+    type=click.Choice(["0", "0.5"]),
+    default="0",
+    show_default=True,
+    help="Credit for a tie in the official scores.",
+)
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="DIR", help="Prompt templates in place of the shipped ones."
+)
+@click.option(
+    "--memo",
+    type=click.Path(path_type=Path),
+    default=Path("cache/memo"),
+    show_default=True,
+    metavar="DIR",
+    help="Where replies are kept.",
+)
+@click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
+@click.option(
+    "--seed", "salt", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
+@common
+def evaluate(**flags: Any) -> int:
+    """Judge BENCHMARK (rubricbench, rewardbench, rewardbench2, rmbench, or pairs for any file of pairs).
+
+    \b
+    Examples:
+      svr eval rubricbench --sample --judge rules
+      svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+      svr eval pairs --data my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
+    """
+    from svr_async.commands.evaluation import EvalFlags, run_command  # noqa: PLC0415  (--help stays quick)
+
+    flags.pop("config")
+    return run_command(EvalFlags(**flags))

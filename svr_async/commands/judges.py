@@ -1,0 +1,53 @@
+"""`svr judges`: the judges that can be named, and where their profiles come from."""
+
+from __future__ import annotations
+
+import os
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+
+
+@click.command()
+@common
+def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
+    """List the judges that `--judge` knows.
+
+    \b
+    Example:  svr judges --json
+    """
+    from svr_async.judges.profiles import load_profiles, profile_paths  # noqa: PLC0415
+
+    profiles = load_profiles()
+    if as_json:
+        rows = {
+            name: {
+                "model": profile.model,
+                "base_url": profile.base_url,
+                "key_env": profile.key_env,
+                "key_is_set": bool(os.environ.get(profile.key_env, "")),
+                "source": profile.source,
+            }
+            for name, profile in profiles.items()
+        }
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("judge", "model", "endpoint", "key", "price per million: in / cached / out"):
+        table.add_column(column, overflow="fold")
+    table.add_row("rules", "–", "offline checks, no model", "–", "free")
+    table.add_row("recorded:PATH", "–", "replies from a file", "–", "free")
+    for name, profile in profiles.items():
+        price = profile.price
+        key = f"{profile.key_env} {'is set' if os.environ.get(profile.key_env) else 'is not set'}"
+        cost = "not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"
+        table.add_row(name, profile.model, profile.base_url, key if profile.key_env else "none needed", cost)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
+    console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)

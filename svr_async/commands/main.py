@@ -1,0 +1,111 @@
+"""The `svr` group, and the one place where errors become a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from svr_async import __version__
+from svr_async.errors import SvrError
+
+COMMANDS = {
+    "eval": ("svr_async.commands.evaluate:evaluate", "Judge a benchmark or a file of pairs with a method."),
+    "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
+    "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
+    "explain": ("svr_async.commands.explain:explain", "Show the signed contributions behind one decision."),
+    "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
+    "doctor": ("svr_async.commands.doctor:doctor", "Check endpoint, key, memo and data, each with a cure."),
+    "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
+    "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),
+    "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
+}
+INTERRUPTED = 130
+BUG = 1
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and help, and imports a command only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        """Return the names in the order of a user's path."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command for one that does not exist."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            import difflib  # noqa: PLC0415  (only a wrong name pays for it)
+
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="svr")
+def svr() -> None:
+    """Judge preference pairs with rubrics: fast, once, and without losing a call.
+
+    \b
+    Try:   svr eval rubricbench --sample --judge rules
+    """
+
+
+def run(command: click.Command, name: str, args: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; every expected error is one line on stderr."""
+    prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
+    try:
+        result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
+    except SvrError as error:
+        return _complain(name, error.one_line(), error.exit_code)
+    except click.ClickException as error:
+        return _complain(_path_of(error, name), _click_message(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _complain(name, "interrupted; run the same command again to go on", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit does not complain again
+        return 0
+    except Exception as error:
+        if os.environ.get("SVR_TRACE"):
+            raise
+        text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
+        return _complain(name, text, BUG)
+    return result if isinstance(result, int) else 0
+
+
+def _complain(name: str, text: str, code: int) -> int:
+    click.echo(f"{name}: {' '.join(text.split())}", err=True)
+    return code
+
+
+def _path_of(error: click.ClickException, name: str) -> str:
+    ctx = getattr(error, "ctx", None)
+    return ctx.command_path if ctx is not None else name
+
+
+def _click_message(error: click.ClickException) -> str:
+    message = error.format_message().strip().rstrip(".")
+    ctx = getattr(error, "ctx", None)
+    return f"{message} — {ctx.command_path} --help" if ctx is not None else message

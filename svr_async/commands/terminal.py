@@ -1,0 +1,186 @@
+"""What a person sees while a run goes on and when it ends: a progress display, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from svr_async.engine.stats import EngineStats
+
+PLAIN_EVERY_S = 10.0
+REFRESH_EVERY_S = 0.1
+
+
+class RunProgress:
+    """Counts judged items; shows rate, calls in flight, retries, memo hits, cost and time left.
+
+    On a terminal it draws a bar; elsewhere it prints a line now and then; `quiet` prints nothing.
+    """
+
+    def __init__(self, total: int, stats: Callable[[], EngineStats] | None, *, quiet: bool = False) -> None:
+        self._total = total
+        self._stats = stats
+        self._done = 0
+        self._quiet = quiet
+        self._last = self._started = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            self._bar, self._task = _open_bar(self._total)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._show()
+            self._bar.stop()
+
+    def advance(self, _: object) -> None:
+        """Count one item."""
+        self._done += 1
+        now = time.monotonic()
+        every = REFRESH_EVERY_S if self._bar is not None else PLAIN_EVERY_S
+        if now - self._last >= every:
+            self._last = now
+            self._show()
+
+    def note(self, text: str) -> None:
+        """Say something now, above the bar where there is one."""
+        if not self._quiet:
+            (self._bar.console.print if self._bar is not None else _to_stderr)(text)
+
+    def _show(self) -> None:
+        if self._quiet:
+            return
+        facts = self._facts()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=self._done, facts=facts)
+        else:
+            rate = self._done / max(1e-9, time.monotonic() - self._started)
+            _to_stderr(f"{self._done}/{self._total} judged, {rate:.0f}/s{', ' if facts else ''}{facts}")
+
+    def _facts(self) -> str:
+        if self._stats is None:
+            return ""
+        stats = self._stats()
+        parts = [f"{stats.in_flight} in flight", f"{stats.memo_hits} from memo", f"{stats.retries} retries"]
+        if stats.usd is not None:
+            parts.append(f"${stats.usd:.2f}")
+        if stats.sent and not stats.in_flight and stats.last_failure:
+            parts.append(f"last: {stats.last_failure[:60]}")
+        return ", ".join(parts)
+
+
+def _to_stderr(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _open_bar(total: int) -> tuple[Progress, TaskID]:
+    from rich.console import Console  # noqa: PLC0415  (only a terminal pays for rich)
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("judging"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("[dim]{task.fields[facts]}", markup=True),
+        TimeElapsedColumn(),
+        TextColumn("[dim]left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.start()
+    return bar, bar.add_task("judging", total=total, facts="")
+
+
+def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
+    """Print the headline, the domains, the official scores and where the report is."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    title = f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}"
+    console.print(f"[bold]{title}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
+    console.print(_headline(metrics))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column, justify in (("domain", "left"), ("n", "right"), ("accuracy", "right"), ("95 % interval", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich's literal
+    for name, row in metrics["by_domain"].items():
+        table.add_row(name, str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]))
+    if len(metrics["by_domain"]) > 1:
+        console.print(table)
+    _print_official(console, metrics["official"])
+    outcomes = ", ".join(f"{name} {count}" for name, count in metrics["outcomes"].items())
+    console.print(f"[dim]outcomes[/]  {outcomes}")
+    console.print(f"[dim]order[/]     {_order(metrics['order'])}")
+    console.print(f"[dim]calls[/]     {_calls(metrics)}")
+    for note in metrics["notes"]:
+        console.print(f"[dim]note[/]      {note}")
+    console.print(f"[dim]report[/]    {folder}/report.html", soft_wrap=True)
+
+
+def _headline(metrics: Mapping[str, Any]) -> str:
+    n, accuracy = metrics["n_total"], metrics["accuracy"]
+    low, high = metrics["accuracy_bounds"]
+    return (
+        f"accuracy [bold]{_percent(accuracy)}[/] {_interval(metrics['accuracy_ci95'])} of {n} pairs, "
+        f"coverage {_percent(metrics['coverage'])}, ties at half credit {_percent(metrics['accuracy_half_credit'])}, "
+        f"bounds {_percent(low)} to {_percent(high)}"
+    )
+
+
+def _print_official(console: Any, official: Mapping[str, Any], prefix: str = "official") -> None:
+    plain = {name: value for name, value in official.items() if isinstance(value, int | float) and name != "tie_credit"}
+    if plain:
+        scores = ", ".join(f"{name} {_percent(value)}" for name, value in plain.items())
+        console.print(f"[dim]{prefix}[/]  {scores}")
+    for name, value in official.items():
+        if isinstance(value, dict):
+            _print_official(console, value, f"{prefix} · {name}")
+
+
+def _order(order: Mapping[str, Any]) -> str:
+    if not order["audited"]:
+        return f"{order['policy']}, none judged both ways"
+    return (
+        f"{order['policy']}; {order['audited']} judged both ways: {_percent(order['flip_rate'])} flip, "
+        f"{_percent(order['lean_a'])} for the response shown first"
+    )
+
+
+def _calls(metrics: Mapping[str, Any]) -> str:
+    calls, cost = metrics["calls"], metrics["cost_usd"]
+    price = (
+        "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
+    )
+    return (
+        f"{calls['sent']} sent, {calls['memo_hits']} from memo, {calls['retries']} retries; {price}; "
+        f"{metrics['wall_s']:.1f} s"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _interval(ends: list[float]) -> str:
+    return f"[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
