@@ -173,7 +173,7 @@ class Engine:
         if reply is None:
             return None
         try:
-            value = question.parse(reply.text)
+            value = _parse(question, reply, reply.tries)
         except ReplyRejectedError:
             return None
         self._counters.memo_hits += 1
@@ -220,7 +220,7 @@ class Engine:
                 return self._fail(question.request, error.failure.outcome, error.failure.detail)
             tries += 1
             try:
-                value = question.parse(reply.text)
+                value = _parse(question, reply, tries)
             except ReplyRejectedError as error:
                 problem = str(error)
                 request = self._next_request(question.request, request, reply, problem, tries)
@@ -258,7 +258,7 @@ class Engine:
         """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        return last.fresh() if tries == 1 else first.with_repair(reply.text, problem)
+        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.text, problem)
 
     async def _keep(self, request: Request, reply: Reply) -> None:
         try:
@@ -336,11 +336,6 @@ class Engine:
             raise self._raised(failure) from None
         self._lane.succeed()
         self._charge(reply)
-        if reply.refused:
-            failure = Failure(
-                kind=Kind.ITEM, outcome=Outcome.REFUSAL, detail=f"the judge refused: {reply.finish_reason}"
-            )
-            raise _ItemFailedError(failure)
         return reply
 
     def _charge(self, reply: Reply) -> None:
@@ -413,7 +408,21 @@ def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
     return Completion(value=None, outcome=outcome, key=request.key.hex(), detail=detail)
 
 
+def _parse(question: Question[T], reply: Reply, tries: int) -> T:
+    """Read a reply; from the second on, one that is whole but broken is repaired."""
+    if reply.refused:
+        raise ReplyRejectedError(f"The judge refused ({reply.finish_reason}).")
+    try:
+        return question.parse(reply.text)
+    except ReplyRejectedError:
+        if question.salvage is None or tries == 1 or reply.truncated:
+            raise
+        return question.salvage(reply.text)
+
+
 def _unreadable(reply: Reply | None) -> Outcome:
+    if reply is not None and reply.refused:
+        return Outcome.REFUSAL
     return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR
 
 

@@ -78,7 +78,8 @@ class ReplyRejectedError(ValueError):
 class Question(Generic[T]):
     """A request with the pure function that reads its reply.
 
-    `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never memoised.
+    `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never memoised. `salvage` reads
+    more than `parse` does, by repairing what is broken; it is tried only when asking again did not help.
     `sketch` gives a plausible value for a dry run; `expected_tokens` is the guess of the answer's length for its price.
     """
 
@@ -86,6 +87,7 @@ class Question(Generic[T]):
     parse: Callable[[str], T]
     sketch: Callable[[], T]
     expected_tokens: int = 500
+    salvage: Callable[[str], T] | None = None
 
 
 def estimate_tokens(chars: int) -> int:

@@ -57,6 +57,7 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
     return Question(
         request=writer.request("contrastive" if contrastive else "descriptive", nonce, material),
         parse=partial(read_induced, nonce=nonce),
+        salvage=partial(read_induced, nonce=nonce, repair=True),
         sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
         expected_tokens=TOKENS_OF_REASONING + 4 * TOKENS_PER_RUBRIC,
     )
@@ -79,9 +80,9 @@ def _material(texts: Mapping[str, str]) -> tuple[str, str]:
     return nonce, "\n\n".join(fence(nonce, name, text) for name, text in cleaned.items())
 
 
-def read_induced(text: str, nonce: str) -> tuple[Rubric, ...]:
+def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric, ...]:
     """Read `contrastive_rubrics`: at most six with a text of at most 512 characters; unknown labels are left empty."""
-    found = read_object(text, "contrastive_rubrics", nonce)
+    found = read_object(text, "contrastive_rubrics", nonce, repair=repair)
     rubrics = [rubric for rubric in map(_rubric, found.value["contrastive_rubrics"]) if rubric is not None]
     if not rubrics:
         raise ReplyRejectedError('No entry of "contrastive_rubrics" had a "rubric" text.')

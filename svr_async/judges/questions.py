@@ -54,6 +54,7 @@ class QuestionWriter:
         return Question(
             request=request,
             parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
+            salvage=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
             sketch=partial(_sketch_comparisons, ids),
             expected_tokens=TOKENS_OF_REASONING + TOKENS_PER_ROW * len(rubrics),
         )
@@ -66,6 +67,7 @@ class QuestionWriter:
         return Question(
             request=request,
             parse=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS),
+            salvage=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS, repair=True),
             sketch=lambda: (
                 tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(6)),
                 "",
@@ -81,6 +83,7 @@ class QuestionWriter:
         return Question(
             request=self.request("pointwise", nonce, material),
             parse=partial(read_scores, nonce=nonce, ids=ids),
+            salvage=partial(read_scores, nonce=nonce, ids=ids, repair=True),
             sketch=lambda: dict.fromkeys(ids, 0.5),
             expected_tokens=TOKENS_OF_REASONING + 25 * len(rubrics),
         )

@@ -51,14 +51,18 @@ def read_brackets(text: str) -> Side:
     return Side(found[-1])
 
 
-def read_object(text: str, key: str, nonce: str) -> Found:
-    """Return the last JSON object that has `key` as a list and the nonce; broken JSON is repaired and flagged."""
+def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Found:
+    """Return the last JSON object that has `key` as a list and the nonce; ReplyRejectedError where there is none.
+
+    With `repair`, JSON that is broken but not cut short is mended with a library, and flagged: a list that was cut
+    would be short without a sign of it.
+    """
     text = text[-MAX_REPLY_CHARS:]
     candidates = [value for value in _objects(text) if isinstance(value.get(key), list)]
     found = _choose(candidates, nonce)
     if found is not None:
         return found
-    repaired = _repair(text, key, nonce)
+    repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
         raise ReplyRejectedError(f'Your answer held no JSON object with the nonce and a "{key}" list.')
     return Found(repaired, ("repaired",))
@@ -128,12 +132,14 @@ def _last_start(text: str, mark: str) -> int:
     return -1 if at < 0 else text.rfind("{", 0, at)
 
 
-def read_comparisons(text: str, nonce: str, ids: Sequence[str], *, overall: bool) -> ReadComparisons:
+def read_comparisons(
+    text: str, nonce: str, ids: Sequence[str], *, overall: bool, repair: bool = False
+) -> ReadComparisons:
     """Read `rubric_comparisons`: rows with a known id and exact types, matched by id; duplicates must agree.
 
     ReplyRejectedError when no row is valid, or when `preferred_candidate` is asked for and missing.
     """
-    found = read_object(text, "rubric_comparisons", nonce)
+    found = read_object(text, "rubric_comparisons", nonce, repair=repair)
     preferred = _SIDES.get(str(found.value.get("preferred_candidate", "")).casefold())
     if overall and preferred is None:
         raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".')
@@ -177,9 +183,11 @@ def _verdict(value: Any) -> Verdict | None:
     return _VERDICTS.get(value.casefold()) if isinstance(value, str) else None
 
 
-def read_rubrics(text: str, nonce: str, *, most: int, longest: int) -> tuple[tuple[str, ...], str]:
+def read_rubrics(
+    text: str, nonce: str, *, most: int, longest: int, repair: bool = False
+) -> tuple[tuple[str, ...], str]:
     """Read `rubrics` (texts, or objects with one) and `rubric_note`; ReplyRejectedError where there are none."""
-    found = read_object(text, "rubrics", nonce)
+    found = read_object(text, "rubrics", nonce, repair=repair)
     texts = [_rubric_text(entry) for entry in found.value["rubrics"]]
     kept = tuple(dict.fromkeys(text for text in texts if text and len(text) <= longest))[:most]
     if not kept:
@@ -194,9 +202,9 @@ def _rubric_text(entry: Any) -> str:
     return " ".join(entry.split()) if isinstance(entry, str) else ""
 
 
-def read_scores(text: str, nonce: str, ids: Sequence[str]) -> dict[str, float]:
+def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, float]:
     """Read `rubric_scores` as local id → score in [0, 1]; ReplyRejectedError when no entry is valid."""
-    found = read_object(text, "rubric_scores", nonce)
+    found = read_object(text, "rubric_scores", nonce, repair=repair)
     known, scores = set(ids), dict[str, float]()
     for entry in found.value["rubric_scores"]:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
