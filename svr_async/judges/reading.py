@@ -203,15 +203,19 @@ def _rubric_text(entry: Any) -> str:
 
 
 def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, float]:
-    """Read `rubric_scores` as local id → score in [0, 1]; ReplyRejectedError when no entry is valid."""
+    """Read `rubric_scores` as local id → score in [0, 1]; entries that disagree are left out.
+
+    ReplyRejectedError when no entry is valid.
+    """
     found = read_object(text, "rubric_scores", nonce, repair=repair)
-    known, scores = set(ids), dict[str, float]()
+    known, given = set(ids), dict[str, set[float]]()
     for entry in found.value["rubric_scores"]:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
             continue
         local, score = entry["rubric_id"].strip().upper(), entry.get("score")
         if local in known and isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
-            scores[local] = float(score)
+            given.setdefault(local, set()).add(float(score))
+    scores = {local: min(values) for local, values in given.items() if len(values) == 1}
     if not scores:
         raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
     return scores

@@ -1,0 +1,217 @@
+"""Which natural language a text is written in, by script and by common little words, and checks about it.
+
+Twenty-six languages are told apart. A text too short or too mixed to tell gives None, and the checks abstain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from svr_async.judges.rules.spec import Choice, Finding, both_ways, each, spec, yes_if
+from svr_async.judges.rules.text import TextView
+
+LANGUAGES = {
+    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
+    "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
+    "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish",
+    "ta": "Tamil", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
+    "zh": "Chinese",
+}  # fmt: skip
+
+SAMPLE_CHARS = 6_000
+SAMPLE_WORDS = 600
+
+_LITTLE_WORDS = {
+    "en": "the of and to a in is that it for you with on are as this be or have not from can by at your which an will",
+    "fr": "le la les des de et est un une que qui dans pour pas vous je il elle sur avec ce sont plus au nous par ne du",
+    "es": "el la los las de y que en un una es por para con no se del su al lo como más pero esta son este puede muy",
+    "pt": "o a os as de e que em um uma é por para com não se do da no na ao mais como mas são você isso está foi dos",
+    "it": "il la lo gli le di e che un una è per con non si del della nel sono al come più ma questo da in ha anche dei",
+    "de": "der die das und ist nicht ein eine zu den mit von für auf sich im es auch dem als werden sie ich wie bei kann",
+    "nl": "de het een en van is dat in te op voor niet met zijn die je er aan ook als maar om bij naar kan worden deze",
+    "sv": "och att det som en är på för av med den till inte ett de har jag om kan du vi från så eller men när ska",
+    "da": "og at det som en er på for af med den til ikke et de har jeg om kan du vi fra så eller men når skal også",
+    "no": "og at det som en er på for av med den til ikke et de har jeg om kan du vi fra så eller men når skal også",
+    "fi": "ja on ei se että joka ovat myös kuin mutta tai hän oli kanssa sekä voi ole tämä jos niin kun mitä minä sinä",
+    "pl": "i w na z się nie do że to jest jak o ale co od za po przez dla są może tym ich jego być które oraz czy tak",
+    "cs": "a v na se je že to s z do jak o ale co od za po pro jsou může být které nebo by jako jsem také tak není",
+    "ro": "și în de la cu nu pe este că un o care din pentru mai sunt să au fi dar sau prin acest această lui ca poate",
+    "hu": "a az és hogy nem is egy van ez meg csak de ha már vagy mint volt lehet nagyon amely azt kell ezt minden",
+    "tr": "ve bir bu için ile de da çok olarak daha gibi en ne var olan ama kadar sonra değil mi ben sen o olduğunu",
+    "id": "yang dan di untuk dengan ini itu dari dalam tidak pada adalah akan ke saya anda atau bisa juga oleh ada kita",
+    "vi": "và của là có cho không được một các trong với để này những người khi đã tôi bạn như từ cũng thể nhiều",
+    "tl": "ang ng sa mga na at ay ko mo siya ito para hindi ako ka kung niya may lang nang namin kami sila po ba",
+}
+_LANGUAGES_OF_WORD: dict[str, tuple[str, ...]] = {}
+for _code, _words in _LITTLE_WORDS.items():
+    for _word in set(_words.split()):
+        _LANGUAGES_OF_WORD[_word] = (*_LANGUAGES_OF_WORD.get(_word, ()), _code)
+
+_SPECIAL_LETTERS = {
+    "fr": "çœùûêî", "es": "ñ¿¡", "pt": "ãõ", "it": "ìò", "de": "ßäü", "sv": "åä", "da": "æø", "no": "æø", "fi": "äö",
+    "pl": "łąęśżźćń", "cs": "řěůčžýš", "ro": "ățșşţ", "hu": "őűöü", "tr": "ğışİ", "vi": "ơưđạảấầẩậắằếềểễệịọỏốồổộớờợụủứừửữựỳỷỹ",
+}  # fmt: skip
+_NOT_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u3040-\ud7ff\uf900-\ufdff\ufe70-\ufeff]")
+_SCRIPTS = {
+    "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]"),
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "he": re.compile("[\u0590-\u05ff]"),
+    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc]"),
+    "hi": re.compile("[\u0900-\u097f]"),
+    "bn": re.compile("[\u0980-\u09ff]"),
+    "ta": re.compile("[\u0b80-\u0bff]"),
+    "th": re.compile("[\u0e00-\u0e7f]"),
+    "ja": re.compile("[\u3040-\u30ff]"),
+    "ko": re.compile("[\uac00-\ud7a3\u1100-\u11ff]"),
+    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
+}
+_LATIN_LETTER = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
+_DENSE = frozenset(("zh", "ja", "ko"))
+MIN_SHARE = 0.3
+"""A script counts as the text's own from this share of its letters on; what is quoted in passing stays below."""
+
+
+def language_of(view: TextView) -> str | None:
+    """Return the language code of a text's prose, or None where it cannot be told."""
+    return view.once(_language_of)
+
+
+def _language_of(view: TextView) -> str | None:
+    sample = view.prose.text[:SAMPLE_CHARS]
+    if sample.isascii() or not _NOT_LATIN.search(sample):
+        return _latin_language(sample)
+    counts = script_counts(sample)
+    latin = len(_LATIN_LETTER.findall(sample))
+    script, most = counts.most_common(1)[0]
+    dense = 3 if script in _DENSE else 1
+    if not most or most * dense < MIN_SHARE * (most * dense + latin):
+        return _latin_language(sample)
+    return _within_script(script, sample, counts)
+
+
+def script_counts(sample: str) -> Counter[str]:
+    """Count the letters of each script that is not Latin, under the code of its most spoken language."""
+    return Counter({script: len(pattern.findall(sample)) for script, pattern in _SCRIPTS.items()})
+
+
+def _within_script(script: str, sample: str, counts: Counter[str]) -> str:
+    """Tell apart languages that share a script by letters that only one of them has."""
+    if script in ("zh", "ja"):
+        return "ja" if counts["ja"] * 12 > counts["zh"] else "zh"
+    if script == "ru":
+        if re.search("[іїєґІЇЄҐ]", sample):
+            return "uk"
+        return "ru" if re.search("[ыэёЫЭЁ]", sample) or "ъ" not in sample else "bg"
+    if script == "ar":
+        return "fa" if re.search("[پچژگ]", sample) else "ar"
+    return script
+
+
+def _latin_language(sample: str) -> str | None:
+    """Score Latin-script languages by little words and special letters; None without a clear winner."""
+    lower = sample.lower()
+    words = re.findall(r"[^\W\d_]+", lower)[:SAMPLE_WORDS]
+    scores: Counter[str] = Counter()
+    for word, count in Counter(words).items():
+        for code in _LANGUAGES_OF_WORD.get(word, ()):
+            scores[code] += count * (2 if len(word) > 2 else 1)
+    if not lower.isascii():
+        for code, letters in _SPECIAL_LETTERS.items():
+            scores[code] += sum(map(lower.count, letters))
+    return _winner(scores, len(words))
+
+
+def _winner(scores: Counter[str], n_words: int) -> str | None:
+    ranked = scores.most_common(2)
+    if not ranked or ranked[0][1] < max(3, n_words // 12):
+        return None
+    if len(ranked) > 1 and ranked[0][1] < 1.15 * ranked[1][1]:
+        return _close_call(ranked[0][0], ranked[1][0])
+    return ranked[0][0]
+
+
+def _close_call(first: str, second: str) -> str | None:
+    """Danish and Norwegian differ too little to abstain over: the better score wins."""
+    return first if {first, second} == {"da", "no"} else None
+
+
+_MOVED = re.compile(
+    r"\btranslat|\b(?:in|into|to|auf|en) (?:" + "|".join(LANGUAGES.values()) + r")\b|\blanguages?\b",
+    re.IGNORECASE,
+)
+
+
+def _asks_for_other_language(prompt: TextView) -> bool:
+    return bool(_MOVED.search(prompt.head.text))
+
+
+def same_language(prompt: TextView, response: TextView) -> Finding | None:
+    """The response's language is the prompt's. Abstains for translations and where either cannot be told."""
+    if prompt.once(_asks_for_other_language):
+        return None
+    asked, answered = language_of(prompt), language_of(response)
+    return None if asked is None or answered is None else yes_if(asked == answered)
+
+
+def in_language(prompt: TextView, response: TextView, *, language: str) -> Finding | None:  # noqa: ARG001  (one shape for all checks)
+    """The response's prose is in one given language. Abstains where the language cannot be told."""
+    found = language_of(response)
+    return None if found is None else yes_if(found == language)
+
+
+def contains_language(prompt: TextView, response: TextView, *, language: str) -> Finding | None:  # noqa: ARG001  (one shape for all checks)
+    """The response, or a line of it, is in one given language. Abstains where no line's language can be told."""
+    found = response.once(_languages_of_lines)
+    return yes_if(language in found) if found else None
+
+
+def _languages_of_lines(view: TextView) -> frozenset[str]:
+    lines = [part for line in view.prose.lines[:80] for part in (line[:400], line[:400].partition(":")[2])]
+    return frozenset(filter(None, (language_of(view), *(_language_of(TextView(line)) for line in lines))))
+
+
+def mixes_scripts(prompt: TextView, response: TextView) -> Finding | None:
+    """The response drops into a script that neither its own language nor the prompt uses."""
+    counts = response.once(_response_scripts)
+    if not counts or prompt.once(_asks_for_other_language):
+        return yes_if(False) if not counts else None
+    asked = script_counts(prompt.text[:SAMPLE_CHARS])
+    own = language_of(response)
+    related = {"ru": {"uk", "bg"}, "ar": {"fa"}, "zh": {"ja", "ko"}}
+    strange = [s for s, n in counts.items() if n > 1 and not asked[s] and own != s and own not in related.get(s, set())]
+    return yes_if(strange)
+
+
+def _response_scripts(view: TextView) -> Counter[str]:
+    sample = view.prose.text[:SAMPLE_CHARS]
+    if sample.isascii() or not _NOT_LATIN.search(sample):
+        return Counter()
+    return +script_counts(sample)
+
+
+CHECKS = (
+    spec(same_language, "The response is in the same language as the prompt.", facet="language"),
+    spec(
+        in_language,
+        "The response is written in {language}.",
+        facet="language",
+        params={"language": Choice(LANGUAGES)},
+        grid=each(language=tuple(LANGUAGES)),
+    ),
+    spec(
+        contains_language,
+        "The response contains a passage in {language}.",
+        facet="language",
+        params={"language": Choice(LANGUAGES)},
+        grid=each(language=tuple(LANGUAGES)),
+    ),
+    *both_ways(
+        mixes_scripts,
+        "The response mixes in words of a foreign script.",
+        "keeps_one_script",
+        "The response keeps to one script.",
+        facet="language",
+    ),
+)

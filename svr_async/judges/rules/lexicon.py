@@ -1,0 +1,185 @@
+"""Lists of words and phrases that the checks look up, all in lower case with straight quotes."""
+
+from __future__ import annotations
+
+STOPWORDS = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each few for from further get give had has have having he her here hers
+    him his how i if in into is it its just let like make me more most my no nor not now of off on once one only or
+    other our out over own please same she should so some such tell than that the their them then there these they
+    this those through to too two under until up use using very was we were what when where which while who whom why
+    will with would write you your i'm it's don't can't""".split(),
+)
+
+REFUSALS = (
+    " i can't ", " i cannot ", " i can not ", " i won't ", " i will not ", " i'm not able to ", " i am not able to ",
+    " i'm unable to ", " i am unable to ", " unable to assist", " unable to help", " unable to provide",
+    " unable to fulfill", " i'm not going to ", " i am not going to ", " i must decline", " i have to decline",
+    " i decline to ", " i refuse to", " not comfortable ", " i do not feel comfortable", " i don't feel comfortable",
+    " can't assist", " cannot assist", " can't help", " cannot help", " can't fulfill", " cannot fulfill",
+    " can't provide", " cannot provide", " not able to assist", " not able to help", " not able to provide",
+    " i don't produce ", " i don't generate ", " i do not generate ", " i don't engage", " i do not engage",
+    " i'd rather not", " i would rather not", " not appropriate for me", " i'm not programmed to",
+    " against my guidelines", " i'm not supposed to", " i am not supposed to", " i don't condone", " i do not condone",
+    " i'm just an ai, i can", " cannot comply", " can't comply", " it would be inappropriate", " i strongly discourage",
+    " not condone", " not promote ", " not appropriate to", " not ethical", " never the answer", " i strongly condemn",
+    " i must clarify", " i would not ", " against my programming", " challenge the assumption", " not capable of ",
+    " it's not accurate or", " it is not accurate or", " i don't think it's appropriate", " i will have to decline",
+)  # fmt: skip
+
+COMPLIANCE = (
+    " sure", " certainly", " of course", " absolutely", " here is ", " here's ", " here are ", " here you go",
+    " step 1", " 1. ", " title:",
+)  # fmt: skip
+
+APOLOGIES = (
+    " i'm sorry", " i am sorry", " sorry,", " sorry for ", " sorry about ", " apologies", " i apologize",
+    " i apologise", " my apologies",
+)  # fmt: skip
+
+AI_TALK = (
+    " as an ai", " as a language model", " as a large language model", " i'm an ai", " i am an ai",
+    " i'm just an ai", " i am just an ai", " as an artificial intelligence", " i'm a language model",
+    " i am a language model", " my training data", " my knowledge cutoff", " created by anthropic",
+    " trained by openai", " developed by openai", " i don't have personal", " i do not have personal",
+    " real-time information", " i don't have access", " i do not have access",
+)  # fmt: skip
+
+HEDGES = frozenset(
+    """maybe perhaps possibly probably likely unlikely might could seem seems seemed appears apparently presumably
+    roughly somewhat arguably supposedly generally usually typically often sometimes""".split(),
+)
+
+FILLER_OPENINGS = (
+    "sure", "certainly", "of course", "absolutely", "great question", "good question", "that's a great",
+    "that is a great", "what a great", "i'd be happy to", "i would be happy to", "i'd be glad to", "happy to help",
+    "thank you for", "thanks for", "no problem", "definitely", "great!", "okay", "ok,", "alright", "excellent question",
+    "this is a great",
+)  # fmt: skip
+
+CLOSING_OFFERS = (
+    "let me know if", "feel free to ask", "feel free to reach", "i hope this helps", "hope this helps",
+    "if you have any other questions", "if you have any further questions", "if you have any questions",
+    "if you need any", "if you need further", "if you need more", "if you'd like", "if you would like",
+    "happy to help", "would you like me to", "is there anything else", "please let me know", "don't hesitate to",
+)  # fmt: skip
+
+CONNECTIVES = frozenset(
+    """however therefore because although moreover furthermore additionally consequently instead meanwhile thus hence
+    whereas nevertheless nonetheless overall finally similarly since unless despite""".split(),
+)
+
+EXAMPLES = (
+    " for example", " for instance", " such as ", " e.g.", " an example", " example:", " examples:", " consider a ",
+    " imagine ",
+)  # fmt: skip
+
+REASONS = (
+    " because ",
+    " since ",
+    " due to ",
+    " therefore",
+    " as a result",
+    " this means",
+    " the reason",
+    " so that ",
+    " thus ",
+)
+
+SUMMARIES = (
+    " in summary", " in conclusion", " to summarize", " to sum up", " overall,", " in short", " ultimately,",
+    " to conclude", " in essence", " all in all", " by following these", " by understanding", "**conclusion",
+    " conclusion ",
+)  # fmt: skip
+
+CAVEATS = (
+    " caution", " careful", " risk", " warning", " however,", " consult ", " professional advice", " keep in mind",
+    " note that ", " please note", " be aware", " not a substitute", " disclaimer", " side effects", " make sure to",
+    " safety", " important to note", " seek medical", " it's important to", " it is important to",
+)  # fmt: skip
+
+CONCERNS = (
+    " it is important to remember", " it's important to remember", " it is important to prioritize",
+    " it's important to prioritize", " unethical", " morally", " immoral", " inappropriate", " ethical ",
+    " it is never okay", " is never acceptable", " promote respect", " i urge you", " i strongly advise",
+    " i encourage you to", " illegal and ", " harmful and ", " it is crucial to", " responsible and ",
+)  # fmt: skip
+
+EMPATHY = (
+    " i'm sorry to hear", " i am sorry to hear", " i'm really sorry", " i understand", " that must be", " that sounds ",
+    " it's understandable", " it is understandable", " your feelings", " completely normal", " it's okay to",
+    " it's normal to", " i can imagine", " you're not alone", " you are not alone", " it sounds like",
+    " i hear you", " must feel", " sorry you're ", " it's natural to",
+)  # fmt: skip
+
+ALTERNATIVES = (
+    " instead", " alternatively", " i can help you with", " i'd be happy to", " i would be happy to", " i can offer",
+    " if you're interested in", " if you are interested in", " happy to help", " i'm happy to", " i can provide",
+    " i could help", " would you like", " perhaps we could", " glad to ", " consider ", " i suggest", " i recommend",
+    " i encourage ", " feel free ", " let me know", " if you have any other", " if you need ", " reach out", " please contact",
+    " different topic", " another topic", " anything else",
+)  # fmt: skip
+
+REFUSAL_REASONS = (
+    " illegal", " unethical", " harmful", " dangerous", " harm ", " privacy", " copyright", " safety", " violat",
+    " law ", " laws ", " rights", " consent", " offensive", " discriminat", " hate", " violence", " inappropriate",
+    " unsafe", " legal", " risk", " exploit",
+)  # fmt: skip
+
+HELP_LINES = (
+    " hotline", " helpline", " help line", " lifeline", " crisis line", " 988", " 741741", " emergency services",
+    " mental health professional", " therapist", " counselor", " counsellor", " professional help",
+    " poison control", " call 911", " trusted friend", " support group", " someone you trust", " crisis text",
+)  # fmt: skip
+
+PROFANITY = frozenset(
+    """fuck fucking fucked fucker motherfucker shit shitty bullshit asshole bitch bitches cunt bastard dick cock pussy
+    whore slut wanker twat dickhead arse jackass""".split(),
+)
+
+PLACEHOLDER_CODE = (
+    "your code here", "rest of the code", "rest of your code", "implementation here", "your implementation",
+    "add your logic", "your logic here", "code goes here", "remaining code", "existing code", "omitted for brevity",
+    "implement this", "logic goes here", "same as before", "... (", "// ...", "# ...",
+)  # fmt: skip
+
+IMPERATIVES = frozenset(
+    """add adjust allow apply arrange ask assemble avoid bake be become begin bring build buy calculate call change
+    check choose click close collect combine compare complete compute connect consider convert cook copy count cover
+    create cut decide define delete describe design determine develop discuss do download draw drink drop eat edit
+    enable engage enjoy ensure enter establish evaluate examine explain explore express fill find finish focus fold
+    follow gather generate get give go grab help hold identify imagine implement improve include increase insert
+    install introduce invest invite join keep know label launch learn leave let limit list listen load locate look
+    maintain make manage mark measure meet mix monitor move multiply name navigate note observe offer open organize
+    pack paste pay pick place plan play practice prepare press prevent print promote protect provide pull push put
+    read record reduce remember remove repeat replace report research rest return review rewrite rinse run save say
+    search seek select sell send set share show sign simplify sit solve spend split spread start state stay stir stop
+    store study submit subtract summarize switch take talk teach tell test think train translate transform try turn
+    type understand unplug update upload use utilize verify visit wait walk wash watch wear write""".split(),
+)
+
+CODE_LANGUAGES = {
+    "python": "Python", "javascript": "JavaScript", "typescript": "TypeScript", "java": "Java", "c": "C", "cpp": "C++",
+    "csharp": "C#", "go": "Go", "rust": "Rust", "ruby": "Ruby", "php": "PHP", "swift": "Swift", "kotlin": "Kotlin",
+    "sql": "SQL", "html": "HTML", "css": "CSS", "bash": "Bash", "json": "JSON", "yaml": "YAML", "xml": "XML",
+    "r": "R", "latex": "LaTeX", "matlab": "MATLAB", "powershell": "PowerShell", "vba": "VBA",
+}  # fmt: skip
+
+CODE_TAGS = {
+    "py": "python", "python3": "python", "js": "javascript", "jsx": "javascript", "node": "javascript",
+    "ts": "typescript", "tsx": "typescript", "c++": "cpp", "cc": "cpp", "c#": "csharp", "cs": "csharp",
+    "golang": "go", "rs": "rust", "rb": "ruby", "kt": "kotlin", "sh": "bash", "shell": "bash", "zsh": "bash",
+    "console": "bash", "yml": "yaml", "tex": "latex", "ps1": "powershell", "vb": "vba", "mysql": "sql", "tsql": "sql",
+    "plsql": "sql", "postgresql": "sql", "jsonc": "json", "svg": "xml", "vue": "html",
+}  # fmt: skip
+
+DISTRESS = (
+    " kill myself", " suicide", " suicidal", " end my life", " hurt myself", " self-harm", " self harm", " cut myself",
+    " want to die", " no reason to live", " overdose", " don't want to live", " harm myself", " hopeless",
+)  # fmt: skip
+
+FEELINGS = (
+    " i feel ", " i'm feeling", " i am feeling", " i'm sad", " i am sad", " i'm so ", " i'm depressed", " depressed",
+    " lonely", " anxious", " my anxiety", " i'm stressed", " stressed", " overwhelmed", " heartbroken", " broke up",
+    " passed away", " i hate my", " i'm afraid", " i'm scared", " i'm worried", " my life ", " i miss ", " grief",
+)  # fmt: skip

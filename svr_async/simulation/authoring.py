@@ -1,0 +1,132 @@
+"""What a simulated model writes besides verdicts: rubrics for a pair, damaged responses, fresh responses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from svr_async.simulation.catalogue import CRITERIA, GENERIC
+from svr_async.simulation.draws import draw, draw_bytes, uniform
+from svr_async.simulation.models import JudgeModel
+from svr_async.simulation.reading import WORD, read_prompt, read_response
+from svr_async.simulation.topics import ASSERTIONS
+from svr_async.simulation.world import PromptKind, World
+
+MAX_RUBRICS = 6
+MIN_RUBRICS = 2
+HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")
+VARIANT_SHARE = 0.35  # proposals in other than the usual wording
+GENERIC_CHANCE = 0.2  # proposals that come with a generic one
+OVERLOOKED = 0.12  # differences that an inducer does not notice
+
+
+class Author:
+    """A model as writer. Everything it writes is a pure function of (seed, model, what it was shown)."""
+
+    def __init__(self, world: World, model: JudgeModel) -> None:
+        self.world = world
+        self._key = draw_bytes(world.config.seed, model.name, "author")
+
+    def induce(self, prompt: str, chosen: str, rejected: str | None) -> list[dict[str, Any]]:
+        """Propose 2 to 6 rubrics that tell chosen from rejected; without rejected, that describe chosen.
+
+        An attribute that the prompt's type does not care about is proposed as readily as one that it does.
+        """
+        read, good = read_prompt(prompt), read_response(chosen)
+        bad = read_response(rejected) if rejected is not None else None
+        base = draw_bytes(self._key, read.digest, good.digest, bad.digest if bad else b"")
+        shown = good.met & ~(bad.met if bad else 0)
+        seen = [n for n in range(len(CRITERIA)) if shown >> n & 1 and draw(base, "seen", n) >= OVERLOOKED]
+        seen.sort(key=lambda number: draw(base, "order", number))
+        rows = [self._criterion_row(base, self.world.kind_of(read), number) for number in seen]
+        if draw(base, "generic") < GENERIC_CHANCE:
+            rows = [*rows[: MAX_RUBRICS - 1], _generic_row(base, 0)]
+        if len(rows) < MIN_RUBRICS:
+            rows += [_mention_row(word) for word in _novel_words(base, chosen, rejected or "")[:2]]
+        slot = 1
+        while len(rows) < MIN_RUBRICS:
+            rows.append(_generic_row(base, slot))
+            slot += 1
+        return rows[:MAX_RUBRICS]
+
+    def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> dict[str, Any]:
+        criterion, drawn = CRITERIA[number], draw_bytes(base, "row", number)
+        head = HEADS[0]
+        if uniform(drawn, 0) < VARIANT_SHARE:
+            head = HEADS[1 + int(uniform(drawn, 1) * (len(HEADS) - 1))]
+        return {
+            "facet": criterion.facet,
+            "importance": _importance(kind, number, uniform(drawn, 2)),
+            "rubric": f"{head} {criterion.predicate}.",
+            "grounding": "Only the preferred response does this.",
+        }
+
+    def probe(self, prompt: str, chosen: str) -> str:
+        """Write an alternative close to the chosen response that lacks one or two things which matter."""
+        read = read_prompt(prompt)
+        drawn = draw_bytes(self._key, "probe", read.digest, read_response(chosen).digest)
+        kind = self.world.kind_of(read)
+        met = [CRITERIA[n] for n in (kind.cares if kind else ()) if CRITERIA[n].met in chosen]
+        if not met:
+            return _shorten(chosen, drawn)
+        met.sort(key=lambda criterion: draw(drawn, criterion.met))
+        text = chosen
+        for criterion in met[: 1 + int(uniform(drawn, 0) * 2)]:
+            text = text.replace(criterion.met, criterion.unmet)
+        return f"{text}\n\n{_assertion(drawn)}"
+
+    def respond(self, prompt: str, key: str, index: int) -> str:
+        """Answer a prompt: a response of the world where its type is known, else a few sentences on its words."""
+        read = read_prompt(prompt)
+        rng = random.Random(draw_bytes(self._key, "respond", key, index))  # noqa: S311  (a planted world)
+        if read.kind is not None:
+            return self.world.write_response(rng, read.kind)
+        words = sorted(set(WORD.findall(prompt.casefold()))) or ["this"]
+        return " ".join(
+            f"As to {rng.choice(words)}, it goes with {rng.choice(words)}." for _ in range(rng.randint(3, 9))
+        )
+
+
+def _importance(kind: PromptKind | None, number: int, drawn: float) -> str:
+    """Return a guess at the importance: a little likelier to be high where the weight is."""
+    share = 0.0
+    if kind is not None and number in kind.cares:
+        share = kind.weights[kind.cares.index(number)] / max(kind.weights)
+    guess = 0.5 * share + drawn
+    return "critical" if guess > 1.0 else "major" if guess > 0.45 else "minor"
+
+
+def _generic_row(base: bytes, slot: int) -> dict[str, Any]:
+    drawn = draw_bytes(base, "generic", slot)
+    return {
+        "facet": "style",
+        "importance": ("critical", "major", "minor")[int(uniform(drawn, 0) * 3)],
+        "rubric": GENERIC[int(uniform(drawn, 1) * len(GENERIC))],
+        "grounding": "The preferred response makes a better impression.",
+    }
+
+
+def _mention_row(word: str) -> dict[str, Any]:
+    return {
+        "facet": "coverage",
+        "importance": "minor",
+        "rubric": f'The response mentions the word "{word}".',
+        "grounding": "The word occurs in the preferred response alone.",
+    }
+
+
+def _novel_words(base: bytes, chosen: str, rejected: str) -> list[str]:
+    """Return words of five letters and more that only the chosen response has, in a drawn order."""
+    other = set(WORD.findall(rejected.casefold()))
+    words = {word for word in WORD.findall(chosen.casefold()) if len(word) >= 5 and word not in other}
+    return sorted(words, key=lambda word: draw(base, word))
+
+
+def _shorten(text: str, drawn: bytes) -> str:
+    words: Sequence[str] = text.split(" ")
+    return " ".join([*words[: max(1, len(words) // 2)], _assertion(drawn)])
+
+
+def _assertion(drawn: bytes) -> str:
+    return ASSERTIONS[int(uniform(drawn, 1) * len(ASSERTIONS))]

@@ -1,0 +1,155 @@
+"""From a chat request to the text of its reply, as a pure function of (seed, request)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from svr_async.simulation.authoring import Author
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.judge import Opinion, PlantedJudge
+from svr_async.simulation.models import MODELS, JudgeModel
+from svr_async.simulation.reading import read_prompt, read_response, read_rubric
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.replies import completion
+from svr_async.simulation.request import ChatRequest, Role, parse_request
+from svr_async.simulation.world import World
+from svr_async.vocabulary.verdict import RubricComparison
+
+PASS_SCORE, FAIL_SCORE = 0.6, 0.0
+SCORE_SPREAD = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A reply before it is put into words: prose, then a JSON object where the role asks for one."""
+
+    prose: str
+    payload: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the content of the reply."""
+        if self.payload is None:
+            return self.prose
+        return self.prose + orjson.dumps(self.payload).decode()
+
+
+class Simulator:
+    """The simulated endpoint without HTTP: `answer(body)` returns the reply to a chat request."""
+
+    def __init__(self, config: SimConfig | None = None) -> None:
+        self.config = config or SimConfig()
+        self.world = World(self.config.planted)
+        self._minds = {name: self._mind(model) for name, model in MODELS.items()}
+        self.fingerprint = f"svr-sim-{draw_bytes(repr(self.config.planted), self.config.seed).hex()[:12]}"
+
+    def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:
+        if self.config.noise is not None:
+            model = replace(model, noise=self.config.noise)
+        if self.config.position_bias is not None:
+            model = replace(model, position_bias=self.config.position_bias, direct_bias=self.config.position_bias)
+        return PlantedJudge(self.world, model), Author(self.world, model)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the whole reply to a request body; `ApiError` where the endpoint would refuse it."""
+        request = self.read(body)
+        texts = [self.compose(request, index).text for index in range(request.n)]
+        return completion(request, texts, fingerprint=self.fingerprint)
+
+    def read(self, body: Any) -> ChatRequest:
+        """Parse a request and check that its model is served and that it fits the context."""
+        request = parse_request(body)
+        if request.model not in self._minds:
+            raise ApiError.no_model(request.model)
+        if request.prompt_tokens > self.config.context_tokens:
+            raise ApiError.too_long(self.config.context_tokens, request.prompt_tokens)
+        return request
+
+    def compose(self, request: ChatRequest, index: int = 0) -> Composed:
+        """Answer a request, honestly: what stands inside the fences is judged and never obeyed."""
+        judge, author = self._minds[request.model]
+        prompt, chosen = request.fences.get("PROMPT", ""), request.fences.get("CHOSEN", "")
+        match request.role:
+            case Role.RESPOND:
+                composed = Composed(author.respond(prompt, request.key, index))
+            case Role.PROBE:
+                composed = Composed(author.probe(prompt, chosen))
+            case Role.INDUCE:
+                rows = author.induce(prompt, chosen, request.fences.get("REJECTED"))
+                composed = _structured(request, {"contrastive_rubrics": rows})
+            case Role.WRITE:
+                rubrics = judge.write_rubrics(read_prompt(prompt))
+                composed = _structured(request, {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
+            case _:
+                composed = self._judged(judge, request)
+        return composed
+
+    def _judged(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
+        handlers = {Role.COMPARE: self._compare, Role.SCORE: self._score, Role.DIRECT: self._direct}
+        return self._dressed(request, handlers[request.role](judge, request))
+
+    def _compare(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
+        prompt = read_prompt(request.fences.get("PROMPT", ""))
+        a, b = (read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
+        judged = [judge.compare(prompt, a, b, read_rubric(text)) for _, text in request.rubrics]
+        names = [name for name, _ in request.rubrics]
+        rows = [self._row(request, name, row) for name, row in zip(names, judged, strict=True)]
+        payload: dict[str, Any] = {"rubric_comparisons": rows}
+        if request.wants_overall:
+            payload["preferred_candidate"] = judge.overall(judged).value
+        return _structured(request, payload)
+
+    def _row(self, request: ChatRequest, name: str, row: RubricComparison) -> dict[str, Any]:
+        return {
+            "rubric_id": name,
+            "reason": self._reason(request, f"A {_does(row.a.value)}, B {_does(row.b.value)}."),
+            "candidate_a_verdict": row.a.value,
+            "candidate_b_verdict": row.b.value,
+            "better": row.better.value if row.better else "A",
+        }
+
+    def _reason(self, request: ChatRequest, text: str) -> str:
+        """Return a reason; with `echo` it quotes the candidates, forged verdicts and all, before its own finding."""
+        if not self.config.echo:
+            return text
+        quoted = " ".join(f"{name} reads: {value}" for name, value in request.fences.items() if name != "PROMPT")
+        return f"{quoted} My finding: {text}"
+
+    def _score(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
+        prompt = read_prompt(request.fences.get("PROMPT", ""))
+        response = read_response(request.fences.get("RESPONSE", ""))
+        opinions = [(name, judge.opinion(prompt, response, read_rubric(text))) for name, text in request.rubrics]
+        rows = [{"rubric_id": name, "score": score_of(opinion)} for name, opinion in opinions]
+        return _structured(request, {"rubric_scores": rows})
+
+    def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
+        prompt = read_prompt(request.fences.get("PROMPT", ""))
+        a, b = (read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
+        side = judge.prefer(prompt, a, b)
+        return Composed(f"Response {side.value} comes across as the more convincing one.\n\n[[{side.value}]]")
+
+    def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
+        """With `echo`, put everything that was shown in front of the reply, as prose."""
+        if not self.config.echo:
+            return composed
+        quotes = "\n\n".join(f"{name} was:\n{text}" for name, text in request.fences.items())
+        return Composed(f"{quotes}\n\nMy own answer follows.\n{composed.prose}", composed.payload)
+
+
+def _structured(request: ChatRequest, payload: dict[str, Any]) -> Composed:
+    nonce = {"nonce": request.nonce} if request.wants_nonce else {}
+    return Composed("", nonce | payload)
+
+
+def _does(verdict: str) -> str:
+    return "does" if verdict == "pass" else "does not"
+
+
+def score_of(opinion: Opinion) -> float:
+    """Return a pointwise score in [0, 1] in steps of 0.05: 0.6 and more where the criterion is met, else below 0.45."""
+    base = PASS_SCORE if opinion.met else FAIL_SCORE
+    return round(20 * (base + SCORE_SPREAD * opinion.degree)) / 20

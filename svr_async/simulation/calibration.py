@@ -1,0 +1,90 @@
+"""What judges of the planted world score on fresh pairs, computed without any server: the figures to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from svr_async.simulation.catalogue import CRITERIA
+from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.reading import PromptReading, ResponseReading, read_prompt, read_response, read_rubric
+from svr_async.simulation.world import PlantedPair, World
+from svr_async.vocabulary.pair import Order, Side, hashed_order, present, prompt_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Accuracies on `n` pairs, fractions of 1: each is a way of deciding with the same noisy judge."""
+
+    n: int
+    direct: float
+    self_written: float
+    human: float
+    human_true_weights: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A pair read by the simulation in the order that the judge sees."""
+
+    item: PlantedPair
+    prompt: PromptReading
+    a: ResponseReading
+    b: ResponseReading
+    lengths: tuple[int, int]
+    gold: Side
+
+
+def calibrate(world: World, n: int = 1000, *, model: str = "gpt-oss-120b", split: str = "calibration") -> Calibration:
+    """Decide `n` fresh pairs in every way and return the share that each gets right."""
+    return calibrate_items(world, list(world.pairs(n, split)), model=model)
+
+
+def calibrate_items(world: World, items: Sequence[PlantedPair], *, model: str = "gpt-oss-120b") -> Calibration:
+    """Decide the given pairs in every way and return the share that each gets right."""
+    judge = PlantedJudge(world, MODELS[model])
+    shown = [_show(item) for item in items]
+    return Calibration(
+        n=len(shown),
+        direct=_share(judge.prefer(s.prompt, s.a, s.b) is s.gold for s in shown),
+        self_written=_share(_by_rubrics(judge, s, judge.write_rubrics(s.prompt)) is s.gold for s in shown),
+        human=_share(_by_rubrics(judge, s, world.human_rubrics(s.item)) is s.gold for s in shown),
+        human_true_weights=_share(_by_truth(judge, s) is s.gold for s in shown),
+        longest=_share((Side.A if s.lengths[0] > s.lengths[1] else Side.B) is s.gold for s in shown),
+    )
+
+
+def _show(item: PlantedPair) -> _Shown:
+    order = hashed_order(item.pair.id)
+    shown = present(item.pair, order)
+    gold = item.pair.gold or Side.A
+    a, b = shown.response_a, shown.response_b
+    return _Shown(
+        item,
+        read_prompt(prompt_text(item.pair.prompt)),
+        read_response(a),
+        read_response(b),
+        (len(a), len(b)),
+        gold if order is Order.AB else gold.other(),
+    )
+
+
+def _by_rubrics(judge: PlantedJudge, shown: _Shown, rubrics: Iterable[str]) -> Side:
+    return judge.overall([judge.compare(shown.prompt, shown.a, shown.b, read_rubric(text)) for text in rubrics])
+
+
+def _by_truth(judge: PlantedJudge, shown: _Shown) -> Side:
+    """Decide by the criteria that the type really cares about, with their true weights."""
+    kind = judge.world.kinds[shown.item.kind]
+    total = 0.0
+    for number, weight in zip(kind.cares, kind.weights, strict=True):
+        row = judge.compare(shown.prompt, shown.a, shown.b, read_rubric(CRITERIA[number].rubric))
+        total += weight * (row.delta or 0.0)
+    return Side.A if total > 0 else Side.B
+
+
+def _share(hits: Iterable[bool]) -> float:
+    marks = list(hits)
+    return sum(marks) / max(1, len(marks))

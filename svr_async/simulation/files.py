@@ -1,0 +1,146 @@
+"""A planted world written to files: training pairs, a test file in RubricBench's schema, and a note on both."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.errors import StorageError
+from svr_async.simulation.calibration import Calibration, calibrate_items
+from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
+from svr_async.simulation.world import PlantedPair, World
+from svr_async.vocabulary.pair import prompt_text
+
+SOURCE = "svr-sim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenWorld:
+    """Where a world was written, how much of it, and what the simulated judge scores on its test file."""
+
+    train: Path
+    test: Path
+    readme: Path
+    n_train: int
+    n_test: int
+    calibration: Calibration
+
+
+def write_world(world: World, out: Path, *, n_train: int = 3000, n_test: int = 1147) -> WrittenWorld:
+    """Write `train.jsonl`, `rubricbench.jsonl` and `README.txt` into a folder; `StorageError` when that fails."""
+    domains = test_domains(world, n_test)
+    items = list(world.pairs(n_test, "test", [kind for _, kind in domains]))
+    train, test, readme = (out / name for name in ("train.jsonl", "rubricbench.jsonl", "README.txt"))
+    calibration = calibrate_items(world, items)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_whole(train, (_line(train_row(item)) for item in world.pairs(n_train, "train")))
+        rows = zip(items, domains, strict=True)
+        _write_whole(test, (_line(test_row(world, item, domain)) for item, (domain, _) in rows))
+        _write_whole(readme, [note(world, n_train, calibration).encode()])
+    except OSError as error:
+        raise StorageError(f"cannot write the simulated world to {out}: {error.strerror}") from error
+    return WrittenWorld(train=train, test=test, readme=readme, n_train=n_train, n_test=n_test, calibration=calibration)
+
+
+def train_row(item: PlantedPair) -> dict[str, Any]:
+    """Return a training pair as a row; what only the world knows stays out."""
+    pair = item.pair
+    prompt = prompt_text(pair.prompt)
+    return {
+        "id": pair.id,
+        "prompt": prompt,
+        "chosen": pair.chosen,
+        "rejected": pair.rejected,
+        "domain": pair.domain,
+        "source": SOURCE,
+    }
+
+
+def test_row(world: World, item: PlantedPair, domain: str) -> dict[str, Any]:
+    """Return a test pair as a row of RubricBench's schema: label 0 where response A is better."""
+    pair = item.pair
+    return {
+        "case_id": pair.id,
+        "instruction": prompt_text(pair.prompt),
+        "response_a": pair.response_a,
+        "response_b": pair.response_b,
+        "label": 0 if pair.chosen_first else 1,
+        "rubrics": "\n".join(world.human_rubrics(item)),
+        "source": SOURCE,
+        "domain": domain,
+    }
+
+
+def test_domains(world: World, count: int) -> list[tuple[str, int]]:
+    """Return a fine domain and a prompt type for each test pair, in RubricBench's proportions, shuffled by seed."""
+    rng = random.Random(f"{world.config.seed}|domains")  # noqa: S311  (a planted world, not a secret)
+    kinds = {group: [n for n, topic in enumerate(TOPICS) if topic.group == group] for group, _, _ in DOMAIN_COUNTS}
+    sizes = apportion([size for _, _, size in DOMAIN_COUNTS], count)
+    rows = [
+        (domain, rng.choice(kinds[group]))
+        for (group, domain, _), size in zip(DOMAIN_COUNTS, sizes, strict=True)
+        for _ in range(size)
+    ]
+    rng.shuffle(rows)
+    return rows
+
+
+def apportion(weights: list[int], count: int) -> list[int]:
+    """Split `count` in proportion to the weights, by largest remainders."""
+    total = sum(weights)
+    exact = [weight * count / total for weight in weights]
+    sizes = [int(share) for share in exact]
+    by_rest = sorted(range(len(weights)), key=lambda place: sizes[place] - exact[place])
+    for place in by_rest[: count - sum(sizes)]:
+        sizes[place] += 1
+    return sizes
+
+
+def note(world: World, n_train: int, calibration: Calibration) -> str:
+    """Return the README of a written world."""
+    seed = world.config.seed
+    return f"""SIMULATED DATA. Written by `svr sim world --seed {seed}`; no person and no language model wrote it.
+
+train.jsonl        {n_train} preference pairs: id, prompt, chosen, rejected, domain (the planted prompt type), source
+rubricbench.jsonl  {calibration.n} pairs in RubricBench's schema and domain proportions; label 0 means response A
+
+Every prompt type cares about a few planted criteria with unequal weights. A response shows by its sentences which
+criteria it meets; its length, headings and tone mean nothing. Of the labels, {world.config.label_noise:.0%}
+are wrong on purpose. Judge it with the endpoint of the same seed, `svr sim --seed {seed}`, and label every result on it
+as simulated.
+
+What the simulated gpt-oss-120b scores on rubricbench.jsonl, one pass, order by hash:
+  direct verdict             {calibration.direct:6.1%}
+  rubrics it writes itself   {calibration.self_written:6.1%}
+  the human rubrics, equal   {calibration.human:6.1%}
+  all criteria, true weights {calibration.human_true_weights:6.1%}
+  the longer response        {calibration.longest:6.1%}
+"""
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _write_whole(path: Path, pieces: Iterable[bytes] | Iterator[bytes]) -> None:
+    """Write a file under another name, sync it, and move it into place."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

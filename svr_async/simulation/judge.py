@@ -1,0 +1,116 @@
+"""The mind of a simulated judge: verdicts from planted attributes, with noise drawn from the content alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svr_async.simulation.catalogue import CRITERIA, GENERIC
+from svr_async.simulation.draws import draw, draw_bytes, uniform
+from svr_async.simulation.models import JudgeModel
+from svr_async.simulation.reading import PromptReading, ResponseReading, RubricReading
+from svr_async.simulation.world import World
+from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.verdict import RubricComparison, Verdict
+
+MET_ADVANTAGE = 0.6  # how much meeting a criterion adds to the hidden degree that settles equal verdicts
+IMPRESSION = 0.1  # how far quality and surface move the verdict on a rubric that names no attribute
+DIRECT_NOISE = 0.3  # spread of a direct judge's whim, in units of one surface attribute
+N_WRITTEN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a judge thinks of one response on one rubric: the verdict, and the hidden degree behind it."""
+
+    met: bool
+    degree: float
+
+
+class PlantedJudge:
+    """One simulated judge. Every answer is a pure function of (seed, model, content)."""
+
+    def __init__(self, world: World, model: JudgeModel) -> None:
+        self.world = world
+        self.model = model
+        self._key = draw_bytes(world.config.seed, model.name)
+
+    def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
+        """Judge one response on one rubric; no other rubric, response or position plays a part."""
+        drawn = draw_bytes(self._key, prompt.digest, response.digest, rubric.digest)
+        met = self._truth(prompt, response, rubric)
+        if uniform(drawn, 0) < self.model.noise:
+            met = not met
+        true_bit = rubric.criterion is not None and response.met >> rubric.criterion & 1
+        return Opinion(met, MET_ADVANTAGE * true_bit + uniform(drawn, 1))
+
+    def _truth(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
+        if rubric.criterion is not None:
+            return bool(response.met >> rubric.criterion & 1)
+        chance = 0.5 + IMPRESSION * (self.quality(prompt, response) - 0.5) + IMPRESSION * (response.surface - 1.5) / 3
+        return draw(self.world.config.seed, "unknown", response.digest, rubric.digest) < chance
+
+    def quality(self, prompt: PromptReading, response: ResponseReading) -> float:
+        """Return the true worth of a response between 0 and 1; outside the world, its variety of words."""
+        kind = self.world.kind_of(prompt)
+        if kind is None or not response.met:
+            return response.variety
+        return kind.value(response.met) / kind.total
+
+    def compare(
+        self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading
+    ) -> RubricComparison:
+        """Judge one rubric on both responses; `better` follows the verdicts, then the degrees, or just says A."""
+        of_a, of_b = self.opinion(prompt, a, rubric), self.opinion(prompt, b, rubric)
+        better = self._better(of_a, of_b, self._pair_draw(prompt, a, b, rubric.digest))
+        return RubricComparison(rubric.text, _verdict(of_a.met), _verdict(of_b.met), better)
+
+    def _better(self, a: Opinion, b: Opinion, drawn: bytes) -> Side:
+        if a.met is not b.met:
+            return Side.A if a.met else Side.B
+        if uniform(drawn, 0) < self.model.position_bias or a.degree == b.degree:
+            return Side.A
+        return Side.A if a.degree > b.degree else Side.B
+
+    def _pair_draw(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, extra: bytes) -> bytes:
+        """Draw for a pair whatever its order, so that a leaning judge says A both ways round."""
+        first, second = sorted((a.digest, b.digest))
+        return draw_bytes(self._key, "pair", prompt.digest, first, second, extra)
+
+    def prefer(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading) -> Side:
+        """Name the better response without rubrics: dazzled by surface, leaning to A, with little insight."""
+        if uniform(self._pair_draw(prompt, a, b, b"direct"), 0) < self.model.direct_bias:
+            return Side.A
+        return Side.A if self._appeal(prompt, a) >= self._appeal(prompt, b) else Side.B
+
+    def _appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
+        whim = draw(self._key, "direct", prompt.digest, response.digest)
+        return response.surface + self.model.insight * self.quality(prompt, response) + DIRECT_NOISE * whim
+
+    def overall(self, rows: Sequence[RubricComparison]) -> Side:
+        """Name the better response from judged rows, each counting the same; even rows go by the first of them."""
+        total = sum(row.delta or 0.0 for row in rows)
+        if total == 0.0 and rows:
+            return rows[0].better or Side.A
+        return Side.A if total > 0 else Side.B
+
+    def write_rubrics(self, prompt: PromptReading) -> list[str]:
+        """Write rubrics from the prompt alone: few of them name what its type cares about, the rest are generic."""
+        kind = self.world.kind_of(prompt)
+        texts: list[str] = []
+        for slot in range(N_WRITTEN * 2):
+            drawn = draw_bytes(self._key, "write", prompt.digest, slot)
+            texts.append(self._written(drawn, kind.cares if kind else ()))
+        return list(dict.fromkeys(texts))[:N_WRITTEN]
+
+    def _written(self, drawn: bytes, cares: Sequence[int]) -> str:
+        pick = uniform(drawn, 1)
+        if cares and uniform(drawn, 0) < self.model.invention:
+            return CRITERIA[cares[int(pick * len(cares))]].rubric
+        if uniform(drawn, 2) < 0.5:
+            return GENERIC[int(pick * len(GENERIC))]
+        return CRITERIA[int(pick * len(CRITERIA))].rubric
+
+
+def _verdict(met: bool) -> Verdict:
+    return Verdict.PASS if met else Verdict.FAIL

@@ -1,0 +1,112 @@
+"""Reading back what was planted in a text: the type of a prompt, the attributes and the surface of a response."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from svr_async.simulation.catalogue import CRITERIA, GENERIC
+from svr_async.simulation.draws import digest_of
+from svr_async.simulation.topics import TOPICS
+
+WORD = re.compile(r"[^\W_]+")
+SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubtedly")
+LONG_RESPONSE_WORDS = 120
+MIN_TOPIC_WORDS = 2
+MIN_OVERLAP = 0.45
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReading:
+    """What the simulation sees in a response.
+
+    `met` has bit i set where criterion i of the catalogue is met; `surface` in [0, 3] counts what dazzles a direct
+    judge (length, headings, assertive tone); `variety` in [0, 1] is a crude sign of quality for any text.
+    """
+
+    digest: bytes
+    met: int
+    surface: float
+    variety: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReading:
+    """What the simulation sees in a prompt: its digest, and the number of its type where it is of this world."""
+
+    digest: bytes
+    kind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RubricReading:
+    """A rubric text: its digest, and the number of the criterion that it names, or None."""
+
+    text: str
+    digest: bytes
+    criterion: int | None
+
+
+def squeeze(text: str) -> str:
+    """Return the text without differences of case and spacing."""
+    return " ".join(text.split()).casefold()
+
+
+MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
+TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
+
+
+@lru_cache(maxsize=4096)
+def read_response(text: str) -> ResponseReading:
+    """Look a response's attributes up in its text, wherever they stand and however they are wrapped."""
+    plain = squeeze(text)
+    met = sum(1 << number for number, sentence in enumerate(MET) if sentence in plain)
+    words = plain.split()
+    variety = min(1.0, len(set(words)) / LONG_RESPONSE_WORDS)
+    return ResponseReading(digest_of(plain), met, surface_of(text, plain, len(words)), variety)
+
+
+def surface_of(text: str, plain: str, n_words: int) -> float:
+    """Return how impressive a response looks, whatever it says: length, bold headings, assertive tone; 0 to 3."""
+    bold = 1.0 if text.count("**") >= 2 else 0.0
+    sure = 1.0 if any(word in plain for word in SURE) else 0.0
+    return min(1.0, n_words / (2 * LONG_RESPONSE_WORDS)) + bold + sure
+
+
+@lru_cache(maxsize=4096)
+def read_prompt(text: str) -> PromptReading:
+    """Tell the type of a prompt by its vocabulary; a prompt with fewer than two such words has none."""
+    votes = [0] * len(TOPICS)
+    for word in set(WORD.findall(text.casefold())):
+        number = TOPIC_OF_WORD.get(word)
+        if number is not None:
+            votes[number] += 1
+    best = max(range(len(votes)), key=votes.__getitem__)
+    return PromptReading(digest_of(text), best if votes[best] >= MIN_TOPIC_WORDS else None)
+
+
+@lru_cache(maxsize=8192)
+def read_rubric(text: str) -> RubricReading:
+    """Recognise the criterion that a rubric names: its own wording, or the nearest by shared words."""
+    plain = squeeze(text)
+    return RubricReading(text, digest_of(plain), _EXACT.get(plain, _nearest(plain)))
+
+
+_SMALL = frozenset(("the", "a", "an", "it", "its", "is", "of", "or", "and", "to", "in", "on", "for", "with", "that"))
+
+
+def _tokens(text: str) -> frozenset[str]:
+    return frozenset(WORD.findall(text)) - _SMALL - {"answer", "response", "reply"}
+
+
+_EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
+_EXACT |= {squeeze(criterion.rubric): number for number, criterion in enumerate(CRITERIA)}
+_CRITERION_TOKENS = tuple(_tokens(squeeze(criterion.predicate)) for criterion in CRITERIA)
+
+
+def _nearest(plain: str) -> int | None:
+    tokens = _tokens(plain)
+    overlaps = [len(tokens & own) / max(1, len(tokens | own)) for own in _CRITERION_TOKENS]
+    best = max(range(len(overlaps)), key=overlaps.__getitem__)
+    return best if overlaps[best] >= MIN_OVERLAP else None

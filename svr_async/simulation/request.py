@@ -1,0 +1,179 @@
+"""Reading a chat request: its fences, its rubrics, and which role of the judge it asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.refusals import ApiError
+
+OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
+RUBRICS_HEAD = re.compile(r"^Rubrics:[ \t]*$", re.MULTILINE)
+RUBRIC_LINE = re.compile(r"R(\d+): ?(.*)")
+VOLATILE = ("user", "metadata", "store", "service_tier", "stream_options", "prompt_cache_key", "safety_identifier")
+CHARS_PER_TOKEN = 4
+TOKENS_PER_MESSAGE = 4
+
+
+class Role(StrEnum):
+    """What a request asks for, told by the JSON keys that its instructions name."""
+
+    COMPARE = "compare"
+    SCORE = "score"
+    INDUCE = "induce"
+    WRITE = "write"
+    DIRECT = "direct"
+    PROBE = "probe"
+    RESPOND = "respond"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A chat request as the simulation understands it.
+
+    `fences` maps PROMPT, RESPONSE_A … to the text inside; `rubrics` are (local id, text); `asks` are the instructions
+    alone, without fenced text and rubrics; `topic` stands for the fenced texts and the role, whatever is asked again.
+    """
+
+    model: str
+    role: Role
+    key: str
+    topic: bytes
+    asks: str
+    fences: Mapping[str, str]
+    rubrics: tuple[tuple[str, str], ...]
+    nonce: str
+    contents: tuple[str, ...]
+    n: int
+    max_tokens: int | None
+
+    @property
+    def wants_nonce(self) -> bool:
+        """Whether the reply has to start with the nonce of the fences."""
+        return bool(self.nonce) and "nonce" in self.asks
+
+    @property
+    def wants_overall(self) -> bool:
+        """Whether the reply has to name the preferred candidate besides the rows."""
+        return "preferred_candidate" in self.asks
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The size of the request in simulated tokens: a quarter of its characters, and a few a message."""
+        return sum(len(text) // CHARS_PER_TOKEN + TOKENS_PER_MESSAGE for text in self.contents)
+
+
+def request_key(body: Mapping[str, Any]) -> str:
+    """Return the identity of a request: BLAKE2b of its canonical JSON without the fields that change no answer."""
+    plain = {name: value for name, value in body.items() if name not in VOLATILE}
+    return hashlib.blake2b(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+
+
+def parse_request(body: Any) -> ChatRequest:
+    """Read the JSON of a chat request; `ApiError` (400) says what is wrong with it."""
+    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
+        raise ApiError.bad_request("the body has to be an object that names a model")
+    if body.get("stream"):
+        raise ApiError.bad_request("the simulated endpoint does not stream")
+    messages = _messages(body)
+    system = "\n".join(text for role, text in messages if role in ("system", "developer"))
+    user = next((text for role, text in messages if role == "user"), "")
+    nonce, fences, outside, tail = _fences(user)
+    rubrics, tail = _rubrics(tail)
+    asks = f"{system}\n{outside}\n{tail}"
+    role = _role(asks, fences)
+    return ChatRequest(
+        model=body["model"],
+        role=role,
+        key=request_key(body),
+        topic=draw_bytes(body["model"], role, *[part for pair in sorted(fences.items()) for part in pair]),
+        asks=asks,
+        fences=fences or {"PROMPT": user},
+        rubrics=rubrics,
+        nonce=nonce,
+        contents=tuple(text for _, text in messages),
+        n=_whole(body, "n") or 1,
+        max_tokens=_whole(body, "max_completion_tokens") or _whole(body, "max_tokens"),
+    )
+
+
+def _messages(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    turns = body.get("messages")
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns):
+        raise ApiError.bad_request("messages has to be a list of objects, at least one")
+    return [(str(turn.get("role")), _content(turn.get("content"))) for turn in turns]
+
+
+def _content(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(str(part.get("text", "")) for part in value if isinstance(part, dict))
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise ApiError.bad_request(f"the content of a message is a text or a list of parts, not {type(value).__name__}")
+
+
+def _whole(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ApiError.bad_request(f"{name} has to be a whole number of at least 1 (got {value!r})")
+    return value
+
+
+def _fences(text: str) -> tuple[str, dict[str, str], str, str]:
+    """Return nonce, fenced texts, the text before and between them, and the text after the last.
+
+    The first fence sets the nonce; a fence with any other nonce is text like any other.
+    """
+    nonce, position = "", 0
+    fences: dict[str, str] = {}
+    outside: list[str] = []
+    while found := OPEN.search(text, position):
+        if nonce and found[1] != nonce:
+            outside.append(text[position : found.end()])
+            position = found.end()
+            continue
+        closing = f"\n<<svr:{found[1]}:END>>"
+        end = text.find(closing, found.end() - 1)
+        if end < 0:
+            break
+        nonce = found[1]
+        outside.append(text[position : found.start()])
+        fences.setdefault(found[2], text[found.end() : end])
+        position = end + len(closing)
+    return nonce, fences, "\n".join(outside), text[position:]
+
+
+def _rubrics(tail: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Take the rubric lines that follow "Rubrics:" out of a text; return them and what is left."""
+    head = RUBRICS_HEAD.search(tail)
+    if head is None:
+        return (), tail
+    lines = tail[head.end() :].lstrip("\n").split("\n")
+    found: list[tuple[str, str]] = []
+    for line in lines:
+        match = RUBRIC_LINE.fullmatch(line)
+        if match is None:
+            break
+        found.append((f"R{match[1]}", match[2].strip()))
+    return tuple(found), "\n".join([tail[: head.start()], *lines[len(found) :]])
+
+
+def _role(asks: str, fences: Mapping[str, str]) -> Role:
+    keys = (
+        ("rubric_comparisons", Role.COMPARE),
+        ("rubric_scores", Role.SCORE),
+        ("contrastive_rubrics", Role.INDUCE),
+        ("rubric_note", Role.WRITE),
+        ("[[A]]", Role.DIRECT),
+    )
+    named = next((role for key, role in keys if key in asks), None)
+    return named or (Role.PROBE if "CHOSEN" in fences else Role.RESPOND)

@@ -1,0 +1,242 @@
+"""The simulated endpoint over real HTTP: `async with SimServer(config) as sim: … sim.base_url …`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack, nullcontext
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+from aiohttp import web
+
+from svr_async.errors import ConfigError
+from svr_async.simulation.config import Outage, SimConfig
+from svr_async.simulation.faults import Fault, Stage
+from svr_async.simulation.history import CallRecord
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.replies import CREATED
+from svr_async.simulation.request import ChatRequest
+from svr_async.simulation.service import Service
+from svr_async.simulation.wire import HTML, error_of, strike
+
+MAX_BODY = 64 * 2**20
+CLIENT_LEFT = "client-left"
+
+
+class SimServer:
+    """A simulated endpoint that listens while it is entered. One event loop, no threads.
+
+    `go_down` and `come_back` take it off the network and back by hand, as the outages of the config do by the clock;
+    `busy` makes every call a 503.
+    """
+
+    def __init__(self, config: SimConfig | None = None) -> None:
+        self.config = config or SimConfig()
+        self.service = Service(self.config)
+        self.port = self.config.port
+        self._runner: web.AppRunner | None = None
+        self._site: web.TCPSite | None = None
+        self._started = 0.0
+        self.busy = False
+        self._slots = asyncio.Semaphore(self.config.slots) if self.config.slots else nullcontext()
+        self._stack = AsyncExitStack()
+
+    @property
+    def base_url(self) -> str:
+        """The address to give to a client, with `/v1` at its end."""
+        return f"http://{self.config.host}:{self.port}/v1"
+
+    @property
+    def listening(self) -> bool:
+        """Whether connections are accepted at the moment."""
+        return self._site is not None
+
+    @property
+    def admin_url(self) -> str:
+        """The address of `/log`, `/stats` and `/reset`."""
+        return f"http://{self.config.host}:{self.port}/sim"
+
+    def log(self) -> tuple[CallRecord, ...]:
+        """Return the records of all finished calls, in the order in which they ended."""
+        return tuple(self.service.history.records)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return calls, paid, completed and in flight per request key."""
+        return self.service.history.by_key()
+
+    def stats(self) -> dict[str, Any]:
+        """Return totals of calls, faults and tokens."""
+        return self.service.stats()
+
+    def reset(self) -> None:
+        """Forget all calls, attempts, limits and cached prefixes, as if just started."""
+        self.service.reset()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._enter()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _enter(self) -> None:
+        self.service.history.open()
+        self._stack.callback(self.service.history.close)
+        app = web.Application(client_max_size=MAX_BODY)
+        app.add_routes(self._routes())
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await self._runner.setup()
+        self._stack.push_async_callback(self._runner.cleanup)
+        self._started = time.monotonic()
+        await self.come_back()
+        if self.config.outages:
+            self._stack.push_async_callback(_cancelled, asyncio.create_task(self._keep_outages()))
+
+    def _routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/chat/completions", self._chat),
+            web.get("/v1/models", self._models),
+            web.get("/sim/log", self._get_log),
+            web.get("/sim/stats", self._get_stats),
+            web.post("/sim/reset", self._post_reset),
+            web.route("*", "/sim/elsewhere", self._elsewhere),
+        ]
+
+    async def go_down(self) -> None:
+        """Stop listening and cut every connection: clients are refused until `come_back`."""
+        if self._site is None or self._runner is None or self._runner.server is None:
+            return
+        await self._site.stop()
+        self._site = None
+        for connection in list(self._runner.server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    async def come_back(self) -> None:
+        """Listen, on the same port as before where there was one; `ConfigError` when the port is taken."""
+        if self._site is not None or self._runner is None:
+            return
+        site = web.TCPSite(self._runner, self.config.host, self.port, reuse_address=True, backlog=4096)
+        try:
+            await site.start()
+        except OSError as error:
+            what = f"cannot listen on {self.config.host}:{self.port}: {error.strerror}"
+            raise ConfigError(what, hint="choose another --port") from error
+        self._site = site
+        self.port = self._runner.addresses[0][1]
+
+    async def _keep_outages(self) -> None:
+        for outage in sorted(self.config.outages, key=lambda outage: outage.start_s):
+            await asyncio.sleep(max(0.0, self._started + outage.start_s - time.monotonic()))
+            await self._be_away(outage)
+
+    async def _be_away(self, outage: Outage) -> None:
+        self.busy = not outage.refuse
+        if outage.refuse:
+            await self.go_down()
+        await asyncio.sleep(outage.duration_s)
+        self.busy = False
+        await self.come_back()
+
+    async def _models(self, http: web.Request) -> web.Response:
+        try:
+            self.service.check_key(http.headers.get("Authorization", ""))
+        except ApiError as error:
+            return _refusal(error)
+        rows = [{"id": name, "object": "model", "created": CREATED, "owned_by": "svr-sim"} for name in MODELS]
+        return _json({"object": "list", "data": rows})
+
+    async def _get_log(self, _http: web.Request) -> web.Response:
+        return _json({"in_flight": self.service.history.in_flight, "keys": self.counts()})
+
+    async def _get_stats(self, _http: web.Request) -> web.Response:
+        return _json(self.stats())
+
+    async def _post_reset(self, _http: web.Request) -> web.Response:
+        self.reset()
+        return _json({"reset": True})
+
+    async def _elsewhere(self, _http: web.Request) -> web.Response:
+        self.service.redirects_followed += 1
+        return _json({"followed": self.service.redirects_followed})
+
+    async def _chat(self, http: web.Request) -> web.StreamResponse:
+        """Answer one call and keep its record, however it ends."""
+        record = CallRecord(t=round(time.monotonic() - self._started, 6), key="")
+        try:
+            if self.busy:
+                raise ApiError.server(503, "The server is overloaded or down for maintenance.")
+            self.service.check_key(http.headers.get("Authorization", ""))
+            chat, headers = self.service.admit(await http.read(), record)
+            return await self._serve(http, chat, record, headers)
+        except ApiError as error:
+            record.status = error.status
+            record.fault = record.fault or error.code or error.kind
+            return _refusal(error)
+        except (asyncio.CancelledError, ConnectionError):
+            record.fault = record.fault or CLIENT_LEFT
+            raise
+        finally:
+            self.service.history.end(record)
+
+    async def _serve(
+        self, http: web.Request, chat: ChatRequest, record: CallRecord, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        fault = self.service.plan(chat, record)
+        if fault is not None and fault.stage in (Stage.STATUS, Stage.FINAL):
+            raise error_of(fault, self.config.faults)
+        record.status = fault.status if fault else 200
+        if fault is not None and not fault.paid:
+            return await self._without_work(http, fault)
+        worked = self.service.work(chat, fault, record)
+        delay_s = self.service.latency_s(chat, record.attempt, worked.completion_tokens)
+        if delay_s:
+            async with self._slots:
+                await asyncio.sleep(delay_s)
+        body = orjson.dumps(worked.reply)
+        if fault is not None and fault.stage is Stage.WIRE:
+            await strike(fault, self.config.faults, http, body)
+            return web.Response()
+        response = await _send(http, body, headers)
+        record.completed = fault is None or fault.stage is Stage.BENIGN
+        return response
+
+    async def _without_work(self, http: web.Request, fault: Fault) -> web.Response:
+        if fault.name == "html":
+            return web.Response(body=HTML, content_type="text/html")
+        if fault.name == "error-200":
+            return _json(ApiError.server(500, "Upstream failed.").payload())
+        await strike(fault, self.config.faults, http, b"")
+        return web.Response()
+
+
+async def _send(http: web.Request, body: bytes, headers: dict[str, str]) -> web.Response:
+    """Write a reply to the end here and now, so that the record knows whether it got out."""
+    response = web.Response(body=body, content_type="application/json", headers=headers)
+    await response.prepare(http)
+    await response.write_eof()
+    return response
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+
+
+def _refusal(error: ApiError) -> web.Response:
+    response = _json(error.payload(), error.status)
+    response.headers.update(error.headers)
+    return response
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

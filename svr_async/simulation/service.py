@@ -1,0 +1,152 @@
+"""The endpoint's state and decisions without HTTP: who is let in, which fault strikes, what the reply is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from svr_async.simulation.brain import Composed, Simulator
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.corrupt import corrupt, odd
+from svr_async.simulation.draws import draw_bytes, uniform
+from svr_async.simulation.faults import POISON, Fault, Stage, plan_fault, poisoned
+from svr_async.simulation.history import CallRecord, History
+from svr_async.simulation.limits import Limits
+from svr_async.simulation.prefix import PrefixCache
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.replies import completion
+from svr_async.simulation.request import ChatRequest
+
+REFERENCE_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What the server made of a request it worked on: the reply, and the tokens it took to write."""
+
+    reply: dict[str, Any]
+    completion_tokens: int
+
+
+class Service:
+    """One endpoint between start and reset. `now` arguments are seconds of a steady clock."""
+
+    def __init__(self, config: SimConfig) -> None:
+        self.config = config
+        self.simulator = Simulator(config)
+        self.history = History(config.log_path)
+        self.redirects_followed = 0
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self.limits = Limits(self.config.rpm, self.config.tpm, self.config.burst_s)
+        self.prefix = PrefixCache(self.config.prefix_blocks)
+        self.tokens: Counter[str] = Counter()
+        self.paid = 0
+
+    def reset(self) -> None:
+        """Forget all calls, attempts, limits and cached prefixes, as if just started."""
+        self.history.clear()
+        self.redirects_followed = 0
+        self._fresh()
+
+    def check_key(self, authorization: str) -> None:
+        """Raise the 401 for a wrong or missing key."""
+        if self.config.api_key and authorization != f"Bearer {self.config.api_key}":
+            raise ApiError.bad_key(authorization)
+
+    def admit(self, data: bytes, record: CallRecord) -> tuple[ChatRequest, dict[str, str]]:
+        """Read a request and let it in, with the headers for its reply; those turned away count as no attempt."""
+        try:
+            body = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise ApiError.bad_request(f"the body is not JSON: {error}") from error
+        chat = self.simulator.read(body)
+        record.key = chat.key
+        if self.config.quota and self.paid >= self.config.quota:
+            raise ApiError.no_quota()
+        headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)
+        record.attempt = self.history.begin(record.key)
+        return chat, headers
+
+    def plan(self, chat: ChatRequest, record: CallRecord) -> Fault | None:
+        """Choose the fault of this attempt and note it."""
+        faults, history = self.config.faults, self.history
+        if poisoned(faults, chat.contents):
+            fault: Fault | None = POISON
+        else:
+            struck = history.struck.get(chat.topic, ())
+            fault = plan_fault(
+                faults, seed=self.config.seed, key=chat.key, attempt=record.attempt, role=chat.role, struck=struck
+            )
+        if fault is not None:
+            record.fault = fault.name
+            if fault.stage is Stage.CONTENT:
+                history.struck.setdefault(chat.topic, []).append(fault.name)
+        return fault
+
+    def work(self, chat: ChatRequest, fault: Fault | None, record: CallRecord) -> Worked:
+        """Do the work that is paid for: compose the reply of an attempt, damaged where the fault says so."""
+        self.paid += 1
+        record.paid = True
+        composed = [self.simulator.compose(chat, index) for index in range(chat.n)]
+        drawn = draw_bytes(self.config.seed, "damage", chat.key, record.attempt)
+        texts, finish = _damaged(composed, fault, drawn)
+        cached = min(self.prefix.visit(chat.model, chat.contents), chat.prompt_tokens)
+        reply = completion(
+            chat,
+            texts,
+            fingerprint=self.simulator.fingerprint,
+            attempt=record.attempt,
+            cached_tokens=cached,
+            finish=finish,
+        )
+        written = self._count(reply["usage"], cached)
+        if fault is not None and fault.name == "empty-choices":
+            reply["choices"] = []
+        if fault is not None and fault.stage is Stage.BENIGN:
+            reply = odd(reply, fault, drawn)
+        return Worked(reply, written)
+
+    def _count(self, usage: dict[str, Any], cached: int) -> int:
+        written: int = usage["completion_tokens"]
+        self.tokens.update(prompt_tokens=usage["prompt_tokens"], completion_tokens=written, cached_tokens=cached)
+        self.limits.charge(written)
+        return written
+
+    def latency_s(self, chat: ChatRequest, attempt: int, completion_tokens: int) -> float:
+        """Return the seconds that writing a reply takes; log-normal, half fixed and half by output length."""
+        if not self.config.latency_ms:
+            return 0.0
+        drawn = draw_bytes(self.config.seed, "latency", chat.key, attempt)
+        normal = math.sqrt(-2 * math.log(1 - uniform(drawn, 0))) * math.cos(2 * math.pi * uniform(drawn, 1))
+        scale = 0.5 + 0.5 * completion_tokens / REFERENCE_TOKENS
+        return self.config.latency_ms / 1000 * scale * math.exp(self.config.latency_sigma * normal)
+
+    def stats(self) -> dict[str, Any]:
+        """Return totals: calls, paid and completed ones, faults by name, tokens, the peak of calls in flight."""
+        records = self.history.records
+        return {
+            "calls": len(records) + self.history.in_flight,
+            "keys": len(self.history.counts),
+            "paid": sum(record.paid for record in records),
+            "completed": sum(record.completed for record in records),
+            "in_flight": self.history.in_flight,
+            "peak_in_flight": self.history.peak,
+            "faults": dict(Counter(record.fault for record in records if record.fault)),
+            "tokens": dict(self.tokens),
+            "redirects_followed": self.redirects_followed,
+        }
+
+
+def _damaged(composed: list[Composed], fault: Fault | None, drawn: bytes) -> tuple[list[str], str]:
+    """Return the texts of all choices, and the finish reason that a content fault forces."""
+    if fault is None or fault.stage is not Stage.CONTENT:
+        return [one.text for one in composed], ""
+    pairs = [corrupt(one, fault, drawn) for one in composed]
+    return [text for text, _ in pairs], pairs[0][1]

@@ -1,0 +1,266 @@
+"""The planted world: prompts of known types, responses with known attributes, and who is preferred, from a seed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from svr_async.errors import ConfigError
+from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
+from svr_async.simulation.reading import PromptReading, read_prompt, read_response
+from svr_async.simulation.topics import (
+    ASSERTIONS,
+    FILLERS,
+    HEADING,
+    MIDDLES,
+    OPENINGS,
+    PADDING,
+    SHARED_WORDS,
+    TOPICS,
+    Topic,
+)
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldConfig:
+    """What is planted. The defaults are calibrated: see `simulation.calibration` for what each judge then scores."""
+
+    seed: int = 0
+    cared: int = 6
+    """Criteria that a type of prompt cares about."""
+    distractors: int = 3
+    """Attributes that also vary between its responses and do not matter to it."""
+    weight_ratio: float = 0.57
+    """Each criterion of a type weighs this share of the one before."""
+    label_noise: float = 0.04
+    """Share of pairs whose label is the wrong way round."""
+    min_margin: float = 0.09
+    """Pairs nearer than this share of the type's total weight are drawn again."""
+    unmet_shown: float = 0.8
+    """Chance that a response which misses an attribute has a sentence that shows it."""
+    glamour: float = 0.055
+    """How much likelier than not the worse response has a long, bold or assertive surface."""
+    stray_words: float = 0.12
+    """Share of a prompt's type words that are taken from another type."""
+    human_keep: float = 0.78
+    """Chance that human rubrics name a criterion of the type."""
+    human_generic: float = 0.5
+    """Chance that human rubrics have a generic one besides."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cared <= len(LATENT):
+            raise ConfigError(f"cared must be 1 to {len(LATENT)} (got {self.cared})")
+        if not 0 <= self.distractors <= len(JUNK):
+            raise ConfigError(f"distractors must be 0 to {len(JUNK)} (got {self.distractors})")
+        if not 0 <= self.label_noise < 0.5:
+            raise ConfigError(f"label_noise must be in [0, 0.5) (got {self.label_noise})")
+        if not 0 <= self.min_margin < 0.5:
+            raise ConfigError(f"min_margin must be in [0, 0.5) (got {self.min_margin})")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptKind:
+    """A type of prompt: its topic, the criteria it cares about with their true weights, and its distractors."""
+
+    topic: Topic
+    cares: tuple[int, ...]
+    weights: tuple[float, ...]
+    distractors: tuple[int, ...]
+
+    @property
+    def total(self) -> float:
+        """The sum of the true weights."""
+        return sum(self.weights)
+
+    def value(self, met: int) -> float:
+        """Return the true worth of a response with these attributes, between 0 and `total`."""
+        return sum(weight for number, weight in zip(self.cares, self.weights, strict=True) if met >> number & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedPair:
+    """A generated pair with what only the world knows: its type, the true margin of chosen over rejected."""
+
+    pair: PreferencePair
+    kind: int
+    margin: float
+    flipped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A response before it is written: which attributes it has, and how it looks."""
+
+    met: int
+    padded: bool
+    headed: bool
+    sure: bool
+
+
+class World:
+    """A planted world. Everything in it is a pure function of its config; pair i does not depend on pair i − 1."""
+
+    def __init__(self, config: WorldConfig | None = None) -> None:
+        self.config = config or WorldConfig()
+        self.kinds = _plant_kinds(self.config)
+
+    def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
+        """Yield `count` pairs of a split; `kinds`, one a pair, fixes their types (else drawn evenly)."""
+        for index in range(count):
+            yield self.pair(split, index, None if kinds is None else kinds[index])
+
+    def pair(self, split: str, index: int, kind: int | None = None) -> PlantedPair:
+        """Return one pair by split and number."""
+        rng = _rng(self.config.seed, split, index)
+        number = rng.randrange(len(self.kinds)) if kind is None else kind
+        prompt = self.write_prompt(rng, number)
+        better, worse = self._drafts(rng, number)
+        flipped = rng.random() < self.config.label_noise
+        if flipped:
+            better, worse = worse, better
+        chosen, rejected = self._write(rng, number, better), self._write(rng, number, worse)
+        margin = self.kinds[number].value(better.met) - self.kinds[number].value(worse.met)
+        pair = PreferencePair(
+            id=f"sim-{split}-{index:05d}",
+            prompt=user_prompt(prompt),
+            chosen=chosen,
+            rejected=rejected,
+            domain=self.kinds[number].topic.name,
+            chosen_first=rng.random() < 0.5,
+        )
+        return PlantedPair(pair, number, margin, flipped)
+
+    def human_rubrics(self, item: PlantedPair) -> tuple[str, ...]:
+        """Return what a person would list for this prompt: its type's criteria, unweighted, some forgotten."""
+        rng = _rng(self.config.seed, "human", item.pair.id)
+        cares = self.kinds[item.kind].cares
+        kept = [number for number in cares if rng.random() < self.config.human_keep] or [rng.choice(cares)]
+        texts = [CRITERIA[number].rubric for number in kept]
+        if rng.random() < self.config.human_generic:
+            texts.append(rng.choice(GENERIC))
+        rng.shuffle(texts)
+        return tuple(texts)
+
+    def true_margin(self, prompt: str, chosen: str, rejected: str) -> float | None:
+        """Return the true margin of two responses, read from their texts; None for a prompt of no planted type."""
+        kind = self.kind_of(read_prompt(prompt))
+        if kind is None:
+            return None
+        return kind.value(read_response(chosen).met) - kind.value(read_response(rejected).met)
+
+    def kind_of(self, prompt: PromptReading) -> PromptKind | None:
+        """Return the planted type of a prompt that was read."""
+        return None if prompt.kind is None else self.kinds[prompt.kind]
+
+    def write_prompt(self, rng: random.Random, number: int) -> str:
+        """Write a prompt of a type, with shared words and a few words of other types among its own."""
+        while True:
+            frames = [rng.choice(OPENINGS), *rng.sample(MIDDLES, rng.randint(2, 4))]
+            text = " ".join(self._fill(rng, number, frame, self.config.stray_words) for frame in frames)
+            if read_prompt(text).kind == number:
+                return text
+
+    def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
+        """Write a response to a prompt of a type; without `met` its attributes are drawn."""
+        chosen = _draw_met(rng, self.kinds[number]) if met is None else met
+        return self._write(rng, number, _dress(rng, chosen, 0.5))
+
+    def _drafts(self, rng: random.Random, number: int) -> tuple[_Draft, _Draft]:
+        kind = self.kinds[number]
+        while True:
+            one, other = _draw_met(rng, kind), _draw_met(rng, kind)
+            margin = kind.value(one) - kind.value(other)
+            if abs(margin) >= self.config.min_margin * kind.total:
+                better, worse = (one, other) if margin > 0 else (other, one)
+                return _dress(rng, better, 0.5 - self.config.glamour), _dress(rng, worse, 0.5 + self.config.glamour)
+
+    def _write(self, rng: random.Random, number: int, draft: _Draft) -> str:
+        kind = self.kinds[number]
+        units = [self._fill(rng, number, rng.choice(FILLERS)) for _ in range(rng.randint(3, 6))]
+        for criterion in (*kind.cares, *kind.distractors):
+            if draft.met >> criterion & 1:
+                units.append(CRITERIA[criterion].met)
+            elif rng.random() < self.config.unmet_shown:
+                units.append(CRITERIA[criterion].unmet)
+        if draft.padded:
+            units += [self._fill(rng, number, frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
+        if draft.sure:
+            units.append(rng.choice(ASSERTIONS))
+        rng.shuffle(units)
+        if draft.headed:
+            units.insert(0, HEADING.format(w=rng.choice(kind.topic.words)))
+        return _paragraphs(rng, units)
+
+    def _fill(self, rng: random.Random, number: int, frame: str, stray: float = 0.0) -> str:
+        pieces = frame.split("{w}")
+        text = pieces[0]
+        for piece in pieces[1:]:
+            topic = rng.choice(TOPICS) if rng.random() < stray else self.kinds[number].topic
+            text += rng.choice(topic.words) + piece
+        while "{n}" in text:
+            text = text.replace("{n}", rng.choice(SHARED_WORDS), 1)
+        return text
+
+
+def _rng(*parts: int | str) -> random.Random:
+    return random.Random("|".join(map(str, parts)))  # noqa: S311  (a planted world, not a secret)
+
+
+def _draw_met(rng: random.Random, kind: PromptKind) -> int:
+    return sum(1 << number for number in (*kind.cares, *kind.distractors) if rng.random() < 0.5)
+
+
+def _dress(rng: random.Random, met: int, chance: float) -> _Draft:
+    return _Draft(met, padded=rng.random() < chance, headed=rng.random() < chance, sure=rng.random() < chance)
+
+
+def _plant_kinds(config: WorldConfig) -> tuple[PromptKind, ...]:
+    """Deal the latent criteria out to the types, every one to at least one type, and draw weights and distractors."""
+    rng = _rng(config.seed, "kinds")
+    hands = _deal(rng, len(TOPICS), config.cared)
+    kinds = []
+    for topic, hand in zip(TOPICS, hands, strict=True):
+        weights = [config.weight_ratio**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(config.cared)]
+        others = [number for number in range(len(LATENT)) if number not in hand]
+        n_junk = (config.distractors + 1) // 2
+        distractors = rng.sample(range(len(LATENT), len(CRITERIA)), n_junk)
+        distractors += rng.sample(others, config.distractors - n_junk)
+        kinds.append(PromptKind(topic, tuple(hand), tuple(weights), tuple(distractors)))
+    return tuple(kinds)
+
+
+def _deal(rng: random.Random, n_hands: int, size: int) -> list[list[int]]:
+    """Return `n_hands` hands of `size` different criteria, going through the whole deck before any comes twice."""
+    deck: list[int] = []
+    hands: list[list[int]] = []
+    for _ in range(n_hands):
+        hand: list[int] = []
+        while len(hand) < size:
+            if not deck:
+                deck = rng.sample(range(len(LATENT)), len(LATENT))
+            card = next((number for number in deck if number not in hand), None)
+            if card is None:
+                deck += rng.sample(range(len(LATENT)), len(LATENT))
+                continue
+            deck.remove(card)
+            hand.append(card)
+        hands.append(hand)
+    return hands
+
+
+def _paragraphs(rng: random.Random, units: Sequence[str]) -> str:
+    """Join sentences into paragraphs of two to four; what needs lines of its own gets them."""
+    paragraphs: list[list[str]] = [[]]
+    room = rng.randint(2, 4)
+    for unit in units:
+        if unit[0] in "|#*`" or "\n" in unit:
+            paragraphs += [[unit], []]
+            continue
+        if len(paragraphs[-1]) >= room:
+            paragraphs.append([])
+            room = rng.randint(2, 4)
+        paragraphs[-1].append(unit)
+    return "\n\n".join(" ".join(block) for block in paragraphs if block)

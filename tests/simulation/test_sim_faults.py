@@ -1,0 +1,159 @@
+"""Which fault befalls which call, and what content faults do to a reply."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+import sim_requests as ask
+
+from svr_async.errors import ConfigError
+from svr_async.simulation.brain import Composed, Simulator
+from svr_async.simulation.corrupt import corrupt
+from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, parse_kinds, plan_fault, poisoned
+from svr_async.simulation.request import Role
+from svr_async.simulation.world import World
+
+CONTENT_KINDS = GROUPS["content"]
+HALF = FaultConfig(rate=0.5, kinds=tuple(FAULTS))
+
+
+def plan(config, key, attempt, role=Role.COMPARE, struck=(), seed=0):
+    """Return the name of the planned fault, or ""."""
+    fault = plan_fault(config, seed=seed, key=key, attempt=attempt, role=role, struck=struck)
+    return fault.name if fault else ""
+
+
+def test_the_plan_is_a_pure_function():
+    """Seed, key and attempt decide; another seed decides otherwise."""
+    first = [plan(HALF, f"k{n}", n % 2) for n in range(200)]
+    assert first == [plan(HALF, f"k{n}", n % 2) for n in range(200)]
+    assert first != [plan(HALF, f"k{n}", n % 2, seed=1) for n in range(200)]
+
+
+def test_faults_strike_at_the_asked_rate_and_in_every_kind():
+    """Half of the first attempts are faulty, and each kind has about its share of them."""
+    found = Counter(plan(HALF, f"k{n}", 0) for n in range(8000))
+    assert 0.47 < 1 - found[""] / 8000 < 0.53
+    assert set(found) - {""} == set(FAULTS)
+    assert min(count for name, count in found.items() if name) > 4000 / len(FAULTS) * 0.6
+
+
+def test_later_attempts_are_spared():
+    """No fault is drawn from `max_faulty_attempts` on, and none at rate 0 or without kinds."""
+    always = FaultConfig(rate=1.0, kinds=tuple(FAULTS), max_faulty_attempts=3)
+    assert any(plan(always, f"k{n}", 2) for n in range(50))
+    assert not any(plan(always, f"k{n}", 3) for n in range(50))
+    assert not plan(FaultConfig(kinds=tuple(FAULTS)), "k", 0)
+    assert not plan(FaultConfig(rate=1.0), "k", 0)
+
+
+def test_what_may_strike_once_strikes_once():
+    """Huge replies come at first only; a topic is cut or refused once, and spared after its share of faults."""
+    huge, length = FaultConfig(rate=1.0, kinds=("huge",)), FaultConfig(rate=1.0, kinds=("length",))
+    assert (plan(huge, "k", 0), plan(huge, "k", 1)) == ("huge", "")
+    assert (plan(length, "k", 0), plan(length, "k", 0, struck=["length"])) == ("length", "")
+    prose = FaultConfig(rate=1.0, kinds=("prose",))
+    assert plan(prose, "k", 1, struck=["prose"]) == "prose"
+    assert not plan(prose, "k", 1, struck=["prose", "length"])
+
+
+def test_faults_fit_the_role():
+    """Faults of rubric rows never strike a reply that has none."""
+    rows = FaultConfig(rate=1.0, kinds=("missing-rubrics", "broken-json"))
+    assert {plan(rows, f"k{n}", 0, Role.INDUCE) for n in range(40)} == {"broken-json"}
+    assert {plan(rows, f"k{n}", 0, Role.DIRECT) for n in range(40)} == {""}
+    assert {plan(rows, f"k{n}", 0) for n in range(40)} == {"missing-rubrics", "broken-json"}
+
+
+def test_kinds_are_named_one_by_one_or_in_groups():
+    """Names and groups mix; the result is in the table's order and free of doubles."""
+    assert parse_kinds("500, 429,500") == ("429", "500")
+    assert set(parse_kinds("content,429")) == {*CONTENT_KINDS, "429"}
+    mixed = parse_kinds("mixed")
+    assert len(mixed) >= 12
+    assert not {FAULTS[name].stage for name in mixed} & {Stage.FINAL}
+    assert parse_kinds("") == ()
+
+
+@pytest.mark.parametrize("build", [lambda: parse_kinds("429,plague"), lambda: FaultConfig(kinds=("plague",))])
+def test_an_unknown_kind_is_refused_with_the_choice(build):
+    """An unknown fault is named, and the known ones are listed."""
+    with pytest.raises(ConfigError, match="'plague'") as caught:
+        build()
+    assert "missing-rubrics" in caught.value.hint
+
+
+def test_settings_out_of_range_are_refused():
+    """A rate above 1 and a negative number of attempts are refused."""
+    with pytest.raises(ConfigError, match=r"\[0, 1\] \(got 1.5\)"):
+        FaultConfig(rate=1.5)
+    with pytest.raises(ConfigError, match="max_faulty_attempts"):
+        FaultConfig(max_faulty_attempts=-1)
+
+
+def test_poison_is_found_anywhere_in_a_request():
+    """A request is poisoned when one of its messages holds one of the patterns."""
+    config = FaultConfig(poison=("venom", "bane"))
+    assert poisoned(config, ("clean", "a bane of it"))
+    assert not poisoned(config, ("clean",))
+
+
+def composed():
+    """Return honest replies of judging requests, before they are damaged."""
+    world, sim = World(), Simulator()
+    return [sim.compose(sim.read(ask.of_pair(world, item, overall=True))) for item in world.pairs(40, "faults")]
+
+
+@pytest.mark.parametrize("name", CONTENT_KINDS)
+def test_a_content_fault_changes_the_text_the_same_way_every_time(name):
+    """Damage is a pure function of the reply and the draw, and never leaves the reply as it was."""
+    for place, reply in enumerate(composed()):
+        drawn = draw_bytes(name, place)
+        damaged = corrupt(reply, FAULTS[name], drawn)
+        assert damaged == corrupt(reply, FAULTS[name], drawn)
+        assert damaged[0] != reply.text
+
+
+def ids(text):
+    """Return the rubric ids of a damaged reply, with repetitions."""
+    return [row["rubric_id"] for row in json.loads(text)["rubric_comparisons"]]
+
+
+def test_missing_rubrics_keep_honest_rows():
+    """At least one row is gone, and every row that is left is one of the honest ones."""
+    for place, reply in enumerate(composed()):
+        text, _ = corrupt(reply, FAULTS["missing-rubrics"], draw_bytes(place))
+        left = json.loads(text)["rubric_comparisons"]
+        assert len(left) < 6
+        assert all(row in reply.payload["rubric_comparisons"] for row in left)
+
+
+def test_duplicates_and_strangers():
+    """One id comes twice with contradicting verdicts; one row is renamed and a stranger added."""
+    for place, reply in enumerate(composed()):
+        doubled, _ = corrupt(reply, FAULTS["duplicate-ids"], draw_bytes(place))
+        assert len(ids(doubled)) == 8
+        assert set(ids(doubled)) == set(ids(reply.text))
+        strange, _ = corrupt(reply, FAULTS["unknown-ids"], draw_bytes(place))
+        assert len(set(ids(strange)) & set(ids(reply.text))) == 5
+        assert "R999" in ids(strange)
+
+
+@pytest.mark.parametrize("name", ["broken-json", "cut-json"])
+def test_broken_json_does_not_parse(name):
+    """Broken and cut replies are no JSON."""
+    for place, reply in enumerate(composed()):
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(corrupt(reply, FAULTS[name], draw_bytes(place))[0])
+
+
+def test_a_reply_with_one_row_can_be_damaged():
+    """With a single row, missing leaves none, and the other damages still hold it or its double."""
+    row = {"rubric_id": "R1", "score": 0.25}
+    reply = Composed("", {"rubric_scores": [row]})
+    assert json.loads(corrupt(reply, FAULTS["missing-rubrics"], draw_bytes(1))[0]) == {"rubric_scores": []}
+    doubled = json.loads(corrupt(reply, FAULTS["duplicate-ids"], draw_bytes(1))[0])["rubric_scores"]
+    assert doubled == [row, row, {"rubric_id": "R1", "score": 0.75}]

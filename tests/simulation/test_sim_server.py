@@ -1,0 +1,339 @@
+"""The simulated endpoint over real HTTP: replies, limits, log, outages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+import sim_requests as ask
+
+from svr_async.errors import ConfigError, StorageError
+from svr_async.simulation.brain import Simulator
+from svr_async.simulation.config import Outage, SimConfig
+from svr_async.simulation.faults import FaultConfig, parse_kinds
+from svr_async.simulation.limits import Bucket, Limits, span
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.prefix import PrefixCache
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.server import SimServer
+from svr_async.simulation.service import Service
+from svr_async.simulation.world import World
+
+WORLD = World()
+ITEMS = list(WORLD.pairs(40, "server"))
+
+
+async def post(session, sim, body, **headers):
+    """Post a body; return status, headers and the JSON of the reply."""
+    async with session.post(f"{sim.base_url}/chat/completions", json=body, headers=headers) as response:
+        return response.status, response.headers, await response.json()
+
+
+async def test_http_gives_the_reply_of_the_simulator():
+    """Over HTTP a request has the reply of `Simulator.answer`, byte for byte on the first attempt."""
+    body = ask.of_pair(WORLD, ITEMS[0], overall=True)
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        status, _, reply = await post(session, sim, body)
+        _, _, again = await post(session, sim, body)
+    assert status == 200
+    assert reply == Simulator().answer(body)
+    assert again["choices"] == reply["choices"]
+    assert again["id"] != reply["id"]
+
+
+async def test_models_are_listed_and_others_refused():
+    """`/v1/models` lists the models; any other is a 404 in OpenAI's form."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        async with session.get(f"{sim.base_url}/models") as response:
+            listed = await response.json()
+        status, _, reply = await post(session, sim, ask.body("a", "b", model="gpt-17"))
+    assert [row["id"] for row in listed["data"]] == list(MODELS)
+    assert (status, reply["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_a_wrong_key_is_refused_and_not_repeated():
+    """With a key set, calls without it get a 401 that does not hold what was sent; with it they are served."""
+    async with SimServer(SimConfig(api_key="sim-key")) as sim, aiohttp.ClientSession() as session:
+        body = ask.of_pair(WORLD, ITEMS[0])
+        missing, _, _ = await post(session, sim, body)
+        wrong, _, reply = await post(session, sim, body, Authorization="Bearer nonsense")
+        right, _, _ = await post(session, sim, body, Authorization="Bearer sim-key")
+        async with session.get(f"{sim.base_url}/models") as response:
+            models = response.status
+    assert (missing, wrong, right, models) == (401, 401, 200, 401)
+    assert reply["error"]["code"] == "invalid_api_key"
+    assert "nonsense" not in json.dumps(reply)
+
+
+async def test_a_body_that_is_no_json_is_a_400():
+    """Garbage is refused as a bad request, and counts as no attempt."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        async with session.post(f"{sim.base_url}/chat/completions", data=b"{nope") as response:
+            assert response.status == 400
+        assert sim.stats()["paid"] == 0
+        assert sim.counts() == {}
+
+
+async def test_requests_a_minute():
+    """Beyond the burst, calls get a 429 with Retry-After and the limit headers, and are not paid."""
+    async with SimServer(SimConfig(rpm=60)) as sim, aiohttp.ClientSession() as session:
+        first = await post(session, sim, ask.of_pair(WORLD, ITEMS[0]))
+        second = await post(session, sim, ask.of_pair(WORLD, ITEMS[1]))
+        assert first[0] == 200
+        assert first[1]["x-ratelimit-limit-requests"] == "60"
+        assert first[1]["x-ratelimit-remaining-requests"] == "0"
+        assert second[0] == 429
+        assert second[2]["error"]["code"] == "rate_limit_exceeded"
+        assert 0 < float(second[1]["Retry-After"]) <= 1.01
+        assert float(second[1]["retry-after-ms"]) == pytest.approx(1000 * float(second[1]["Retry-After"]))
+        assert sim.stats()["paid"] == 1
+
+
+async def test_tokens_a_minute():
+    """A request takes its tokens from the bucket, the reply takes its own afterwards."""
+    async with SimServer(SimConfig(tpm=60_000)) as sim, aiohttp.ClientSession() as session:
+        first = await post(session, sim, ask.of_pair(WORLD, ITEMS[0]))
+        second = await post(session, sim, ask.of_pair(WORLD, ITEMS[1]))
+    assert (first[0], second[0]) == (200, 429)
+    assert second[2]["error"]["type"] == "tokens"
+
+
+def test_buckets_fill_at_their_rate():
+    """A bucket holds a second's worth, refills steadily, and says how long to wait."""
+    bucket = Bucket(120, burst_s=1.0)
+    bucket.refill(10.0)
+    bucket.level -= 2
+    assert bucket.wait_s(1) == pytest.approx(0.5)
+    bucket.refill(10.25)
+    assert bucket.wait_s(1) == pytest.approx(0.25)
+    bucket.refill(99.0)
+    assert bucket.level == 2
+
+
+def test_no_more_is_admitted_than_the_limit():
+    """Asked a thousand times over ten seconds, a limit of 600 a minute admits a hundred and the first burst."""
+    limits, admitted = Limits(600, 0, 1.0), 0
+    for tick in range(1000):
+        try:
+            limits.admit(tick / 100, 5)
+        except ApiError:
+            continue
+        admitted += 1
+    assert 100 <= admitted <= 111
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.008, "8ms"), (1.25, "1.250s"), (360, "6m0s")])
+def test_spans_are_written_as_endpoints_do(seconds, text):
+    """Reset headers use ms, s and m."""
+    assert span(seconds) == text
+
+
+async def test_a_used_up_quota_is_final():
+    """After the quota every call is a 429 `insufficient_quota`, also for requests answered before."""
+    async with SimServer(SimConfig(quota=2)) as sim, aiohttp.ClientSession() as session:
+        seen = [await post(session, sim, ask.of_pair(WORLD, item)) for item in [*ITEMS[:3], ITEMS[0]]]
+        assert [status for status, _, _ in seen] == [200, 200, 429, 429]
+        assert seen[2][2]["error"]["code"] == "insufficient_quota"
+        assert "Retry-After" not in seen[2][1]
+        assert sim.stats()["paid"] == 2
+
+
+async def test_the_log_counts_what_was_paid(tmp_path: Path):
+    """Every call has a line in the file and a record; counts are per request; reset forgets all but the file."""
+    path = tmp_path / "calls.jsonl"
+    config = SimConfig(log_path=path, faults=FaultConfig(rate=1.0, kinds=("500",), max_faulty_attempts=1))
+    async with SimServer(config) as sim, aiohttp.ClientSession() as session:
+        for item in (ITEMS[0], ITEMS[0], ITEMS[0], ITEMS[1]):
+            await post(session, sim, ask.of_pair(WORLD, item))
+        async with session.get(f"{sim.admin_url}/log") as response:
+            log = await response.json()
+        async with session.get(f"{sim.admin_url}/stats") as response:
+            stats = await response.json()
+        rows = [(r.attempt, r.fault, r.status, r.paid, r.completed) for r in sim.log()]
+        assert log == {"in_flight": 0, "keys": sim.counts()}
+        async with session.post(f"{sim.admin_url}/reset") as response:
+            assert response.status == 200
+        assert sim.log() == ()
+        assert (await post(session, sim, ask.of_pair(WORLD, ITEMS[0])))[0] == 500
+    assert rows == [
+        (0, "500", 500, False, False),
+        (1, "", 200, True, True),
+        (2, "", 200, True, True),
+        (0, "500", 500, False, False),
+    ]
+    assert sorted(log["keys"].values(), key=lambda counts: counts["calls"]) == [
+        {"calls": 1, "paid": 0, "completed": 0, "in_flight": 0},
+        {"calls": 3, "paid": 2, "completed": 2, "in_flight": 0},
+    ]
+    assert (stats["calls"], stats["paid"], stats["keys"], stats["faults"]) == (4, 2, 2, {"500": 2})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(lines) == 5
+    assert set(lines[0]) == {"t", "key", "attempt", "fault", "status", "paid", "completed"}
+
+
+async def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path):
+    """A log in a folder that does not exist is a one-line error at the start."""
+    with pytest.raises(StorageError, match="cannot write the call log"):
+        async with SimServer(SimConfig(log_path=tmp_path / "no" / "log")):
+            pass
+
+
+async def test_a_client_that_leaves_has_paid():
+    """A call given up while the server works is paid and not completed, and no longer in flight."""
+    async with SimServer(SimConfig(latency_ms=600_000, latency_sigma=0)) as sim, aiohttp.ClientSession() as session:
+        task = asyncio.create_task(post(session, sim, ask.of_pair(WORLD, ITEMS[0])))
+        await ask.settle(sim, lambda sim: sim.stats()["in_flight"] == 1)
+        assert next(iter(sim.counts().values()))["in_flight"] == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await ask.settle(sim, lambda sim: sim.stats()["in_flight"] == 0)
+        record = sim.log()[0]
+    assert (record.paid, record.completed, record.fault) == (True, False, "client-left")
+
+
+async def test_slots_bound_the_work_but_not_the_queue():
+    """With one slot all calls are answered in the end, one after the other."""
+    config = SimConfig(latency_ms=2, latency_sigma=0, slots=1)
+    async with SimServer(config) as sim, aiohttp.ClientSession() as session:
+        replies = await asyncio.gather(*(post(session, sim, ask.of_pair(WORLD, item)) for item in ITEMS[:8]))
+        assert sim.stats()["peak_in_flight"] > 1
+    assert {status for status, _, _ in replies} == {200}
+
+
+def test_latency_depends_on_length_and_content_alone():
+    """The drawn latency is log-normal around the median, longer for longer replies, equal for equal calls."""
+    service = Service(SimConfig(latency_ms=100))
+    chats = [service.simulator.read(ask.of_pair(WORLD, item)) for item in ITEMS]
+    drawn = sorted(service.latency_s(chat, 0, 256) for chat in chats)
+    assert 0.07 < drawn[len(drawn) // 2] < 0.14
+    assert drawn[0] < 0.08 < 0.12 < drawn[-1]
+    assert service.latency_s(chats[0], 0, 256) == service.latency_s(chats[0], 0, 256)
+    assert service.latency_s(chats[0], 0, 2560) > 5 * service.latency_s(chats[0], 0, 256)
+    assert Service(SimConfig()).latency_s(chats[0], 0, 256) == 0
+
+
+async def test_the_prefix_cache_sees_common_beginnings():
+    """A second request for the same pair finds the blocks before its rubrics cached; usage says so."""
+    prompt, a, b = ITEMS[0].pair.prompt[0].content, ITEMS[0].pair.response_a, ITEMS[0].pair.response_b
+    bodies = [ask.compare(prompt, a, b, [f"The response has the property number {n}."]) for n in range(2)]
+    async with SimServer(SimConfig(prefix_blocks=1000)) as sim, aiohttp.ClientSession() as session:
+        usages = [(await post(session, sim, body))[2]["usage"] for body in bodies]
+        assert sim.stats()["tokens"]["cached_tokens"] == usages[1]["prompt_tokens_details"]["cached_tokens"]
+    cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+    assert cached[0] == 0
+    assert 0.5 * usages[1]["prompt_tokens"] < cached[1] <= usages[1]["prompt_tokens"]
+    assert cached[1] % 64 == 0
+
+
+def test_the_prefix_cache_forgets_the_oldest():
+    """Beyond its size the least recently used blocks go; another model shares nothing."""
+    cache, one, two = PrefixCache(4), ["x" * 1024], ["y" * 1024]
+    assert [cache.visit("m", one), cache.visit("m", one), cache.visit("n", one)] == [0, 256, 0]
+    assert [cache.visit("m", two), cache.visit("m", one)] == [0, 0]
+
+
+async def test_an_outage_refuses_connections_and_ends():
+    """While down, connections are refused and open ones cut; then the same address serves again."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        body = ask.of_pair(WORLD, ITEMS[0])
+        assert (await post(session, sim, body))[0] == 200
+        await sim.go_down()
+        await sim.go_down()
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await post(session, sim, body)
+        await sim.come_back()
+        assert (await post(session, sim, body))[0] == 200
+
+
+async def test_a_scheduled_outage_with_replies():
+    """An outage of kind 503 answers every call with that status, unpaid."""
+    async with SimServer(SimConfig(outages=(Outage.parse("0:3600:503"),))) as sim, aiohttp.ClientSession() as session:
+        await ask.settle(sim, lambda sim: sim.busy)
+        assert (await post(session, sim, ask.of_pair(WORLD, ITEMS[0])))[0] == 503
+        assert sim.stats()["paid"] == 0
+
+
+async def test_a_scheduled_outage_without():
+    """An outage takes the endpoint off the network by itself, refuses connections, and ends by itself."""
+    steps = []
+
+    class Watched(SimServer):
+        async def go_down(self):
+            await super().go_down()
+            with pytest.raises(OSError, match=r"(?i)connect"):
+                await asyncio.open_connection("127.0.0.1", self.port)
+            steps.append("down")
+
+        async def come_back(self):
+            await super().come_back()
+            steps.append("up")
+
+    async with Watched(SimConfig(outages=(Outage(0, 0.01), Outage(0.02, 0.01)))) as sim:
+        await ask.settle(sim, lambda _: len(steps) == 5)
+        assert sim.listening
+    assert steps == ["up", "down", "up", "down", "up"]
+
+
+@pytest.mark.parametrize("text", ["5", "x:2", "5:0", "-1:2", "5:2:404", "1:2:3:4"])
+def test_an_outage_that_makes_no_sense_is_refused(text):
+    """An outage is START:DURATION; anything else is quoted in the error."""
+    with pytest.raises(ConfigError, match=text):
+        Outage.parse(text)
+
+
+async def test_a_port_that_is_taken_is_refused():
+    """A second server on the same port says which address is taken."""
+    async with SimServer() as sim:
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{sim.port}"):
+            async with SimServer(SimConfig(port=sim.port)):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("latency_ms", -1), ("noise", 2), ("context_tokens", 0), ("burst_s", 0), ("quota", -1)]
+)
+def test_settings_out_of_range_are_refused(field, value):
+    """A setting out of range is refused with its name and value."""
+    with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
+        SimConfig(**{field: value})
+
+
+async def test_poison_fails_for_ever():
+    """A poisoned request gets a 500 at every attempt, others are served."""
+    config = SimConfig(faults=FaultConfig(poison=("venom",)))
+    async with SimServer(config) as sim, aiohttp.ClientSession() as session:
+        statuses = [(await post(session, sim, ask.body("Answer.", "venom")))[0] for _ in range(12)]
+        assert statuses == [500] * 12
+        assert (await post(session, sim, ask.body("Answer.", "honey")))[0] == 200
+        assert sim.stats()["paid"] == 1
+
+
+async def patient(session, sim, body):
+    """Ask until the reply is whole and right in form, as a careful client would; return its choices and attempts."""
+    for attempt in range(1, 10):
+        try:
+            async with session.post(f"{sim.base_url}/chat/completions", json=body, allow_redirects=False) as response:
+                reply = json.loads(await response.read())
+                rows = json.loads(ask.content(reply))["rubric_comparisons"]
+                if response.status == 200 and [row["rubric_id"] for row in rows] == [f"R{n}" for n in range(1, 7)]:
+                    return reply["choices"], attempt
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, IndexError, TypeError, AssertionError):
+            continue
+    raise AssertionError("no whole reply in nine attempts")
+
+
+async def test_who_asks_again_gets_the_right_answer_in_the_end():
+    """With every first and second attempt faulty, in all mixed kinds, the third gives the fault-free reply."""
+    faults = FaultConfig(rate=1.0, kinds=parse_kinds("mixed"), huge_bytes=2**18, bomb_bytes=2**18)
+    async with SimServer(SimConfig(faults=faults)) as sim, aiohttp.ClientSession() as session:
+        bodies = [ask.of_pair(WORLD, item) for item in ITEMS]
+        found = await asyncio.gather(*(patient(session, sim, body) for body in bodies))
+        stats, counts = sim.stats(), sim.counts()
+    honest = Simulator()
+    assert [choices for choices, _ in found] == [honest.answer(body)["choices"] for body in bodies]
+    assert max(attempts for _, attempts in found) <= 3
+    assert len(stats["faults"]) >= 12
+    assert all(count["completed"] >= 1 for count in counts.values())

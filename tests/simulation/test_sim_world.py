@@ -1,0 +1,162 @@
+"""The planted world: purity, readability, labels, and the accuracies that judges reach on it."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from itertools import combinations
+
+import pytest
+
+from svr_async.errors import ConfigError
+from svr_async.simulation.calibration import calibrate
+from svr_async.simulation.catalogue import CRITERIA, GENERIC, LATENT
+from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.reading import MET, read_prompt, read_response, read_rubric, squeeze
+from svr_async.simulation.topics import SHARED_WORDS, TOPICS
+from svr_async.simulation.world import World, WorldConfig
+
+WORLD = World()
+ITEMS = list(WORLD.pairs(600, "unit"))
+
+
+def test_a_world_is_a_pure_function_of_its_config():
+    """Two worlds of one seed give equal pairs, another seed gives others, and a pair does not depend on how many."""
+    again = list(World(WorldConfig(seed=0)).pairs(50, "unit"))
+    assert again == ITEMS[:50]
+    assert World().pair("unit", 37) == ITEMS[37]
+    assert next(World(WorldConfig(seed=1)).pairs(1, "unit")) != ITEMS[0]
+    assert next(WORLD.pairs(1, "other")) != ITEMS[0]
+
+
+def test_twelve_types_share_forty_eight_criteria():
+    """Each type cares about six criteria with unequal positive weights, and every criterion matters somewhere."""
+    assert len(TOPICS) == 12
+    assert len(LATENT) == 48
+    assert {number for kind in WORLD.kinds for number in kind.cares} == set(range(48))
+    for kind in WORLD.kinds:
+        assert len(set(kind.cares)) == 6
+        assert len(set(kind.weights)) == 6
+        assert min(kind.weights) > 0
+        assert not set(kind.cares) & set(kind.distractors)
+
+
+def test_no_word_belongs_to_two_types():
+    """The vocabularies of the types are disjoint, and none of their words is among the shared ones."""
+    words = [word for topic in TOPICS for word in topic.words]
+    assert len(words) == len(set(words))
+    assert not set(words) & set(SHARED_WORDS)
+
+
+def test_rubric_texts_differ():
+    """No two rubrics of the world come anywhere near the similarity at which a bank merges them."""
+    texts = [criterion.rubric.lower() for criterion in CRITERIA] + [text.lower() for text in GENERIC]
+    assert max(SequenceMatcher(None, a, b).ratio() for a, b in combinations(texts, 2)) < 0.75
+
+
+def test_sentences_are_unmistakable():
+    """No sentence that shows a criterion occurs in one that shows another, or that shows a lack."""
+    for number, sentence in enumerate(MET):
+        others = [text for place, text in enumerate(MET) if place != number]
+        assert not any(sentence in text for text in others)
+        assert not any(sentence in squeeze(criterion.unmet) for criterion in CRITERIA)
+
+
+def test_attributes_are_read_back_from_the_text():
+    """The true margin computed from the texts is the planted one, also after re-wrapping and in capitals."""
+    for item in ITEMS:
+        pair = item.pair
+        prompt = pair.prompt[0].content
+        assert WORLD.true_margin(prompt, pair.chosen, pair.rejected) == pytest.approx(item.margin)
+    wrapped = ITEMS[0].pair.chosen.replace(" ", "\n").upper()
+    assert read_response(wrapped).met == read_response(ITEMS[0].pair.chosen).met
+
+
+def test_the_type_of_every_prompt_is_recognised():
+    """A prompt's vocabulary tells its type, in spite of strays; other text has no type and no true margin."""
+    assert all(read_prompt(item.pair.prompt[0].content).kind == item.kind for item in ITEMS)
+    assert read_prompt("What is the capital of France?").kind is None
+    assert WORLD.true_margin("What is the capital of France?", "Paris", "Rome") is None
+
+
+def test_labels_follow_the_margin_but_for_a_few():
+    """Chosen is truly better in all but about four per cent of pairs, and near-ties do not occur."""
+    flipped = [item for item in ITEMS if item.flipped]
+    assert 0.015 < len(flipped) / len(ITEMS) < 0.08
+    assert all((item.margin < 0) == item.flipped for item in ITEMS)
+    assert all(abs(item.margin) >= 0.09 * WORLD.kinds[item.kind].total - 1e-9 for item in ITEMS)
+
+
+def test_the_first_response_is_chosen_half_of_the_time():
+    """The order of the data set says nothing about the label."""
+    assert 0.42 < sum(item.pair.chosen_first for item in ITEMS) / len(ITEMS) < 0.58
+
+
+def test_human_rubrics_are_the_types_criteria_incompletely():
+    """Human rubrics name some criteria of the type, at most one generic besides, the same on every call."""
+    for item in ITEMS[:200]:
+        texts = WORLD.human_rubrics(item)
+        assert texts == WORLD.human_rubrics(item)
+        cares = {CRITERIA[number].rubric for number in WORLD.kinds[item.kind].cares}
+        assert set(texts) & cares
+        assert len(set(texts) - cares) <= 1
+        assert set(texts) - cares <= set(GENERIC)
+    assert sum(len(WORLD.human_rubrics(item)) for item in ITEMS) < 6 * len(ITEMS)
+
+
+def test_judges_score_what_they_were_calibrated_to():
+    """Direct ≈ 50 %, self-written ≈ 57 %, human ≈ 69 %, true weights ≈ 84 % for the standard judge."""
+    found = calibrate(WORLD, 900)
+    assert 0.45 < found.direct < 0.56
+    assert 0.52 < found.self_written < 0.62
+    assert 0.64 < found.human < 0.74
+    assert 0.80 < found.human_true_weights < 0.88
+    assert 0.42 < found.longest < 0.55
+
+
+def test_stronger_judges_do_better():
+    """With true weights, weak < standard < strong < perfect, and the perfect judge misses only wrong labels."""
+    scores = [
+        calibrate(WORLD, 400, model=name).human_true_weights for name in ("sim-weak", "gpt-oss-120b", "sim-perfect")
+    ]
+    assert scores == sorted(scores)
+    assert scores[-1] > 0.93
+
+
+@pytest.mark.parametrize(("name", "rate"), [("gpt-oss-120b", 0.10), ("sim-weak", 0.25), ("sim-perfect", 0.0)])
+def test_verdicts_err_at_the_rate_of_the_model(name, rate):
+    """The share of verdicts that contradict the planted attribute is the model's noise."""
+    judge = PlantedJudge(WORLD, MODELS[name])
+    wrong = total = 0
+    for item in ITEMS[:300]:
+        prompt, response = read_prompt(item.pair.prompt[0].content), read_response(item.pair.chosen)
+        for number in WORLD.kinds[item.kind].cares:
+            opinion = judge.opinion(prompt, response, read_rubric(CRITERIA[number].rubric))
+            wrong += opinion.met is not bool(response.met >> number & 1)
+            total += 1
+    assert wrong / total == pytest.approx(rate, abs=0.025)
+
+
+def test_a_rubric_is_recognised_in_other_words():
+    """A reworded rubric names the same criterion; a generic one and nonsense name none."""
+    for number, criterion in enumerate(CRITERIA):
+        assert read_rubric(criterion.rubric).criterion == number
+        assert read_rubric(f"A good answer clearly {criterion.predicate}!").criterion == number
+    assert all(read_rubric(text).criterion is None for text in GENERIC)
+    assert read_rubric("Bananas sing at dawn.").criterion is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("cared", 0), ("distractors", -1), ("label_noise", 0.6), ("min_margin", 0.5)]
+)
+def test_impossible_worlds_are_refused(field, value):
+    """A setting out of range is refused with its name and value."""
+    with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
+        WorldConfig(**{field: value})
+
+
+def test_a_world_of_other_sizes_can_be_planted():
+    """Types may care about more criteria than divide evenly; each hand still holds different ones."""
+    world = World(WorldConfig(cared=7, distractors=3))
+    assert all(len(set(kind.cares)) == 7 for kind in world.kinds)
+    assert world.pair("unit", 0).pair.chosen
