@@ -298,7 +298,7 @@ def test_usage_and_identity_of_a_reply():
     assert usage["prompt_tokens_details"] == {"cached_tokens": 0}
     assert reply["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone else"))["id"]
     assert reply["object"] == "chat.completion"
-    assert re.fullmatch(r"sim-[0-9a-f]{12}", reply["system_fingerprint"])
+    assert re.fullmatch(r"svr-sim-[0-9a-f]{12}", reply["system_fingerprint"])
 
 
 @pytest.mark.parametrize(
