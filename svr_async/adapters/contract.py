@@ -1,0 +1,74 @@
+"""What an adapter is: where a benchmark comes from, what its rows look like, how to load it, how it is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svr_async.adapters.loading import OfficialCounts, RowParser, load_dataset
+from svr_async.adapters.records import Dataset, PairResult, Parsed
+from svr_async.adapters.tables import DEFAULT_CAPS, Caps
+from svr_async.errors import DataError
+from svr_async.vocabulary.pair import PreferencePair
+
+__all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed", "refuse_benchmark_for_training"]
+
+NO_COUNTS = OfficialCounts()
+
+Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
+"""Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """One benchmark or training set.
+
+    `hub_id` and `hub_files` say what `hub.fetch` downloads (the first file unless told otherwise); they are empty
+    where there is nothing to download. `schema` describes the columns. `tie_credit` is the official credit for a tie.
+    """
+
+    name: str
+    title: str
+    licence: str
+    schema: Mapping[str, str]
+    parse: RowParser
+    score: Scorer
+    hub_id: str = ""
+    hub_files: tuple[str, ...] = ()
+    homepage: str = ""
+    counts: OfficialCounts = NO_COUNTS
+    tie_credit: float = 0.0
+    training: bool = False
+
+    def load(
+        self, path: Path | str, *, lenient: bool = False, official: bool = False, caps: Caps = DEFAULT_CAPS
+    ) -> Dataset:
+        """Load a file or folder; see `loading.load_dataset` for `lenient`, `official` and errors."""
+        return load_dataset(
+            self.name, self.parse, self.counts, Path(path), lenient=lenient, official=official, caps=caps
+        )
+
+    def official_scores(
+        self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0
+    ) -> dict[str, Any]:
+        """Return the benchmark's own scores over all `pairs`; a pair without a result counts as unscored.
+
+        Always has `overall` (a fraction of 1, or None where no pair has a right answer) and `rule` (in words).
+        `tie_credit` is 0 (the paper's code) or 0.5 (RewardBench's official rule for generative judges).
+        """
+        if tie_credit not in (0.0, 0.5):
+            raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
+        margins = {result.pair.id: result.margin for result in results}
+        return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
+
+
+def refuse_benchmark_for_training(path: Path | str) -> None:
+    """Raise DataError where a path says that it holds RubricBench, which is for evaluation only."""
+    plain = str(path).casefold().replace("-", "").replace("_", "").replace(" ", "")
+    if "rubricbench" in plain:
+        raise DataError(
+            f"{path} is a RubricBench file, and that is for evaluation only",
+            hint="train on preference pairs such as HelpSteer3",
+        )

@@ -1,0 +1,210 @@
+"""From rows to a data set: strict or lenient rows, unique ids, official counts, notes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.records import Dataset, Parsed, pairs_digest
+from svr_async.adapters.tables import DEFAULT_CAPS, REPLACED, Caps, Row, read_rows
+from svr_async.errors import DataError
+from svr_async.vocabulary.pair import PreferencePair
+
+_REPEATED = "repeated rows (same contents), kept with #2, #3 … after their ids"
+_CONTRADICTED = "repeated rows with another label or category, kept with #2, #3 … after their ids"
+
+RowParser = Callable[[Fields], Parsed]
+"""Turns one row into pairs; raises RowError where the row breaks its schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialCounts:
+    """Rows in the official release: the totals that occur (a release may have several files), and rows by group.
+
+    `first_chosen` is how many official pairs list the chosen response first; another number is only noted.
+    """
+
+    rows: tuple[int, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
+    first_chosen: int | None = None
+
+    def mismatch(self, n_rows: int, groups: Mapping[str, int]) -> str:
+        """Return in what way these counts are not the official ones, or an empty text."""
+        if not self.rows:
+            return ""
+        if n_rows not in self.rows:
+            return f"{n_rows} rows, not the official {' or '.join(map(str, self.rows))}"
+        wrong = [
+            f"{name} {groups.get(name, 0)}, not {n}" for name, n in self.groups.items() if groups.get(name, 0) != n
+        ]
+        return f"rows by group differ from the official ones: {'; '.join(wrong)}" if wrong else ""
+
+    def label_note(self, pairs: Sequence[PreferencePair]) -> str:
+        """Return a warning where the labels do not fall as officially, or an empty text."""
+        found = sum(pair.chosen_first for pair in pairs)
+        if self.first_chosen is None or found == self.first_chosen:
+            return ""
+        return f"{found} labels prefer the first response, officially {self.first_chosen}: are they flipped?"
+
+
+def load_dataset(
+    name: str,
+    parse: RowParser,
+    counts: OfficialCounts,
+    path: Path,
+    *,
+    lenient: bool = False,
+    official: bool = False,
+    caps: Caps = DEFAULT_CAPS,
+) -> Dataset:
+    """Read a file or folder into a data set.
+
+    Strict (the default): the first invalid row raises. `lenient`: invalid rows are skipped and counted.
+    `official`: the path came from the official release, so other counts than the official ones raise.
+    DataError also where two rows share an id with different contents, and where no usable pair is left.
+    """
+    repairs: Counter[str] = Counter()
+    collected = _Collector(parse, lenient)
+    for row in read_rows(path, repairs, caps):
+        collected.add(row)
+    pairs = tuple(collected.used().pairs)
+    if not pairs:
+        raise DataError(
+            f"0 usable pairs in {path} ({collected.why_none()})", hint="see `svr data show` for the columns"
+        )
+    mismatch = counts.mismatch(collected.n_rows, collected.groups)
+    if mismatch and official:
+        raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
+    return Dataset(
+        name=name,
+        pairs=pairs,
+        source=path,
+        digest=pairs_digest(pairs),
+        n_rows=collected.n_rows,
+        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs)),
+        skipped=dict(collected.skipped()),
+        official=bool(counts.rows) and not mismatch and not collected.invalid,
+    )
+
+
+def _notes(
+    collected: _Collector,
+    pairs: tuple[PreferencePair, ...],
+    counts: OfficialCounts,
+    mismatch: str,
+    repairs: Counter[str],
+) -> list[str]:
+    notes = [f"{mismatch}: scores are not benchmark scores"] if mismatch else []
+    if note := "" if mismatch else counts.label_note(pairs):
+        notes.append(note)
+    if collected.invalid:
+        notes.append(f"{collected.invalid} invalid rows left out")
+    notes += [f"{note}: {_rows(count)}" for note, count in collected.used().notes.items()]
+    if fallback := collected.unused_fallback():
+        notes.append(fallback)
+    if same := sum(pair.chosen == pair.rejected for pair in pairs):
+        notes.append(f"{same} pairs have two identical responses: they can only tie")
+    if repairs[REPLACED]:
+        notes.append(f"{repairs[REPLACED]} {REPLACED}")
+    return notes
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Pairs with the counts that belong to them."""
+
+    pairs: list[PreferencePair] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+
+
+class _Collector:
+    """Takes rows one by one; keeps pairs with unique ids and counts everything else."""
+
+    def __init__(self, parse: RowParser, lenient: bool) -> None:
+        self.n_rows = self.invalid = 0
+        self.groups: Counter[str] = Counter()
+        self._parse, self._lenient = parse, lenient
+        self._main, self._spare = _Part(), _Part()
+        self._spare_rows: Counter[str] = Counter()
+        self._invalid_reasons: Counter[str] = Counter()
+        self._seen: dict[str, tuple[tuple[PreferencePair, ...], str]] = {}
+        self._repeats: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """Parse one row and take in what it became."""
+        self.n_rows += 1
+        try:
+            parsed = self._parse_row(row)
+        except RowError as error:
+            if not self._lenient:
+                raise
+            self.invalid += 1
+            self._invalid_reasons[f"invalid: {error.reason}"] += 1
+            return
+        self._take(parsed, row)
+
+    def _parse_row(self, row: Row) -> Parsed:
+        if row.problem:
+            raise RowError(row, row.problem)
+        return self._parse(Fields(row))
+
+    def used(self) -> _Part:
+        """Return the pairs and their counts: those of fallback rows only if there are no others."""
+        return self._main if self._main.pairs or not self._spare.pairs else self._spare
+
+    def skipped(self) -> Counter[str]:
+        """Return how many rows or pairs were left out, by reason."""
+        return self.used().skipped + self._invalid_reasons
+
+    def why_none(self) -> str:
+        """Say why nothing was usable."""
+        if not self.n_rows:
+            return "it has no rows"
+        reasons = "; ".join(f"{reason}: {count}" for reason, count in self.skipped().most_common(3))
+        return f"{_rows(self.n_rows)} read" + (f"; {reasons}" if reasons else "")
+
+    def unused_fallback(self) -> str:
+        """Say how many fallback rows were left out because other rows gave pairs."""
+        if not self._main.pairs:
+            return ""
+        return "; ".join(f"{count} {kind} left out" for kind, count in self._spare_rows.items())
+
+    def _take(self, parsed: Parsed, row: Row) -> None:
+        if parsed.group:
+            self.groups[parsed.group] += 1
+        part = self._main
+        if parsed.fallback:
+            part = self._spare
+            self._spare_rows[parsed.fallback] += 1
+        part.notes.update(parsed.notes)
+        part.skipped.update(parsed.skipped)
+        if parsed.pairs:
+            part.pairs.extend(self._distinct(parsed, row, part))
+
+    def _distinct(self, parsed: Parsed, row: Row, part: _Part) -> tuple[PreferencePair, ...]:
+        """Return the row's pairs, with a suffix after their ids where an earlier row has the same texts."""
+        key = parsed.id or parsed.pairs[0].item or parsed.pairs[0].id
+        earlier = self._seen.setdefault(key, (parsed.pairs, row.where))
+        if earlier[1] == row.where:
+            return parsed.pairs
+        same = earlier[0] == parsed.pairs
+        if parsed.id and not same:
+            raise DataError(
+                f"{earlier[1]} and {row.where} have the same id {key!r} but different contents",
+                hint="ids must tell rows apart",
+            )
+        self._repeats[key] += 1
+        part.notes[_REPEATED if same else _CONTRADICTED] += 1
+        return _renamed(parsed.pairs, f"#{self._repeats[key] + 1}")
+
+
+def _renamed(pairs: tuple[PreferencePair, ...], suffix: str) -> tuple[PreferencePair, ...]:
+    return tuple(replace(p, id=p.id + suffix, item=p.item + suffix if p.item else "") for p in pairs)

@@ -1,0 +1,108 @@
+"""What adapters hand over: a data set of pairs, what one row became, and one judged pair for scoring."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """Pairs in the data's order, with what a report has to say about them.
+
+    `digest` is the SHA-256 of the pairs' canonical contents, whatever file format they came in.
+    `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.
+    `official` is True where the row counts are those of the official release.
+    """
+
+    name: str
+    pairs: tuple[PreferencePair, ...]
+    source: Path
+    digest: str
+    n_rows: int
+    notes: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    official: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What one row became: no, one or several pairs.
+
+    `id` is the row's own id, or empty where the pairs' ids are hashes of their contents. `group` is what official
+    counts are kept by. `skipped` and `notes` are reasons that the loader counts. Pairs of a `fallback` row are
+    used only when no other row gives any: `fallback` names such rows in the note that says so.
+    """
+
+    pairs: tuple[PreferencePair, ...] = ()
+    id: str = ""
+    group: str = ""
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    fallback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """A judged pair. `margin` is chosen minus rejected: above 0 the judge agrees, 0 is a tie, None is unscored."""
+
+    pair: PreferencePair
+    margin: float | None
+
+    def __post_init__(self) -> None:
+        if self.margin is not None and math.isnan(self.margin):
+            raise ValueError(f"the margin of pair {self.pair.id!r} is NaN; an unscored pair has None")
+
+    def credit(self, tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float:
+        """Return 1 for a win, 0 for a loss, and the given credits for a tie and for no verdict."""
+        if self.margin is None:
+            return unscored_credit
+        if self.margin == 0:
+            return tie_credit
+        return 1.0 if self.margin > 0 else 0.0
+
+
+def accuracy(results: Sequence[PairResult], tie_credit: float = 0.0, unscored_credit: float = 0.0) -> float | None:
+    """Return the mean credit over the pairs that have a right answer; None where there are none."""
+    return mean([r.credit(tie_credit, unscored_credit) for r in results if r.pair.has_preference])
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the plain mean, or None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def content_id(prompt: Prompt, *responses: str) -> str:
+    """Return a stable id for a row that has none: a hash of its prompt and responses, in the data's order."""
+    parts = [[[turn.role, turn.content] for turn in prompt], *responses]
+    return "p" + hashlib.blake2b(orjson.dumps(parts), digest_size=8).hexdigest()
+
+
+def drawn_first(pair_id: str) -> bool:
+    """Say whether the chosen response is listed first, where the data lists "chosen, rejected" and so tells nothing.
+
+    A bit of a hash of the id: balanced, free of seeds, and independent of `vocabulary.pair.hashed_order`.
+    Without it the data's order would give the answer away.
+    """
+    return hashed_fraction("listed first", pair_id) < 0.5
+
+
+def pairs_digest(pairs: Iterable[PreferencePair]) -> str:
+    """Return the SHA-256 over the pairs' contents, one canonical JSON line a pair."""
+    digest = hashlib.sha256()
+    for pair in pairs:
+        digest.update(orjson.dumps(_canonical(pair), option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()
+
+
+def _canonical(p: PreferencePair) -> list[object]:
+    turns = [[turn.role, turn.content] for turn in p.prompt]
+    kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength]
+    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot]

@@ -1,0 +1,137 @@
+"""RM-Bench (arXiv 2410.16184): three styles of right and wrong answers, nine pairs a prompt, scored by difficulty."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from svr_async.adapters.contract import Adapter, OfficialCounts
+from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first, mean
+from svr_async.vocabulary.pair import PreferencePair
+
+STYLES = ("concise", "detailed", "markdown")
+DOMAINS = ("chat", "math", "code", "safety")
+FILES = {"chat": 129, "code": 228, "math": 529, "safety-refuse": 284, "safety-response": 157}
+_SIZE = len(STYLES)
+CELLS = tuple((i, j) for i in range(_SIZE) for j in range(_SIZE))
+
+
+def difficulty(cell: tuple[int, int]) -> str:
+    """Name a cell (chosen style i, rejected style j): hard above the diagonal, where the wrong answer looks better."""
+    i, j = cell
+    if i == j:
+        return "normal"
+    return "hard" if i < j else "easy"
+
+
+def domain_of(name: str) -> str:
+    """Return chat, math, code or safety for one of the five file names; an empty text for anything else."""
+    if name not in FILES:
+        return ""
+    return "safety" if name.startswith("safety") else name
+
+
+def parse(fields: Fields) -> Parsed:
+    """Turn one prompt into nine pairs; `slot` is (style of chosen, style of rejected), `subset` one of the five files.
+
+    total_dataset.json names the domain in a column; the files by domain have it in their name only.
+    """
+    prompt = fields.prompt("prompt")
+    chosen, rejected = fields.texts("chosen", _SIZE), fields.texts("rejected", _SIZE)
+    name = _file_domain(fields)
+    own_id = fields.identifier(("id",))
+    item = f"{name}/{own_id or content_id(prompt, *chosen, *rejected)}"
+    pairs = tuple(
+        PreferencePair(
+            id=(pair_id := f"{item}/{i}-{j}"),
+            prompt=prompt,
+            chosen=chosen[i],
+            rejected=rejected[j],
+            domain=domain_of(name),
+            subset=name,
+            chosen_first=drawn_first(pair_id),
+            item=item,
+            slot=(i, j),
+        )
+        for i, j in CELLS
+    )
+    return Parsed(pairs=pairs, id=item if own_id else "", group=name)
+
+
+def _file_domain(fields: Fields) -> str:
+    given = fields.optional_text("domain")
+    name = given or PurePosixPath(fields.row.file).name.split(".")[0].removesuffix("_filtered")
+    if domain_of(name):
+        return name
+    expected = f"expected one of {', '.join(FILES)}"
+    if given:
+        raise RowError(fields.row, f"column 'domain': {expected}", f", found {given!r}")
+    raise RowError(fields.row, f"no column 'domain' and none in the file's name: {expected}", f", found {name!r}")
+
+
+def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
+    """M[i][j] by domain; hard, normal and easy are means of three cells each; every reported score is a macro mean.
+
+    Both safety files are pooled. Officially a tie is a loss (strict >). Cells, difficulties and domains without
+    any pair are left out of the means.
+    """
+    by_domain: dict[str, list[PairResult]] = defaultdict(list)
+    for result in results:
+        by_domain[result.pair.domain].append(result)
+    cells = {name: cell_accuracies(by_domain[name], tie_credit) for name in DOMAINS if name in by_domain}
+    domains = {name: _difficulties(part) for name, part in cells.items()}
+    levels = {level: _mean_of([d.get(level) for d in domains.values()]) for level in ("easy", "normal", "hard")}
+    return {
+        "overall": _mean_of([d.get("average") for d in domains.values()]),
+        **levels,
+        "domains": domains,
+        "matrices": {
+            name: [[part.get((i, j)) for j in range(_SIZE)] for i in range(_SIZE)] for name, part in cells.items()
+        },
+        "complete": set(domains) == set(DOMAINS) and all(len(part) == len(CELLS) for part in cells.values()),
+        "rule": "mean over domains of the mean of hard, normal and easy; chosen must win, a tie is a loss",
+    }
+
+
+def cell_accuracies(results: Sequence[PairResult], tie_credit: float) -> dict[tuple[int, int], float]:
+    """Return the share of prompts where chosen style i beats rejected style j, for each cell that has pairs."""
+    by_cell: dict[tuple[int, ...], list[PairResult]] = defaultdict(list)
+    for result in results:
+        by_cell[result.pair.slot].append(result)
+    return {cell: value for cell in CELLS if (value := accuracy(by_cell[cell], tie_credit)) is not None}
+
+
+def _difficulties(cells: Mapping[tuple[int, int], float]) -> dict[str, float]:
+    levels: dict[str, list[float]] = {"easy": [], "normal": [], "hard": []}
+    for cell, value in cells.items():
+        levels[difficulty(cell)].append(value)
+    means = {name: level for name, values in levels.items() if (level := mean(values)) is not None}
+    average = mean(list(means.values()))
+    return means if average is None else {**means, "average": average}
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    return mean([value for value in values if value is not None])
+
+
+ADAPTER = Adapter(
+    name="rmbench",
+    title="RM-Bench",
+    licence="ODC-BY (data card); the git repository states none",
+    homepage="https://github.com/THU-KEG/RM-Bench",
+    hub_id="THU-KEG/RM-Bench",
+    hub_files=("total_dataset.json",),
+    counts=OfficialCounts(rows=(1327,), groups=FILES),
+    schema={
+        "id": "whole number, unique within a domain",
+        "prompt": "text",
+        "chosen": "list of 3 texts: concise, detailed, detailed with markdown",
+        "rejected": "list of 3 texts, in the same order",
+        "domain": "chat, code, math, safety-refuse or safety-response; else taken from the file's name",
+    },
+    parse=parse,
+    score=score,
+)

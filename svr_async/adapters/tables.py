@@ -1,0 +1,301 @@
+"""Rows from json, jsonl, csv and parquet files, plain or gzipped, or from a folder of them, within caps on size."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from svr_async.errors import DataError
+
+SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
+REPLACED = "characters replaced by U+FFFD (NUL, lone surrogates, bytes that are not UTF-8)"
+"""The key under which `read_rows` counts what it replaced."""
+
+_MIB = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_PARQUET_BATCH_ROWS = 64  # small, so that a dictionary page cannot unfold into gigabytes at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much one file may unfold to, in bytes or rows; beyond it reading stops with a DataError.
+
+    `max_ratio` (unpacked to packed size) is looked at once a file has unfolded to more than `free_bytes`.
+    `max_whole_bytes` bounds what must be held at once: a JSON array, or a gzipped parquet file.
+    """
+
+    max_bytes: int = 4096 * _MIB
+    max_whole_bytes: int = 1024 * _MIB
+    max_row_bytes: int = 64 * _MIB
+    max_rows: int = 20_000_000
+    max_ratio: int = 200
+    free_bytes: int = 64 * _MIB
+
+
+DEFAULT_CAPS = Caps()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record: its file, its number there, its columns; `problem` is set where it could not be read as an object.
+
+    Numbers count from 1: lines of a jsonl file, elements of a JSON array, records of a csv file below its header.
+    """
+
+    file: str
+    number: int
+    values: Mapping[str, Any]
+    problem: str = ""
+
+    @property
+    def where(self) -> str:
+        """The row's place, for messages: "data.jsonl row 17"."""
+        return f"{self.file} row {self.number}"
+
+
+def read_rows(path: Path, repairs: Counter[str] | None = None, caps: Caps = DEFAULT_CAPS) -> Iterator[Row]:
+    """Yield the rows of a file, or of all data files below a folder in sorted order; DataError says what is wrong.
+
+    NUL, lone surrogates and bytes that are not UTF-8 become U+FFFD and are counted in `repairs[REPLACED]`.
+    A line that is not a JSON object comes as a row with a `problem`; a file that cannot be read at all raises.
+    """
+    repairs = Counter() if repairs is None else repairs
+    for file in data_files(path):
+        name = file.relative_to(path).as_posix() if path.is_dir() else file.name
+        with _one_line_errors(name):
+            yield from _READERS[_kind(file)](file, name, repairs, caps)
+
+
+def data_files(path: Path) -> list[Path]:
+    """Return the files that `read_rows` reads, sorted by their path; DataError where there are none."""
+    with _one_line_errors(path.name):
+        folder, there = path.is_dir(), path.exists()
+    if folder:
+        found = sorted(p for p in path.rglob("*") if _kind(p) and p.is_file() and not _hidden(p.relative_to(path)))
+        if not found:
+            raise DataError(f"no data files below {path}", hint=f"accepted: {_accepted()}")
+        return found
+    if not there:
+        raise DataError(f"no such file or folder: {path}", hint="check the path given to --data")
+    if not _kind(path):
+        raise DataError(f"cannot read {path.name}: unknown suffix", hint=f"accepted: {_accepted()}")
+    return [path]
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
+
+
+def _hidden(relative: Path) -> bool:
+    return any(part.startswith(".") for part in relative.parts)
+
+
+def _accepted() -> str:
+    return ", ".join(SUFFIXES) + " (each also with .gz), or a folder of such files"
+
+
+@contextmanager
+def _one_line_errors(name: str) -> Iterator[None]:
+    """Turn what the readers raise on broken files into a DataError that names the file."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name}: truncated or damaged gzip file ({error})", hint="fetch it again") from error
+    except csv.Error as error:
+        raise DataError(f"{name}: not a readable csv file ({error})") from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error})") from error
+
+
+class _Capped(io.RawIOBase):
+    """A byte stream that raises DataError once more than `allowed` bytes came out of it."""
+
+    def __init__(self, raw: IO[bytes] | gzip.GzipFile, name: str, allowed: int) -> None:
+        self._raw, self._name, self._allowed = raw, name, allowed
+        self._left = allowed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(
+                f"{self._name}: unfolds to more than {self._allowed / _MIB:.0f} MiB, too much for its size",
+                hint="check the file; split it if it is right",
+            )
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _open(path: Path, name: str, caps: Caps, most: int) -> io.BufferedReader:
+    """Open a file for reading its unpacked bytes, at most `most` of them and within the caps on packing."""
+    if not path.name.lower().endswith(".gz"):
+        return io.BufferedReader(_Capped(path.open("rb"), name, most), _MIB)
+    allowed = min(most, max(caps.free_bytes, caps.max_ratio * path.stat().st_size))
+    return io.BufferedReader(_Capped(gzip.open(path, "rb"), name, allowed), _MIB)
+
+
+def _scrub(value: Any, repairs: Counter[str]) -> Any:
+    """Replace characters that cannot be sent or stored, in every text of a JSON value, and count them."""
+    if isinstance(value, str):
+        if not _UNFIT.search(value):
+            return value
+        clean, count = _UNFIT.subn("\ufffd", value)
+        repairs[REPLACED] += count
+        return clean
+    if isinstance(value, list):
+        return [_scrub(element, repairs) for element in value]
+    if isinstance(value, dict):
+        return {_scrub(key, repairs): _scrub(element, repairs) for key, element in value.items()}
+    return value
+
+
+def _parse_json(raw: bytes, repairs: Counter[str]) -> Any:
+    """Parse JSON: fast where it is clean, leniently (NaN, control characters, lone surrogates) where it is not."""
+    raw = raw.removeprefix(_BOM)
+    try:
+        value = orjson.loads(raw)
+        return _scrub(value, repairs) if b"\\u0000" in raw else value
+    except orjson.JSONDecodeError:
+        return _scrub(json.loads(raw.decode("utf-8", "surrogateescape"), strict=False), repairs)
+
+
+def _row(name: str, number: int, value: Any) -> Row:
+    if isinstance(value, dict):
+        return Row(name, number, value)
+    return Row(name, number, {}, f"expected an object with columns, found {type(value).__name__}")
+
+
+def _read_jsonl(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    with _open(path, name, caps, caps.max_bytes) as stream:
+        yield from _json_lines(stream, name, repairs, caps)
+
+
+def _json_lines(stream: IO[bytes], name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    number = 0
+    while line := stream.readline(caps.max_row_bytes + 1):
+        number += 1
+        if len(line) > caps.max_row_bytes:
+            raise DataError(f"{name} row {number}: longer than {caps.max_row_bytes / _MIB:.0f} MiB")
+        if number > caps.max_rows:
+            raise DataError(f"{name}: more than {caps.max_rows:,} rows")
+        if line.strip() in (b"", _BOM):
+            continue
+        try:
+            yield _row(name, number, _parse_json(line, repairs))
+        except (ValueError, RecursionError) as error:
+            yield Row(name, number, {}, f"not valid JSON ({error})")
+
+
+def _read_json(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    with _open(path, name, caps, caps.max_whole_bytes) as stream:
+        raw = stream.read()
+    try:
+        value = _parse_json(raw, repairs)
+    except (ValueError, RecursionError) as error:
+        if not raw.removeprefix(_BOM).lstrip().startswith(b"{"):
+            raise DataError(f"{name}: not valid JSON ({error})") from error
+        yield from _json_lines(io.BytesIO(raw), name, repairs, caps)  # lines of JSON under the name of an array
+        return
+    for number, element in enumerate(_records(value, name), 1):
+        yield _row(name, number, element)
+
+
+def _records(value: Any, name: str) -> list[Any]:
+    """Return the list of records in a JSON file: the array itself, or the only list of objects inside an object."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        raise DataError(f"{name}: expected a list of records, found {type(value).__name__}")
+    lists = {key: v for key, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
+    if len(lists) == 1:
+        return next(iter(lists.values()))
+    if _scalar(value):
+        return [value]  # a jsonl file of one line
+    found = ", ".join(map(repr, lists)) or "none"
+    raise DataError(f"{name}: expected one list of records in the object, found {found}")
+
+
+def _scalar(value: Mapping[str, Any]) -> bool:
+    return any(isinstance(v, str) for v in value.values())
+
+
+def _read_csv(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    csv.field_size_limit(caps.max_row_bytes)
+    with _open(path, name, caps, caps.max_bytes) as stream:
+        text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+        for number, cells in enumerate(csv.DictReader(text), 1):
+            if None in cells:
+                yield Row(name, number, {}, "more cells than the header has columns")
+            else:
+                yield Row(name, number, _scrub(cells, repairs))
+
+
+def _read_parquet(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    import pyarrow as pa  # noqa: PLC0415  (120 ms that only parquet files should cost)
+
+    try:
+        yield from _parquet_rows(_parquet_source(path, name, caps), name, repairs, caps)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{name}: damaged or not a parquet file ({first_line})", hint="fetch it again") from error
+
+
+def _parquet_source(path: Path, name: str, caps: Caps) -> Any:
+    if not path.name.lower().endswith(".gz"):
+        return path
+    with _one_line_errors(name), _open(path, name, caps, caps.max_whole_bytes) as stream:
+        return io.BytesIO(stream.read())
+
+
+def _parquet_rows(source: Any, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (see _read_parquet)
+
+    with pq.ParquetFile(source) as file:
+        _check_parquet_size(file.metadata, name, caps)
+        number = unfolded = 0
+        for batch in file.iter_batches(_PARQUET_BATCH_ROWS, use_threads=False):
+            unfolded += batch.nbytes
+            if unfolded > caps.max_bytes:
+                raise DataError(f"{name}: unfolds to more than {caps.max_bytes / _MIB:.0f} MiB")
+            for values in batch.to_pylist():
+                number += 1
+                yield Row(name, number, _scrub(values, repairs))
+
+
+def _check_parquet_size(metadata: Any, name: str, caps: Caps) -> None:
+    if metadata.num_rows > caps.max_rows:
+        raise DataError(f"{name}: says that it has {metadata.num_rows:,} rows, more than {caps.max_rows:,}")
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    if size > caps.max_bytes:
+        raise DataError(
+            f"{name}: says that it unfolds to {size / _MIB:,.0f} MiB, more than {caps.max_bytes / _MIB:.0f}"
+        )
+
+
+_READERS: Mapping[str, Callable[[Path, str, Counter[str], Caps], Iterator[Row]]] = {
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}

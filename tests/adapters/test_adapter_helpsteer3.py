@@ -1,0 +1,90 @@
+"""HelpSteer3: the sign of the preference, ties left out and counted, plain text."""
+
+import pytest
+
+from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters.helpsteer3 import TIE
+from svr_async.errors import DataError
+from svr_async.vocabulary.pair import Message, Side
+
+ADAPTER = get_adapter("helpsteer3")
+
+
+def row(preference=-2, **change):
+    """Return one row of the data, with a preference."""
+    base = {
+        "domain": "code",
+        "language": "python",
+        "context": [{"role": "user", "content": "Write a loop."}],
+        "response1": "for x in y: pass",
+        "response2": "no",
+        "overall_preference": preference,
+        "individual_preference": [{"score": preference, "reasoning": "because"}],
+    }
+    return {**base, **change}
+
+
+@pytest.mark.parametrize(("preference", "gold", "chosen"), [(-3, Side.A, "for x in y: pass"), (1, Side.B, "no")])
+def test_the_sign_says_which_response_is_better(write, preference, gold, chosen):
+    """Below 0 response1 is chosen, above 0 response2; the strength is the distance from 0."""
+    (pair,) = ADAPTER.load(write("train.jsonl.gz", [row(preference)])).pairs
+    assert (pair.gold, pair.chosen, pair.strength) == (gold, chosen, abs(preference))
+    assert (pair.response_a, pair.domain, pair.subset) == ("for x in y: pass", "code", "python")
+
+
+def test_ties_are_left_out_and_counted(write):
+    """A preference of 0 is no triple, and is counted instead of being read as either side."""
+    rows = [row(0, response1=f"tie {n}") for n in range(3)]
+    dataset = ADAPTER.load(write("train.jsonl", [*rows, row(1)]))
+    assert len(dataset.pairs) == 1
+    assert dataset.skipped == {TIE: 3}
+    assert dataset.n_rows == 4
+
+
+def test_conversations_keep_their_turns(write):
+    """A context of several turns stays a conversation."""
+    context = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    (pair,) = ADAPTER.load(write("train.jsonl", [row(context=context)])).pairs
+    assert pair.prompt == (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+
+
+def test_html_entities_and_outer_white_space_are_undone(write):
+    """Entities are read as the characters they stand for, and texts are trimmed."""
+    made = row(context=[{"role": "user", "content": " is 1 &lt; 2?\r\n"}], response1="yes &amp; no ", response2="&#39;")
+    (pair,) = ADAPTER.load(write("train.jsonl", [made])).pairs
+    assert (pair.prompt[0].content, pair.chosen, pair.rejected) == ("is 1 < 2?", "yes & no", "'")
+
+
+def test_ids_do_not_depend_on_the_label(write):
+    """The id is a hash of conversation and responses, so that a changed label leaves it as it was."""
+    ids = {ADAPTER.load(write("train.jsonl", [row(p)])).pairs[0].id for p in (-3, -1, 2)}
+    assert len(ids) == 1
+    assert ADAPTER.load(write("train.jsonl", [row(response1="other")])).pairs[0].id not in ids
+
+
+@pytest.mark.parametrize("preference", [4, -4, 0.5, None, "much", True])
+def test_other_preferences_are_refused(write, preference):
+    """A preference outside −3 … 3 is an error."""
+    with pytest.raises(DataError, match="column 'overall_preference': expected a whole number from -3 to 3"):
+        ADAPTER.load(write("train.jsonl", [row(preference)]))
+
+
+def test_validation_and_whole_release_are_official_sizes_too(write):
+    """38,459 rows of training, 2,017 of validation and both together are official; one more is not."""
+    assert ADAPTER.counts.rows == (38_459, 2_017, 40_476)
+    rows = [row(response1=str(n)) for n in range(2_017)]
+    assert ADAPTER.load(write("validation.jsonl", rows)).official
+    assert not ADAPTER.load(write("validation.jsonl", [*rows, row()])).official
+
+
+def test_the_score_is_reported_by_domain_and_strength(write):
+    """Accuracy overall, by domain and by strength of the preference."""
+    pairs = ADAPTER.load(write("a.jsonl", [row(-1), row(3), row(2, domain="stem")])).pairs
+    found = ADAPTER.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, -1.0, 1.0), strict=True)])
+    assert found["overall"] == pytest.approx(2 / 3)
+    assert found["by_domain"] == {"code": 0.5, "stem": 1.0}
+    assert found["by_strength"] == {"1": 1.0, "2": 1.0, "3": 0.0}

@@ -1,0 +1,127 @@
+"""Fetching from the hub, against a local server that answers as the hub does."""
+
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from svr_async.adapters import get_adapter
+from svr_async.adapters.hub import fetch, reachable
+from svr_async.errors import DataError
+
+COMMIT = "c" * 40
+FILE = "data/filtered-00000-of-00001.parquet"
+ADAPTER = get_adapter("rewardbench")
+
+
+@pytest.fixture
+def hub(monkeypatch, write):
+    """Serve one parquet file under the hub's addresses, and point HF_ENDPOINT at it."""
+    row = {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "hep-go", "id": 1}
+    body = write("served.parquet", [row]).read_bytes()
+    asked = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            self.answer(b"")
+
+        def do_GET(self):
+            self.answer(body)
+
+        def answer(self, content):
+            asked.append(f"{self.command} {self.path}")
+            found = self.path == f"/datasets/allenai/reward-bench/resolve/main/{FILE}"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(body)) if found else "0")
+            if found:
+                self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+                self.send_header("X-Repo-Commit", COMMIT)
+            else:
+                self.send_header("X-Error-Code", "EntryNotFound")
+            self.end_headers()
+            self.wfile.write(content if found else b"")
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    yield asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def nowhere():
+    """Return the address of a port that nothing listens on."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.server_close()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def test_a_file_is_fetched_once_and_loads(hub, tmp_path):
+    """The official file comes from HF_ENDPOINT into the cache, is found there again, and loads as the data set."""
+    path = fetch(ADAPTER, tmp_path / "cache")
+    assert path.is_relative_to(tmp_path / "cache")
+    assert len(ADAPTER.load(path).pairs) == 1
+    gets = [line for line in hub if line.startswith("GET /datasets/")]
+    assert fetch(ADAPTER, tmp_path / "cache") == path
+    assert [line for line in hub if line.startswith("GET /datasets/")] == gets
+    assert len(gets) == 1
+
+
+def test_an_official_file_with_other_counts_is_refused(hub, tmp_path):
+    """What comes from the hub must have the official number of rows."""
+    path = fetch(ADAPTER, tmp_path / "cache")
+    with pytest.raises(DataError, match="1 rows, not the official 2985"):
+        ADAPTER.load(path, official=True)
+
+
+def test_a_missing_file_says_which_and_where_to_put_it(hub, tmp_path):
+    """A file that the server does not have is named in one line, with what to do."""
+    with pytest.raises(DataError) as caught:
+        fetch(get_adapter("rmbench"), tmp_path)
+    line = caught.value.one_line()
+    assert "could not fetch total_dataset.json of THU-KEG/RM-Bench" in line
+    assert "pass it with --data PATH" in line
+
+
+def test_without_a_network_the_cache_still_serves(hub, tmp_path):
+    """Without a connection a file in the cache is used, and one that is not there is one line."""
+    path = fetch(ADAPTER, tmp_path / "cache")
+    dead = nowhere()
+    assert fetch(ADAPTER, tmp_path / "cache", endpoint=dead) == path
+    with pytest.raises(DataError, match=rf"could not fetch .* \(no connection to {dead}\)"):
+        fetch(ADAPTER, tmp_path / "empty", endpoint=dead)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path):
+    """Without huggingface-hub the message names the extra to install and the way by hand."""
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(DataError) as caught:
+        fetch(ADAPTER, tmp_path)
+    assert "pip install 'svr-async[hub]'" in caught.value.one_line()
+    assert f"get {FILE} from" in caught.value.one_line()
+
+
+@pytest.mark.parametrize("name", ["rmb", "pairs"])
+def test_sets_that_are_not_on_the_hub_say_so(name, tmp_path):
+    """A set without a hub file cannot be fetched, and says how to bring it."""
+    with pytest.raises(DataError, match="cannot be fetched") as caught:
+        fetch(get_adapter(name), tmp_path)
+    assert "--data PATH" in caught.value.one_line()
+
+
+def test_a_proxy_is_left_to_the_library(monkeypatch):
+    """Behind a proxy a direct connection proves nothing, so none is tried."""
+    dead = nowhere()
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.delenv("http_proxy", raising=False)
+    assert not reachable(dead)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert reachable(dead)

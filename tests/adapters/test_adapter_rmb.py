@@ -1,0 +1,127 @@
+"""RMB: pairs by category, unusable answers counted, best-of-N lists where there is nothing else."""
+
+import pytest
+
+from svr_async.adapters import PairResult, get_adapter
+from svr_async.errors import DataError
+
+RMB = get_adapter("rmb")
+PAIRS = get_adapter("pairs")
+EITHER = pytest.mark.parametrize("adapter", [RMB, PAIRS], ids=["rmb", "pairs"])
+
+
+def answer(text):
+    """Return an answer as RMB stores it."""
+    return {"llm_name": "m", "answer": text}
+
+
+def pairwise(n=1, chosen="good", rejected="bad", path="Pairwise_set/Helpfulness/Chat/Discussion"):
+    """Return a record of the pairwise set."""
+    return {
+        "pair_uid": str(n),
+        "conversation_input": [{"role": "user", "content": "hi", "language": "English"}],
+        "chosen": answer(chosen),
+        "reject": answer(rejected),
+        "category_path": path,
+    }
+
+
+def best_of_n(n=1, losers=("bad", "worse")):
+    """Return a record of the best-of-N set."""
+    return {
+        "bon_uid": str(n),
+        "conversation_input": [{"role": "user", "content": "hi"}],
+        "bon_best": answer("good"),
+        "loser_list": [answer(text) for text in losers],
+        "category_path": "BoN_set/Harmlessness/S1",
+    }
+
+
+@EITHER
+def test_a_record_becomes_a_pair_with_its_category(write, adapter):
+    """The top category is the domain, the rest of the path the subset."""
+    (pair,) = adapter.load(write("a.json", [pairwise(7)])).pairs
+    assert (pair.id, pair.chosen, pair.rejected) == ("7", "good", "bad")
+    assert (pair.domain, pair.subset) == ("helpfulness", "Chat/Discussion")
+
+
+def test_a_record_without_a_category_is_in_no_domain(write):
+    """A category path that is absent, or only names the set, leaves the domain open."""
+    rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
+    assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
+        ("all", ""),
+        ("all", ""),
+        ("harmlessness", ""),
+    ]
+
+
+@EITHER
+def test_empty_and_identical_answers_are_left_out_and_counted(write, adapter):
+    """A record with an empty answer, or with the same answer twice, teaches nothing; each kind is counted."""
+    rows = [pairwise(1), pairwise(2, chosen=""), pairwise(3, rejected=" \n"), pairwise(4, chosen="x", rejected="x")]
+    dataset = adapter.load(write("a.json.gz", rows))
+    assert [pair.id for pair in dataset.pairs] == ["1"]
+    assert dataset.skipped == {"an answer is empty": 2, "the two answers are identical": 1}
+
+
+@EITHER
+def test_a_folder_of_both_kinds_gives_the_pairs(write, tmp_path, adapter):
+    """Where there are pairwise records, best-of-N records are left out, with a note and without their counts."""
+    write("BoN_set/Harmlessness/S1.json.gz", [best_of_n(1, ("good", "bad")), best_of_n(2)])
+    write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
+    dataset = adapter.load(tmp_path)
+    assert [pair.id for pair in dataset.pairs] == ["1", "2"]
+    assert "2 best-of-N records left out" in dataset.notes
+    assert dataset.skipped == {}
+
+
+@EITHER
+def test_best_of_n_alone_gives_the_best_against_each_loser(write, adapter):
+    """A best-of-N record becomes one pair a loser, grouped as an item; unusable losers are counted."""
+    dataset = adapter.load(write("a.json", [best_of_n(5, ("bad", "good", "worse"))]))
+    assert [(pair.id, pair.rejected, pair.slot) for pair in dataset.pairs] == [
+        ("bon/5/0", "bad", (0, 1)),
+        ("bon/5/2", "worse", (0, 3)),
+    ]
+    assert {(pair.item, pair.domain, pair.subset) for pair in dataset.pairs} == {("bon/5", "harmlessness", "S1")}
+    assert dataset.skipped == {"the two answers are identical": 1}
+    assert dataset.notes == ()
+
+
+def test_a_blank_last_turn_of_a_conversation_is_legal(write):
+    """A conversation may end with a blank message; a prompt that is blank throughout is invalid."""
+    row = pairwise()
+    row["conversation_input"] = [{"role": "user", "content": "hi"}, {"role": "user", "content": ""}]
+    assert len(RMB.load(write("a.json", [row])).pairs) == 1
+    row["conversation_input"] = [{"role": "user", "content": " "}]
+    with pytest.raises(DataError, match="the prompt is empty"):
+        RMB.load(write("a.json", [row]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chosen": "text"}, "column 'chosen': expected an object with `answer`, found text 'text'"),
+        ({"reject": {"llm_name": "m", "answer": None}}, "column 'reject': expected a text in `answer`"),
+        (
+            {"bon_best": {"answer": "x"}, "loser_list": []},
+            "column 'loser_list': expected a list of answers, found list of 0",
+        ),
+        ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
+    ],
+)
+def test_broken_records_are_named(write, change, message):
+    """An answer of another form, or an empty conversation, is an error with its place."""
+    with pytest.raises(DataError, match=f"a.json row 1: {message}"):
+        RMB.load(write("a.json", [{**pairwise(), **change}]))
+
+
+def test_scores_by_category_and_by_item(write):
+    """Accuracy by domain and category; a best-of-N item counts only if every loser loses."""
+    pairs = RMB.load(write("a.json", [best_of_n(1), best_of_n(2)])).pairs
+    found = RMB.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, 1.0, 1.0, -1.0), strict=True)])
+    assert found["overall"] == 0.75
+    assert found["best_of_n"] == 0.5
+    assert found["by_subset"] == {"harmlessness/S1": 0.75}
+    pairs = RMB.load(write("b.json", [pairwise()])).pairs
+    assert RMB.official_scores(pairs, [])["best_of_n"] is None
