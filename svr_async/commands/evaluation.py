@@ -347,7 +347,8 @@ def _finish(
     if coverage < flags.min_coverage:
         unscored = metrics["n_total"] - metrics["n_scored"]
         raise CoverageError(
-            f"{unscored} of {metrics['n_total']} pairs have no verdict: coverage {coverage:.4f} is below {flags.min_coverage:g}",
+            f"{unscored} of {metrics['n_total']} pairs have no verdict: "
+            f"coverage {coverage:.4f} is below {flags.min_coverage:g}",
             hint=f"{folder}/items.jsonl says why; --retry-errors asks again, --min-coverage accepts it",
         )
     return 0

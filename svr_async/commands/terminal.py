@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on and when it ends: a progress display, or plain lines where there is no terminal."""
+"""What a person sees while a run goes on and when it ends: a progress bar, or plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
+MOST_SCORES = 8
 
 
 class RunProgress:
@@ -128,7 +129,7 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
         table.add_row(name, str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]))
     if len(metrics["by_domain"]) > 1:
         console.print(table)
-    _print_official(console, metrics["official"])
+    _print_official(console, metrics)
     outcomes = ", ".join(f"{name} {count}" for name, count in metrics["outcomes"].items())
     console.print(f"[dim]outcomes[/]  {outcomes}")
     console.print(f"[dim]order[/]     {_order(metrics['order'])}")
@@ -148,14 +149,31 @@ def _headline(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def _print_official(console: Any, official: Mapping[str, Any], prefix: str = "official") -> None:
-    plain = {name: value for name, value in official.items() if isinstance(value, int | float) and name != "tie_credit"}
-    if plain:
-        scores = ", ".join(f"{name} {_percent(value)}" for name, value in plain.items())
-        console.print(f"[dim]{prefix}[/]  {scores}")
+def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
+    """Print the benchmark's own scores; tables that repeat the domains, or are long, are left to the report."""
+    official = metrics["official"]
+    domains = {name: row["accuracy"] for name, row in metrics["by_domain"].items()}
+    _print_scores(console, "official", {k: v for k, v in official.items() if k not in {"coverage", "tie_credit"}})
     for name, value in official.items():
-        if isinstance(value, dict):
-            _print_official(console, value, f"{prefix} · {name}")
+        numbers = _numbers(value) if isinstance(value, dict) else {}
+        repeats = {key: round(score, 6) for key, score in numbers.items()} == domains
+        if numbers and not repeats and len(numbers) <= MOST_SCORES:
+            _print_scores(console, name.replace("_", " "), numbers)
+
+
+def _print_scores(console: Any, title: str, scores: Mapping[str, Any]) -> None:
+    numbers = _numbers(scores)
+    if numbers:
+        text = ", ".join(f"{name} {_percent(value)}" for name, value in numbers.items())
+        console.print(f"[dim]{title:<9}[/] {text}")
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        str(name): value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def _order(order: Mapping[str, Any]) -> str:
@@ -169,6 +187,8 @@ def _order(order: Mapping[str, Any]) -> str:
 
 def _calls(metrics: Mapping[str, Any]) -> str:
     calls, cost = metrics["calls"], metrics["cost_usd"]
+    if not calls["sent"] and not calls["memo_hits"]:
+        return f"none; {metrics['wall_s']:.1f} s"
     price = (
         "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
     )

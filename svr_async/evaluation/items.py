@@ -35,11 +35,13 @@ class RubricRow:
 class Item:
     """One judged pair. `order` is `ab`, `ba` or `both`; `margin` > 0 favours response A of the data set.
 
+    `item` is the benchmark's item that the pair belongs to (its own id where that is one pair).
     `gold` is None for pairs without a right answer; then `correct` is None too and the pair is in no accuracy.
     `margins` holds the margin of each order shown (`ab`, `ba`), both in the data set's A and B.
     """
 
     id: str
+    item: str
     domain: str
     subset: str
     order: str
@@ -78,6 +80,7 @@ def build_item(
     gold = pair.gold
     return Item(
         id=pair.id,
+        item=pair.item or pair.id,
         domain=pair.domain,
         subset=pair.subset,
         order=order,

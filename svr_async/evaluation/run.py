@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from svr_async.engine.engine import Engine
 from svr_async.engine.flow import bounded_map
 from svr_async.engine.lane import LaneStoppedError
-from svr_async.errors import SvrError
+from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.items import Item, build_item
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy, average, halved
 from svr_async.judges.protocol import Judge
@@ -53,7 +53,8 @@ class Stopper:
         """Stop because of an error."""
         if not self.stopped:
             self.error = error
-            self._stop(DRAIN_AFTER_ERROR_S)
+            paid = isinstance(error, BudgetError)  # calls under way will be billed, so their answers are waited for
+            self._stop(DRAIN_AFTER_SIGNAL_S if paid else DRAIN_AFTER_ERROR_S)
 
     def interrupt(self, number: int) -> None:
         """Stop because of a signal."""

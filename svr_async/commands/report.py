@@ -1,0 +1,58 @@
+"""`svr report`: runs as a self-contained HTML page, or as a table in Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+
+FORMATS = ("html", "md", "tex", "csv")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write; the suffix (.html .md .tex .csv) says what. "
+    "Default: report.html in the run's folder, or comparison.html here for several runs.",
+)
+@common
+def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
+    """Write one run, or several side by side, as a page or a table.
+
+    The HTML page is one file: no scripts, no requests; it can be mailed as it is.
+
+    \b
+    Examples:
+      svr report runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
+      svr report runs/first runs/second --out both.html
+      svr report runs/first --out table.tex
+    """
+    target = out or (runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html"))
+    n_bytes = write_report(runs, target)
+    if as_json:
+        click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
+    else:
+        click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
+
+
+def write_report(runs: tuple[Path, ...], target: Path) -> int:
+    """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
+    from svr_async.errors import UsageError  # noqa: PLC0415  (`svr --help` imports as little as it can)
+    from svr_async.evaluation.report import render_report  # noqa: PLC0415
+    from svr_async.evaluation.runfolder import RunFolder, write_atomic  # noqa: PLC0415
+    from svr_async.evaluation.tables import render_table  # noqa: PLC0415
+
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
+    loaded = [RunFolder.load(run) for run in runs]
+    text = render_report(loaded) if kind == "html" else render_table(loaded, kind)
+    data = text.encode()
+    write_atomic(target, data)
+    return len(data)

@@ -1,0 +1,36 @@
+"""Tables and texts on a terminal, with texts from files stripped of everything that could steer it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
+
+
+def safe_console() -> Console:
+    """Return a console that reads no markup, emoji codes or highlights in what it prints."""
+    from rich.console import Console  # noqa: PLC0415  (rich loads only when something is shown)
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(markup=False, emoji=False, highlight=False, width=width)
+
+
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table without lines: the first column is text, the others are numbers to the right."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell, 200)) for cell in row))
+    return table

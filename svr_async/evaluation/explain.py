@@ -1,0 +1,85 @@
+"""Why one pair was decided as it was: the signed contributions of its rubrics, and which mistakes were the surest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from svr_async.errors import UsageError
+from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.labels import caption
+from svr_async.evaluation.runfolder import Run, Texts
+
+MISTAKES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One decision taken apart. `rows` are sorted by the size of their contribution, the largest first.
+
+    `largest` is the size of the largest contribution, for bars (0 where there is none); `texts` is None where
+    the run keeps none of this item. `caption` names the run with its marks.
+    """
+
+    item: Item
+    rows: tuple[RubricRow, ...]
+    largest: float
+    texts: Texts | None
+    caption: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        texts = None if self.texts is None else asdict(self.texts)
+        return {"run": self.caption, "item": asdict(self.item), "texts": texts}
+
+
+def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
+    """Take one decision apart; UsageError names the nearest ids where the run has no such item.
+
+    `texts` are those of the data set, for items whose texts the run folder does not keep.
+    """
+    item = next((item for item in run.items if item.id == item_id), None)
+    if item is None:
+        raise UsageError(f"{run.path} has no item {item_id!r}", hint=_suggestion(run.items, item_id))
+    rows = by_size(item.rubrics)
+    return Explanation(
+        item=item,
+        rows=rows,
+        largest=abs(rows[0].contribution) if rows else 0.0,
+        texts=texts or run.examples.get(item_id),
+        caption=caption(run),
+    )
+
+
+def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:
+    """Return rubrics by the size of their contribution, the largest first; equal ones in the order given."""
+    return tuple(sorted(rows, key=lambda row: -abs(row.contribution)))
+
+
+def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
+    """Return the items decided for the wrong side, by |margin|, the surest first; equal ones in data order."""
+    wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]
+    return tuple(sorted(wrong, key=lambda item: -abs(item.margin or 0.0))[:limit])
+
+
+def favoured(value: float) -> str:
+    """Return the side that a margin or contribution favours: `A`, `B`, or nothing for 0."""
+    return "A" if value > 0 else "B" if value < 0 else ""
+
+
+def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
+    """Return the ids most like the one asked for: those that contain it first, then the nearest by spelling."""
+    wanted = item_id.casefold()
+    known = {item.id.casefold(): item.id for item in items}
+    close = [key for key in known if wanted and wanted in key][:limit]
+    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
+    return tuple(known[key] for key in close[:limit])
+
+
+def _suggestion(items: Sequence[Item], item_id: str) -> str:
+    near = nearest_ids(items, item_id)
+    if not near:
+        return "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
+    return f"did you mean {', '.join(near)}?"

@@ -1,0 +1,127 @@
+"""How a run is named, and the marks that tell a reader what its numbers are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.wording import count, plural
+
+BENCHMARKS = {
+    "rubricbench": "RubricBench",
+    "rewardbench": "RewardBench",
+    "rewardbench2": "RewardBench 2",
+    "rmbench": "RM-Bench",
+    "pairs": "Preference pairs",
+}
+SAMPLE_SUFFIX = "-sample"  # of a benchmark's name where the shipped sample was judged in its format
+OFFICIAL = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
+CONTENT_BLIND = {"longest": "the longer response", "shortest": "the shorter response", "first": "the first response"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One caveat: a word for captions, and a sentence for the top of a report."""
+
+    word: str
+    text: str
+
+
+def benchmark_name(run: Run) -> str:
+    """Return the benchmark's name as its authors write it."""
+    key = str(run.metrics["benchmark"])
+    plain = key.removesuffix(SAMPLE_SUFFIX)
+    name = BENCHMARKS.get(plain, plain)
+    return name if plain == key else f"{name} sample"
+
+
+def judge_label(run: Run) -> str:
+    """Return how results of this judge must be labelled; the judge's short name where nothing was recorded."""
+    return str(run.metrics.get("judge_label") or run.metrics["judge"])
+
+
+def run_title(run: Run) -> str:
+    """Return `method · judge label`."""
+    return f"{run.metrics['method']} · {judge_label(run)}"
+
+
+def run_titles(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return one title per run, with the folder's name where two would be the same, and a number where that fails."""
+    titles = [run_title(run) for run in runs]
+    titles = [f"{t} · {run.name}" if titles.count(t) > 1 else t for t, run in zip(titles, runs, strict=True)]
+    return tuple(f"{t} ({i})" if titles.count(t) > 1 else t for i, t in enumerate(titles, start=1))
+
+
+def marks(run: Run) -> tuple[Mark, ...]:
+    """Return every caveat of a run, the gravest first; empty for a whole run of a real judge on official data."""
+    found = (_partial(run), *_judge_marks(judge_label(run)), _sample(run), _unofficial(run), _blind(run))
+    return tuple(mark for mark in found if mark is not None)
+
+
+def mark_words(run: Run) -> tuple[str, ...]:
+    """Return the caveats as words for a caption, as `("PARTIAL", "SIMULATED")`."""
+    return tuple(mark.word for mark in marks(run))
+
+
+def caption(run: Run) -> str:
+    """Return benchmark, method, judge label and marks in one line, for the caption of any table of this run."""
+    words = "".join(f" [{word}]" for word in mark_words(run))
+    return f"{benchmark_name(run)} · {run_title(run)}{words}"
+
+
+def _partial(run: Run) -> Mark | None:
+    if run.complete:
+        return None
+    planned = (run.manifest.get("data") or {}).get("n_pairs")
+    done, total = run.metrics["n_scored"], planned if isinstance(planned, int) else run.metrics["n_total"]
+    text = f"The run did not finish: {count(done)} of {plural(total, 'pair')} have a verdict. Its numbers will change."
+    return Mark(word="PARTIAL", text=text)
+
+
+def _judge_marks(label: str) -> tuple[Mark, ...]:
+    text = label.casefold()
+    found = []
+    if "simulated" in text:
+        found.append(
+            Mark(
+                word="SIMULATED",
+                text="Replies come from a simulated endpoint with planted answers. They test the software and say "
+                "nothing about any real judge.",
+            )
+        )
+    if "no model" in text:
+        found.append(
+            Mark(
+                word="OFFLINE RULES",
+                text="Offline checks decided, without a language model. Not comparable with a model's results.",
+            )
+        )
+    if "recorded" in text:
+        found.append(Mark(word="RECORDED", text="Replies were read from a recording; no judge was asked in this run."))
+    return tuple(found)
+
+
+def _sample(run: Run) -> Mark | None:
+    if run.manifest.get("sample") is not True:
+        return None
+    text = "The small sample that ships with the package was judged, not the benchmark itself."
+    return Mark(word="SAMPLE DATA", text=text)
+
+
+def _unofficial(run: Run) -> Mark | None:
+    data: Mapping[str, Any] = run.manifest.get("data") or {}
+    if data.get("official") is not False or run.metrics["benchmark"] not in OFFICIAL:
+        return None
+    notes = data.get("notes") or ()
+    why = "; ".join(str(note) for note in notes) if isinstance(notes, list | tuple) else str(notes)
+    text = "The data does not have the official counts, so the scores are not comparable with published ones."
+    return Mark(word="NOT OFFICIAL COUNTS", text=f"{text} {why}".strip())
+
+
+def _blind(run: Run) -> Mark | None:
+    prefers = CONTENT_BLIND.get(str(run.metrics["method"]))
+    if prefers is None:
+        return None
+    return Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing: it always prefers {prefers}.")

@@ -1,0 +1,133 @@
+"""The types that a run folder's JSON must have, as tables; unknown keys pass, so that newer runs can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Test = Callable[[Any], bool]
+Schema = Mapping[str, tuple[Test, str]]
+"""Key → a test of its value and words for what passes. Keys that are not listed pass."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_interval(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_is_number(end) for end in value)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_number_table(value: Any) -> bool:
+    return _is_object(value) and all(entry is None or _is_number(entry) for entry in value.values())
+
+
+def _is_domain_table(value: Any) -> bool:
+    return _is_object(value) and all(_is_domain(entry) for entry in value.values())
+
+
+def _is_domain(value: Any) -> bool:
+    return (
+        _is_object(value)
+        and _is_count(value.get("n"))
+        and _optional(_is_number)(value.get("accuracy"))
+        and _optional(_is_interval)(value.get("ci95"))
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _one_of(*allowed: Any) -> Test:
+    return lambda value: any(value is entry or (isinstance(value, str) and value == entry) for entry in allowed)
+
+
+def _optional(test: Test) -> Test:
+    return lambda value: value is None or test(value)
+
+
+METRICS: Schema = {
+    "benchmark": (_is_text, "a text"),
+    "method": (_is_text, "a text"),
+    "judge": (_is_text, "a text"),
+    "judge_label": (_optional(_is_text), "a text"),
+    "bank": (_optional(_is_text), "a text or null"),
+    "n_total": (_is_count, "a count"),
+    "n_scored": (_is_count, "a count"),
+    "coverage": (_optional(_is_number), "a number"),
+    "accuracy": (_optional(_is_number), "a number"),
+    "accuracy_scored": (_optional(_is_number), "a number"),
+    "accuracy_half_credit": (_optional(_is_number), "a number"),
+    "accuracy_bounds": (_optional(_is_interval), "[low, high]"),
+    "accuracy_ci95": (_optional(_is_interval), "[low, high]"),
+    "by_domain": (_optional(_is_domain_table), "{name: {n, accuracy, ci95}}"),
+    "official": (_optional(_is_object), "an object"),
+    "outcomes": (_optional(_is_number_table), "{name: count}"),
+    "order": (_optional(_is_object), "an object"),
+    "calls": (_optional(_is_number_table), "{name: count}"),
+    "usage": (_optional(_is_number_table), "{name: count}"),
+    "cost_usd": (_optional(_is_number), "a number or null"),
+    "wall_s": (_optional(_is_number), "a number"),
+    "notes": (_optional(_is_list), "a list"),
+}
+MANIFEST: Schema = dict.fromkeys(
+    ("config", "data", "judge", "prompts", "versions"), (_optional(_is_object), "an object")
+)
+ITEM: Schema = {
+    **dict.fromkeys(("id", "item", "domain", "subset", "order", "outcome", "detail"), (_is_text, "a text")),
+    "predicted": (_one_of("A", "B", None), "A, B or null"),
+    "gold": (_one_of("A", "B", None), "A, B or null"),
+    "correct": (_one_of(True, False, None), "true, false or null"),
+    "margin": (_optional(_is_number), "a number or null"),
+    "margins": (_is_number_table, "{order: margin}"),
+    "rubrics": (_is_list, "a list"),
+    "flags": (_is_list, "a list"),
+    "requests": (_is_list, "a list"),
+}
+RUBRIC: Schema = {
+    **dict.fromkeys(("id", "text"), (_is_text, "a text")),
+    "shown": (_one_of("ab", "ba"), "ab or ba"),
+    **dict.fromkeys(("alpha", "weight", "importance", "contribution"), (_is_number, "a number")),
+    **dict.fromkeys(("a", "b"), (_one_of("pass", "fail", None), "pass, fail or null")),
+    "better": (_one_of("A", "B", None), "A, B or null"),
+    "delta": (_optional(_is_number), "a number or null"),
+}
+EXAMPLE: Schema = dict.fromkeys(("id", "prompt", "response_a", "response_b"), (_is_text, "a text"))
+
+
+def problem(value: Mapping[str, Any], schema: Schema) -> str:
+    """Return what is wrong with the first key of the wrong type; empty where nothing is. A missing key is null."""
+    for name, (test, words) in schema.items():
+        if not test(value.get(name)):
+            return f"{name} is {_short(value.get(name))}, not {words}"
+    return ""
+
+
+def item_problem(value: Mapping[str, Any]) -> str:
+    """Return what is wrong with one line of items.jsonl; empty where nothing is."""
+    found = problem(value, ITEM)
+    if found:
+        return found
+    for place, row in enumerate(value["rubrics"]):
+        found = problem(row, RUBRIC) if isinstance(row, dict) else "it is not an object"
+        if found:
+            return f"rubric {place}: {found}"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

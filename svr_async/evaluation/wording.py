@@ -1,0 +1,74 @@
+"""Numbers as people read them: percentages, intervals, counts, money, durations; unknown is a dash, never 0 or NaN."""
+
+from __future__ import annotations
+
+UNKNOWN = "–"
+_NBSP = "\u00a0"
+MINUS = "−"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a fraction of 1 as `81.2 %` (with a no-break space)."""
+    return UNKNOWN if value is None else f"{100 * value:.{digits}f}{_NBSP}%"
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """Return a difference of two fractions as signed percentage points: `+3.1`, `−0.4`, `0.0`."""
+    return UNKNOWN if value is None else signed(100 * value, digits)
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """Return a number with its sign, a true minus sign, and no sign for what rounds to zero."""
+    if value is None:
+        return UNKNOWN
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        return text
+    return (MINUS if value < 0 else "+") + text
+
+
+def interval(ends: tuple[float, float] | list[float] | None, digits: int = 1) -> str:
+    """Return an interval of fractions as `78.9–83.4 %`."""
+    if ends is None:
+        return UNKNOWN
+    return f"{100 * ends[0]:.{digits}f}–{percent(ends[1], digits)}"
+
+
+def count(value: float | None) -> str:
+    """Return a count with thousands separated by commas."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def plural(value: int, one: str, many: str = "") -> str:
+    """Return `1 item`, `2 items`."""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value with two meaningful digits: `0.034`, `0.50`, `< 0.0001`."""
+    if value < 0.0001:
+        return "< 0.0001"
+    if value < 0.1:
+        return f"{value:.2g}" if value >= 0.001 else f"{value:.4f}"
+    return f"{value:.2f}"
+
+
+def dollars(value: float | None) -> str:
+    """Return money: `$0.0042` below ten cents, `$12.40` above; an unknown price says so."""
+    if value is None:
+        return "unknown"
+    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration with its two largest units: `3 h 12 min`, `4 min 05 s`, `8.3 s`, `240 ms`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 1:
+        return f"{1000 * seconds:.0f}{_NBSP}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}{_NBSP}s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60}{_NBSP}min {whole % 60:02d}{_NBSP}s"
+    return f"{whole // 3600}{_NBSP}h {whole % 3600 // 60:02d}{_NBSP}min"

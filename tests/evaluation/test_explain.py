@@ -1,0 +1,107 @@
+"""One decision taken apart, and which mistakes were the surest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from made_run import made_items, write_run
+
+from svr_async.errors import UsageError
+from svr_async.evaluation.explain import confident_mistakes, explain_item, favoured, nearest_ids
+from svr_async.evaluation.runfolder import RunFolder, Texts
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Give a run with texts."""
+    return RunFolder.load(write_run(tmp_path))
+
+
+def test_contributions_come_largest_first_and_add_up_to_the_margin(run):
+    """The rows are the item's rubrics by size, and their sum is the margin."""
+    item = confident_mistakes(run.items)[0]
+    found = explain_item(run, item.id)
+
+    sizes = [abs(row.contribution) for row in found.rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert found.largest == sizes[0]
+    assert sum(row.contribution for row in found.rows) == pytest.approx(item.margin)
+    assert found.caption == "RubricBench · svr · gpt-oss-120b"
+
+
+def test_texts_come_from_the_run_or_from_the_caller(run):
+    """Kept texts are shown; given ones win; an item without either has none."""
+    mistake = confident_mistakes(run.items)[0].id
+    right = next(item.id for item in run.items if item.correct)
+    given = Texts(prompt="p", response_a="a", response_b="b")
+
+    assert explain_item(run, mistake).texts is not None
+    assert explain_item(run, right).texts is None
+    assert explain_item(run, right, texts=given).texts == given
+
+
+def test_an_item_without_a_verdict_can_be_explained(run):
+    """No margin, no rows, but its outcome and detail."""
+    lost = next(item for item in run.items if item.margin is None)
+    found = explain_item(run, lost.id)
+
+    assert (found.rows, found.largest) == ((), 0.0)
+    assert found.item.detail == "no verdict in the reply"
+
+
+def test_an_unknown_id_suggests_the_nearest(run):
+    """A typing mistake gets the id that was meant, without regard to case."""
+    with pytest.raises(UsageError, match="has no item 'CHAT-001'") as caught:
+        explain_item(run, "CHAT-001")
+
+    assert "did you mean chat-0010, chat-0011, chat-0012?" in caught.value.hint
+    assert nearest_ids(run.items, "caht-0042")[0] == "chat-0042"
+
+
+def test_an_id_like_no_other_gets_directions(run):
+    """Where nothing is near, the message says where the ids are."""
+    with pytest.raises(UsageError) as caught:
+        explain_item(run, "§§§")
+
+    assert "items.jsonl" in caught.value.hint
+
+
+def test_mistakes_are_wrong_verdicts_by_size_of_margin():
+    """Ties and items without a verdict are no mistakes of this kind; equal margins keep the data's order."""
+    items = made_items()
+    found = confident_mistakes(items, 1000)
+
+    assert all(item.correct is False and item.predicted is not None for item in found)
+    assert len(found) == sum(item.outcome == "scored" and item.correct is False for item in items)
+    sizes = [abs(item.margin) for item in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+    flat = [replace(item, margin=1.0 if item.margin > 0 else -1.0) for item in found]
+    assert [item.id for item in confident_mistakes(sorted(flat, key=lambda i: i.id))] == sorted(
+        item.id for item in flat
+    )[:20]
+
+
+def test_items_without_a_right_answer_are_no_mistakes():
+    """A pair that nobody labelled cannot be wrong."""
+    items = [replace(item, gold=None, correct=None) for item in made_items()]
+
+    assert confident_mistakes(items) == ()
+
+
+@pytest.mark.parametrize(("value", "side"), [(0.3, "A"), (-0.3, "B"), (0.0, "")])
+def test_favoured_side(value, side):
+    """Positive is for A, negative for B, nothing for neither."""
+    assert favoured(value) == side
+
+
+def test_to_json_holds_item_texts_and_run(run):
+    """The JSON form is plain and complete."""
+    item = confident_mistakes(run.items)[0]
+    value = orjson.loads(orjson.dumps(explain_item(run, item.id).to_json()))
+
+    assert value["run"] == "RubricBench · svr · gpt-oss-120b"
+    assert value["item"]["id"] == item.id
+    assert value["texts"]["response_b"].startswith("# Understanding")

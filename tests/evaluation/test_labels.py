@@ -1,0 +1,82 @@
+"""A run says what it is not: partial, simulated, offline, recorded, a sample, unofficial, content-blind."""
+
+from __future__ import annotations
+
+import pytest
+from made_run import made_items, write_run
+
+from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
+from svr_async.evaluation.runfolder import RunFolder
+
+
+def loaded(folder, **changes):
+    """Write and load a small run."""
+    return RunFolder.load(write_run(folder, items=made_items(n=12), **changes))
+
+
+def test_a_whole_run_of_a_real_judge_has_no_mark(tmp_path):
+    """Nothing is marked where nothing is doubtful, and the caption names benchmark, method and judge."""
+    run = loaded(tmp_path)
+
+    assert marks(run) == ()
+    assert caption(run) == "RubricBench · svr · gpt-oss-120b"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "manifest", "word"),
+    [
+        ({"complete": False}, {}, "PARTIAL"),
+        ({"judge_label": "gpt-oss-120b (SIMULATED endpoint)"}, {}, "SIMULATED"),
+        ({"judge_label": "rules (offline checks, no model)"}, {}, "OFFLINE RULES"),
+        ({"judge_label": "recorded replies (replies.jsonl)"}, {}, "RECORDED"),
+        ({}, {"sample": True}, "SAMPLE DATA"),
+        ({}, {"data": {"official": False, "notes": ["12 rows, not the official 1147"]}}, "NOT OFFICIAL COUNTS"),
+        ({"method": "longest"}, {}, "CONTENT-BLIND"),
+    ],
+)
+def test_each_caveat_has_its_mark(tmp_path, metrics, manifest, word):
+    """Every caveat is one word in captions and a sentence at the top of the report."""
+    run = loaded(tmp_path, metrics=metrics, manifest=manifest)
+
+    assert mark_words(run) == (word,)
+    assert f"[{word}]" in caption(run)
+    assert len(marks(run)[0].text) > 30
+
+
+def test_a_model_with_offline_checks_is_no_offline_run(tmp_path):
+    """A hybrid judge asked a model, so it is not marked as offline."""
+    assert mark_words(loaded(tmp_path, metrics={"judge_label": "gpt-oss-120b + offline checks"})) == ()
+
+
+def test_a_sample_is_named_after_its_benchmark(tmp_path):
+    """The shipped sample in a benchmark's format is never called the benchmark."""
+    run = loaded(tmp_path, metrics={"benchmark": "rubricbench-sample"}, manifest={"sample": True})
+
+    assert caption(run) == "RubricBench sample · svr · gpt-oss-120b [SAMPLE DATA]"
+
+
+def test_ones_own_pairs_have_no_official_counts_to_miss(tmp_path):
+    """Only the benchmarks have official counts."""
+    manifest = {"data": {"official": False}}
+
+    assert mark_words(loaded(tmp_path, metrics={"benchmark": "pairs"}, manifest=manifest)) == ()
+
+
+def test_marks_add_up_with_the_gravest_first(tmp_path):
+    """Several caveats are all shown."""
+    metrics = {"complete": False, "judge_label": "x (SIMULATED endpoint)"}
+
+    assert mark_words(loaded(tmp_path, metrics=metrics, manifest={"sample": True})) == (
+        "PARTIAL",
+        "SIMULATED",
+        "SAMPLE DATA",
+    )
+
+
+def test_titles_tell_runs_apart(tmp_path):
+    """Equal titles get the folder's name, and a number where even that is the same."""
+    runs = [loaded(tmp_path / "a"), loaded(tmp_path / "b"), loaded(tmp_path / "x" / "a")]
+
+    titles = run_titles(runs)
+
+    assert titles == ("svr · gpt-oss-120b · a (1)", "svr · gpt-oss-120b · b", "svr · gpt-oss-120b · a (3)")

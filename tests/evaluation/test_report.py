@@ -1,0 +1,301 @@
+"""The report says what it must, is one safe file, and survives runs that know little about themselves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import orjson
+import pytest
+from hostile_run import ATTACK, HARMLESS, armed_run
+from made_run import made_items, write_run
+
+from svr_async.errors import UsageError
+from svr_async.evaluation.report import render_report
+from svr_async.evaluation.reportview import calibration
+from svr_async.evaluation.runfolder import RunFolder
+
+
+class Page(HTMLParser):
+    """Collects the tags, attributes and text of a page."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.words = Counter(), [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        """Count a tag and keep its attributes."""
+        self.tags[tag] += 1
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        """Keep the text."""
+        self.words.append(data)
+
+    @property
+    def text(self):
+        """All text with blanks joined."""
+        return " ".join(" ".join(self.words).replace("\u00a0", " ").split())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Give a run folder."""
+    return write_run(tmp_path / "run")
+
+
+def page_of(*folders):
+    """Render run folders and parse the page."""
+    return Page(render_report([RunFolder.load(folder) for folder in folders]))
+
+
+def test_the_headline_has_its_denominator_and_interval(folder):
+    """Strict accuracy, its interval, n, coverage, half credit and bounds are on the page."""
+    metrics = RunFolder.load(folder).metrics
+    text = page_of(folder).text
+
+    low, high = metrics["accuracy_ci95"]
+    assert f"Strict accuracy {100 * metrics['accuracy']:.1f} %" in text
+    assert f"{100 * low:.1f}–{100 * high:.1f} % , n = 320" in text
+    for key in ("coverage", "accuracy_half_credit", "accuracy_scored"):
+        assert f"{100 * metrics[key]:.1f} %" in text
+
+
+def test_every_part_is_there(folder):
+    """Domains, official scores, outcomes, order, calibration, mistakes, cost and provenance have their sections."""
+    text = page_of(folder).text
+
+    for words in (
+        "Accuracy by domain", "Instruction following", "Official scores", "What became of every pair", "parse error",
+        "Flip rate 9.4 %", "Confidence and accuracy", "The most confident mistakes", "right answer", "judge’s choice",
+        "Prompt tokens", "$0.23", "svr-eval rubricbench --judge gpt-oss-120b", "sha256:1c9b7e20", "blake2b:5f0e",
+        "5 January 2026, 10:22 UTC", "3 min 35 s",
+    ):  # fmt: skip
+        assert words in text, words
+
+
+def test_twenty_mistakes_with_texts_verdicts_and_contributions(folder):
+    """Each mistake opens to its prompt, both responses and its rubrics with signed contributions."""
+    page = page_of(folder)
+
+    assert page.tags["details"] == 20 + 1
+    assert page.text.count("My sourdough starter") == 20
+    assert "Keeps every number of the prompt and adds none of its own" in page.text
+    assert re.search(r"[+−]0\.\d\d", page.text)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "manifest", "words"),
+    [
+        ({"complete": False, "n_total": 1147}, {}, "PARTIAL The run did not finish"),
+        ({"judge_label": "x (SIMULATED endpoint)"}, {}, "SIMULATED Replies come from a simulated endpoint"),
+        ({"judge_label": "rules (offline checks, no model)"}, {}, "OFFLINE RULES Offline checks decided"),
+        ({}, {"sample": True}, "SAMPLE DATA"),
+    ],
+)
+def test_marks_stand_at_the_top_and_in_captions(tmp_path, metrics, manifest, words):
+    """A caveat comes before the first number, in the title, and with every table."""
+    html = render_report([RunFolder.load(write_run(tmp_path, metrics=metrics, manifest=manifest))])
+    page = Page(html)
+
+    mark = words.split(" The")[0].split(" Replies")[0].split(" Offline")[0]
+    assert words in page.text
+    assert page.text.index(words) < page.text.index("Strict accuracy")
+    assert f"[{mark}]" in re.search(r"<title>(.*?)</title>", html)[1]
+    assert len(re.findall(rf"<caption[^>]*>[^<]*\[{mark}\]", html)) >= 3
+
+
+def test_the_page_is_one_file_that_may_load_and_run_nothing(folder):
+    """No script, no reference outside the page, and a policy that allows the one style sheet by its hash."""
+    html = render_report([RunFolder.load(folder)])
+    page = Page(html)
+
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in html
+    assert not {"script", "img", "link", "iframe", "object", "form", "base"} & set(page.tags)
+    assert not [value for name, value in page.attributes if name in {"src", "style"} or name.startswith("on")]
+    assert all(value.startswith("#") for name, value in page.attributes if name == "href")
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_hostile_texts_add_no_element_and_no_attribute(tmp_path):
+    """Attacks in every field give the same elements and attribute names as harmless words in their place."""
+    runs = [armed_run(tmp_path / name, text) for name, text in (("bad", ATTACK), ("good", HARMLESS))]
+    bad, good = (Page(render_report([run])) for run in runs)
+
+    assert bad.tags == good.tags
+    assert Counter(name for name, _ in bad.attributes) == Counter(name for name, _ in good.attributes)
+    assert "window.pwned=1" in bad.text
+    assert "⟨U+202E⟩gnp.exe" in bad.text
+    assert not {"\u202e", "\u2066", "\x1b", "\x00", "\u200b"} & set(bad.text)
+
+
+def test_hostile_texts_are_inert_in_comparisons_too(tmp_path):
+    """The same holds where runs are compared."""
+    runs = [
+        [armed_run(tmp_path / f"{n}{i}", text) for i in (1, 2)] for n, text in (("bad", ATTACK), ("good", HARMLESS))
+    ]
+    bad, good = (Page(render_report(pair)) for pair in runs)
+
+    assert bad.tags == good.tags
+
+
+def test_template_syntax_in_texts_is_text(tmp_path):
+    """A response that looks like a template is shown, never evaluated."""
+    run = RunFolder.load(write_run(tmp_path, texts=("{{ 7*7 }}", "{% for x in y %}", "{{ self }}")))
+
+    text = Page(render_report([run])).text
+    assert "{{ 7*7 }}" in text
+    assert "{% for x in y %}" in text
+
+
+def test_long_texts_are_capped_and_say_so(tmp_path):
+    """Beyond the cap a text ends with how much is left out."""
+    run = RunFolder.load(write_run(tmp_path, texts=("p" * 9_000, "a" * 9_000, "short")))
+    text = Page(render_report([run])).text
+
+    assert text.count("… 5,000 more characters") == 20
+    assert text.count("… 3,000 more characters") == 20
+
+
+def test_the_same_run_gives_the_same_bytes(folder):
+    """No clock, no random name: rendering twice is byte for byte the same."""
+    assert render_report([RunFolder.load(folder)]) == render_report([RunFolder.load(folder)])
+
+
+def test_a_run_that_knows_little_still_has_a_report(tmp_path):
+    """Only the required keys: unknown numbers are dashes, absent parts are left out, nothing is NaN or None."""
+    write_run(tmp_path, texts=None)
+    (tmp_path / "items.jsonl").write_bytes(b"")
+    bare = {"benchmark": "pairs", "method": "vanilla", "judge": "j", "n_total": 0, "n_scored": 0}
+    (tmp_path / "metrics.json").write_bytes(orjson.dumps(bare))
+    (tmp_path / "manifest.json").write_bytes(b"{}")
+    text = page_of(tmp_path).text
+
+    assert "Preference pairs" in text
+    assert "Strict accuracy –" in text
+    assert "No pair was decided for the wrong response" in text
+    assert "Accuracy by domain" not in text
+    assert not re.search(r"\b(None|nan|NaN|null|inf)\b", text)
+
+
+def test_a_direct_judge_has_no_rubrics_and_no_calibration(tmp_path):
+    """Verdicts without rubrics say so; margins of one size make no calibration figure."""
+    items = [
+        replace(item, rubrics=(), margin=None if item.margin is None else 1.0 if item.predicted == "A" else -1.0)
+        for item in made_items()
+        if item.predicted
+    ]
+    text = page_of(write_run(tmp_path, items=items)).text
+
+    assert text.count("gave its verdict directly") == 20
+    assert "Confidence and accuracy" not in text
+
+
+@pytest.mark.parametrize(
+    ("interval", "bounds", "words"),
+    [
+        ([0.7, 0.8], [0.75, 0.75], "better than a coin flip"),
+        ([0.4, 0.6], [0.5, 0.5], "not told apart from a coin flip"),
+        ([0.1, 0.2], [0.15, 0.9], "with ties and missing verdicts counted as wrong"),
+        ([0.1, 0.2], [0.15, 0.2], "worse than a coin flip"),
+    ],
+)
+def test_the_headline_is_read_out_fairly(tmp_path, interval, bounds, words):
+    """One sentence says what the interval means; many ties are not called bad judgement."""
+    metrics = {"accuracy_ci95": interval, "accuracy_bounds": bounds}
+
+    assert words in page_of(write_run(tmp_path, metrics=metrics)).text
+
+
+def test_missing_texts_point_to_the_command_that_finds_them(tmp_path):
+    """Without examples.jsonl the rubrics are shown and the texts are explained away."""
+    assert "keeps no texts of this pair" in page_of(write_run(tmp_path, texts=None)).text
+
+
+def test_official_scores_are_worded_by_their_kind(tmp_path):
+    """Fractions are percentages, whole numbers counts, the rule a sentence, matrices rows, flags left out."""
+    official = {
+        "overall": 0.8,
+        "by_group": {"CHAT": 0.75, "empty": None},
+        "prompts": 1327,
+        "matrices": {"chat": [[0.5, 0.25], [1.0, None]]},
+        "complete": False,
+        "rule": "mean of four sections",
+    }
+    text = page_of(write_run(tmp_path, metrics={"official": official})).text
+
+    assert "Mean of four sections. Parts of the benchmark are missing." in text
+    for words in ("Overall 80.0 %", "By group CHAT 75.0 % empty –", "Prompts 1,327", "50.0 % 25.0 %", "100.0 % –"):
+        assert words in text
+    assert "False" not in text
+
+
+def test_several_runs_are_compared_first(tmp_path):
+    """With several runs the page opens with the comparison and holds every run, with ids of its own."""
+    folders = [
+        write_run(tmp_path / "a", items=made_items(seed=1, skill=0.55), metrics={"method": "vanilla"}),
+        write_run(tmp_path / "b", items=made_items(seed=2, skill=0.75), metrics={"complete": False}),
+    ]
+    page = page_of(*folders)
+    ids = [value for name, value in page.attributes if name == "id"]
+    links = [value[1:] for name, value in page.attributes if name == "href"]
+
+    assert "is better by" in page.text
+    assert page.text.index("McNemar p") < page.text.index("Strict accuracy")
+    assert "is PARTIAL: it did not finish" in page.text
+    assert len(ids) == len(set(ids))
+    assert set(links) <= set(ids)
+    assert page.tags["details"] == 42
+
+
+def test_runs_that_share_nothing_are_shown_side_by_side(tmp_path):
+    """Runs of different benchmarks make a page without a test."""
+    items = made_items()
+    other = [replace(item, id=f"x{item.id}") for item in items]
+    page = page_of(
+        write_run(tmp_path / "a", items=items),
+        write_run(tmp_path / "b", items=other, metrics={"benchmark": "rmbench"}),
+    )
+
+    assert "RubricBench, RM-Bench" in page.text
+    assert "shares no pair" in page.text
+    assert "McNemar p" not in page.text
+
+
+def test_every_label_refers_to_something(folder):
+    """Each `aria-labelledby` names an id of the page, headings do not skip a level, and tables have captions."""
+    html = render_report([RunFolder.load(folder)])
+    page = Page(html)
+    ids = {value for name, value in page.attributes if name == "id"}
+
+    assert all(value in ids for name, value in page.attributes if name == "aria-labelledby")
+    assert page.tags["h1"] == 1
+    assert page.tags["h2"] >= 8
+    assert page.tags["table"] == page.tags["caption"]
+
+
+def test_no_run_makes_no_report():
+    """A report of nothing is refused."""
+    with pytest.raises(UsageError, match="at least one run"):
+        render_report([])
+
+
+def test_calibration_groups_are_of_equal_size_and_rising():
+    """Five groups by |margin|, every item with a verdict and a right answer in exactly one."""
+    items = made_items()
+    bins = calibration(items)
+
+    assert len(bins) == 5
+    assert sum(b.n for b in bins) == sum(item.margin is not None for item in items)
+    assert all(lower.high <= upper.low for lower, upper in pairwise(bins))
+    assert all(b.ci95[0] <= b.accuracy <= b.ci95[1] for b in bins)
+    assert bins[-1].accuracy > bins[0].accuracy

@@ -1,0 +1,127 @@
+"""The report in a real browser: attacks are inert, nothing overflows a phone, contrast is AA in both schemes."""
+
+from __future__ import annotations
+
+import pytest
+from chromium import chromium
+from hostile_run import ATTACK, HARMLESS, LONG, armed_run
+from made_run import made_items, write_run
+
+from svr_async.evaluation.report import render_report
+from svr_async.evaluation.runfolder import RunFolder
+
+pytestmark = pytest.mark.browser
+
+CENSUS = """(() => {
+  const counts = {};
+  for (const node of document.querySelectorAll('*')) {
+    counts[node.tagName] = (counts[node.tagName] || 0) + 1;
+    for (const attribute of node.attributes) {
+      const key = '@' + attribute.name;
+      counts[key] = (counts[key] || 0) + 1;
+    }
+  }
+  return counts;
+})()"""
+
+TOO_FAINT = """(() => {
+  const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const parse = color => (color.match(/[\\d.]+/g) || []).map(Number);
+  const ground = node => {
+    for (let at = node; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll('body *')) {
+    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
+    if (!own || node.closest('.unseen, .skip')) continue;
+    const style = getComputedStyle(node);
+    const ink = parse(node instanceof SVGElement ? style.fill : style.color);
+    const [high, low] = [luminance(ink), luminance(ground(node))].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) found.push([node.className.baseVal ?? node.className, node.textContent.slice(0, 30), ratio]);
+  }
+  return found;
+})()"""
+
+OVERFLOWING = """(() => {
+  const wide = document.documentElement.scrollWidth;
+  const out = [...document.querySelectorAll('body *')]
+    .filter(node => !node.closest('.unseen, .skip, svg'))
+    .filter(node => node.getBoundingClientRect().right > screen.width + 1)
+    .map(node => node.tagName + '.' + node.className);
+  return [wide, innerWidth, [...new Set(out)].slice(0, 5)];
+})()"""
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(node => node.open = true)"
+
+
+def write_page(folder, runs):
+    """Render runs to a file and return its path."""
+    path = folder / "report.html"
+    path.write_text(render_report(runs), encoding="utf-8")
+    return path
+
+
+async def test_attacks_in_every_field_are_inert(tmp_path):
+    """Same elements and attributes as with harmless words, no script run, no request but the file, no violation."""
+    pages = {}
+    for name, text in (("bad", ATTACK), ("good", HARMLESS)):
+        run = armed_run(tmp_path / name, text)
+        pages[name] = write_page(tmp_path / name, [run])
+    async with chromium() as tab:
+        await tab.open(pages["good"])
+        expected = await tab.run(CENSUS)
+        await tab.open(pages["bad"])
+        await tab.run(OPEN_ALL)
+        found = await tab.run(CENSUS)
+        pwned = await tab.run("window.pwned ?? null")
+        styled = await tab.run("getComputedStyle(document.body).maxWidth")
+        shown = await tab.run("document.body.innerText.includes('<script>window.pwned=1</script>')")
+        links = await tab.run("[...document.links].every(link => link.getAttribute('href').startsWith('#'))")
+
+    expected["@open"] = found["@open"]
+    assert found == expected
+    assert pwned is None
+    assert shown
+    assert links
+    assert styled == "1120px"
+    assert tab.errors == []
+    assert set(tab.requests) == {page.as_uri() for page in pages.values()}
+
+
+@pytest.mark.parametrize("width", [390, 320])
+async def test_a_phone_never_scrolls_sideways(tmp_path, width):
+    """With every detail open and unbroken words of hundreds of letters, the page is as wide as the phone."""
+    run = armed_run(tmp_path / "long", "word", tail=LONG)
+    plain = RunFolder.load(write_run(tmp_path / "plain"))
+    pages = [write_page(tmp_path / "long", [run]), write_page(tmp_path / "plain", [plain, run])]
+    async with chromium() as tab:
+        for page in pages:
+            await tab.open(page, width=width)
+            await tab.run(OPEN_ALL)
+            wide, inner, culprits = await tab.run(OVERFLOWING)
+
+            assert (wide, inner, culprits) == (width, width, [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_text_has_enough_contrast(tmp_path, scheme):
+    """All texts of a report with banners and open details reach 4.5 : 1, by day and by night."""
+    changes = {"judge_label": "x (SIMULATED endpoint)", "complete": False, "notes": ["one note"]}
+    marked = RunFolder.load(write_run(tmp_path / "b", items=made_items(seed=2), metrics=changes))
+    plain = RunFolder.load(write_run(tmp_path / "a"))
+    page = write_page(tmp_path, [plain, marked])
+    async with chromium() as tab:
+        await tab.open(page, scheme=scheme)
+        await tab.run(OPEN_ALL)
+        faint = await tab.run(TOO_FAINT)
+        paper = await tab.run("getComputedStyle(document.body).backgroundColor")
+
+    assert faint == []
+    assert paper == {"light": "rgb(251, 250, 247)", "dark": "rgb(20, 22, 26)"}[scheme]

@@ -1,0 +1,185 @@
+"""A run folder is read whole or refused in one line; files are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from made_run import made_items, write_run
+
+from svr_async.errors import ArtefactError, StorageError, UsageError
+from svr_async.evaluation.runfolder import RunFolder, write_atomic
+
+
+def test_what_was_written_is_read(tmp_path):
+    """Items, metrics, manifest and texts come back as they were written."""
+    items = made_items(n=40)
+    run = RunFolder.load(write_run(tmp_path / "first-run", items=items))
+
+    assert run.items == tuple(items)
+    assert run.metrics["n_total"] == 40
+    assert run.manifest["svr_version"] == "0.1.0"
+    assert run.name == "first-run"
+    assert run.complete
+    assert all(texts.prompt.startswith("My sourdough") for texts in run.examples.values())
+
+
+def test_a_run_without_texts_is_a_run(tmp_path):
+    """examples.jsonl may be absent."""
+    assert RunFolder.load(write_run(tmp_path, texts=None)).examples == {}
+
+
+@pytest.mark.parametrize("value", [False, None, "yes"])
+def test_only_true_means_complete(tmp_path, value):
+    """Anything but `true` under `complete` makes a run PARTIAL."""
+    assert not RunFolder.load(write_run(tmp_path, metrics={"complete": value})).complete
+
+
+def test_unknown_keys_pass(tmp_path):
+    """A run folder of a newer version, with keys of its own, can be read."""
+    assert RunFolder.load(write_run(tmp_path, metrics={"new": [1]}, manifest={"new": {}})).metrics["new"] == [1]
+
+
+def test_no_run_is_a_usage_error(tmp_path):
+    """A folder without a run, or no folder at all, is the user's to correct."""
+    with pytest.raises(UsageError, match="is not a run folder") as caught:
+        RunFolder.load(tmp_path / "nowhere")
+
+    assert caught.value.exit_code == 2
+
+
+def test_a_run_that_only_began_says_how_to_go_on(tmp_path):
+    """A manifest alone is a run without results yet."""
+    (tmp_path / "manifest.json").write_text("{}")
+
+    with pytest.raises(UsageError, match="has no results yet") as caught:
+        RunFolder.load(tmp_path)
+    assert "again" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "metrics.json", "items.jsonl"])
+def test_a_missing_file_is_named(tmp_path, name):
+    """A run folder with a file gone is rejected with the file's name."""
+    (write_run(tmp_path) / name).unlink()
+
+    with pytest.raises(ArtefactError, match=rf"{name} is missing") as caught:
+        RunFolder.load(tmp_path)
+    assert caught.value.exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("manifest.json", b"{", r"manifest\.json: not JSON"),
+        ("manifest.json", b"[]", r"manifest\.json: expected an object, found list"),
+        ("manifest.json", b'{"data": []}', r"manifest\.json: data is \[\], not an object"),
+        ("metrics.json", b"\xff\xfe", r"metrics\.json: not JSON"),
+        ("metrics.json", b'{"benchmark": 3}', r"metrics\.json: benchmark is 3, not a text"),
+        ("items.jsonl", b"{}\n", r"items\.jsonl line 1: id is None, not a text"),
+        ("items.jsonl", b"\n\n7\n", r"items\.jsonl line 3: expected an object, found int"),
+        ("items.jsonl", b'{"id": "x', r"items\.jsonl line 1: not JSON"),
+        ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: prompt is None, not a text"),
+    ],
+)
+def test_a_garbled_file_is_named_with_its_line(tmp_path, name, content, message):
+    """What cannot be read is refused in one line that says where."""
+    (write_run(tmp_path) / name).write_bytes(content)
+
+    with pytest.raises(ArtefactError, match=message) as caught:
+        RunFolder.load(tmp_path)
+    assert "\n" not in caught.value.one_line()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("margin", "<script>", "margin is '<script>', not a number"),
+        ("predicted", "C", "predicted is 'C', not A, B or null"),
+        ("correct", 1, "correct is 1, not true, false or null"),
+        ("rubrics", [3], "rubric 0: it is not an object"),
+        ("rubrics", [{"id": "r1"}], "rubric 0: text is None"),
+        ("margins", [1], r"margins is \[1\]"),
+        ("surprise", 1, "not an item .*surprise"),
+    ],
+)
+def test_an_item_of_wrong_types_is_refused(tmp_path, key, value, message):
+    """Wrong types are found when reading, with the line and the key."""
+    folder = write_run(tmp_path, items=made_items(n=3))
+    lines = (folder / "items.jsonl").read_bytes().splitlines()
+    lines[1] = orjson.dumps({**orjson.loads(lines[1]), key: value})
+    (folder / "items.jsonl").write_bytes(b"\n".join(lines))
+
+    with pytest.raises(ArtefactError, match=f"items.jsonl line 2: {message}"):
+        RunFolder.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("n_total", -1),
+        ("accuracy", "0.8"),
+        ("accuracy_ci95", [0.1]),
+        ("by_domain", {"Chat": {"n": "three"}}),
+        ("outcomes", {"scored": "many"}),
+        ("order", []),
+        ("notes", "one"),
+    ],
+)
+def test_metrics_of_wrong_types_are_refused(tmp_path, key, value):
+    """Each known key has its type; the message names key and value."""
+    write_run(tmp_path, metrics={key: value})
+
+    with pytest.raises(ArtefactError, match=rf"metrics\.json: {key} is "):
+        RunFolder.load(tmp_path)
+
+
+def test_write_atomic_makes_folders_and_replaces(tmp_path):
+    """A new file appears with its folders, an old one is replaced, and nothing else is left."""
+    target = tmp_path / "deep" / "file.json"
+    write_atomic(target, b"old")
+    write_atomic(target, b"new")
+
+    assert target.read_bytes() == b"new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "open"])
+@pytest.mark.parametrize(("number", "cure"), [(errno.ENOSPC, "free some space"), (errno.EIO, "choose another place")])
+def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, call, number, cure):
+    """When any step of the writing fails, the old content stays, no temporary is left, and one line says why."""
+    target = tmp_path / "file.json"
+    target.write_bytes(b"old")
+
+    def fail(*_args, **_kwargs):
+        raise OSError(number, os.strerror(number))
+
+    if call == "fsync":
+        monkeypatch.setattr(os, "fsync", fail)
+    else:
+        monkeypatch.setattr(Path, call, fail)
+    with pytest.raises(StorageError) as caught:
+        write_atomic(target, b"new")
+    monkeypatch.undo()
+
+    assert caught.value.exit_code == 5
+    assert os.strerror(number) in caught.value.one_line()
+    assert cure in caught.value.hint
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_in_the_way_is_a_storage_error(tmp_path):
+    """Writing over a folder fails in one line."""
+    with pytest.raises(StorageError, match="cannot write"):
+        write_atomic(tmp_path, b"x")
+
+
+def test_write_atomic_respects_the_umask(tmp_path):
+    """Reports are as readable as any file the user makes, not private like a temporary."""
+    write_atomic(tmp_path / "a", b"")
+    (tmp_path / "b").write_bytes(b"")
+
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode

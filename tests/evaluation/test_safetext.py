@@ -1,0 +1,94 @@
+"""Hostile characters cannot steer a page or a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.evaluation.safetext import capped, for_terminal, one_line, unix_newlines, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, ü, 中文, 🙂\ttab\nline", "plain text, ü, 中文, 🙂\ttab\nline"),
+        ("a\x00b\x1b[31m", "a⟨U+0000⟩b⟨U+001B⟩[31m"),
+        ("in\u202everted\u2066x\u2069", "in⟨U+202E⟩verted⟨U+2066⟩x⟨U+2069⟩"),
+        ("zero\u200bwidth\ufeff", "zero⟨U+200B⟩width⟨U+FEFF⟩"),
+        ("tag\U000e0041", "tag⟨U+E0041⟩"),
+        ("c1\x9b31m\x85", "c1⟨U+009B⟩31m⟨U+0085⟩"),
+        ("family 👨‍👩‍👧", "family 👨‍👩‍👧"),
+        ("half\ud800", "half⟨U+D800⟩"),
+    ],
+)
+def test_visible_shows_hidden_characters_by_code_point(text, shown):
+    """Controls, bidi marks, zero-width and tag characters become readable; joiners of scripts and emoji stay."""
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;title\x07x", "x"),
+        ("\x1b]52;c;aGk=\x07", ""),
+        ("\x1bP1$r\x1b\\y", "y"),
+        ("\x1bcreset", "reset"),
+        ("\x9b2Jgone", "gone"),
+        ("unfinished \x1b]8;;https://example.org", "unfinished 8;;https://example.org"),
+        ("\u202eabc\u2069", "abc"),
+        ("a\rb\r\nc", "a\nb\nc"),
+        ("\x08\x08\x7f", ""),
+    ],
+)
+def test_for_terminal_strips_sequences(text, left):
+    """Colours, links, titles, clipboard writes, cursor moves and bidi marks are gone; the words stay."""
+    assert for_terminal(text) == left
+
+
+@given(st.text(alphabet=st.characters(), max_size=60))
+@settings(deadline=None)
+def test_nothing_that_steers_survives(text):
+    """Whatever goes in, no control but tab and newline and no bidi mark comes out, on a page or on a terminal."""
+    steering = set(
+        map(chr, [*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+    )
+
+    assert not steering & set(visible(text))
+    assert not steering & set(for_terminal(text))
+
+
+@given(st.text(alphabet="\x1b[]0;8m\\\x07\x9b x", max_size=200))
+@settings(deadline=None)
+def test_stripping_twice_changes_nothing(text):
+    """What is left of nested sequences is no sequence again."""
+    once = for_terminal(text)
+
+    assert for_terminal(once) == once
+
+
+@pytest.mark.parametrize("start", ["\x1b]", "\x1b[", "\x1bP", "\x1b[0;", "\x9d", "\x90", "\x9b", "\x1b"])
+def test_a_megabyte_of_unfinished_sequences_is_stripped_in_linear_time(start):
+    """Backtracking over this much would outlast the test's time limit by far."""
+    text = "x" + start * (1_000_000 // len(start)) + "y"
+
+    assert not set("\x1b\x9d\x90\x9b") & set(for_terminal(text))
+
+
+def test_one_line_is_one_line():
+    """Newlines and runs of blanks join, and long texts end in an ellipsis within the limit."""
+    assert one_line("a\n\n  b\tc") == "a b c"
+    assert one_line("x" * 100, 10) == "x" * 9 + "…"
+
+
+def test_capped_counts_what_it_leaves_out():
+    """The first characters and the number of those left out; a short tail is kept."""
+    assert capped("x" * 100, 50) == ("x" * 50, 50)
+    assert capped("x" * 54, 50) == ("x" * 54, 0)
+
+
+def test_all_line_ends_become_newlines():
+    """CRLF, CR and the Unicode separators end lines."""
+    assert unix_newlines("a\r\nb\rc\u2028d\u2029e") == "a\nb\nc\nd\n\ne"

@@ -1,0 +1,154 @@
+"""Tables carry their honesty marks, escape what they hold, and side by side keep runs apart."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from made_run import made_items, write_run
+
+from svr_async.errors import UsageError
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.tables import build_table, csv_text, latex, markdown, render_table
+
+HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Give a run."""
+    return RunFolder.load(write_run(tmp_path / "one"))
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    """Give a run that is doubtful twice over."""
+    metrics = {"judge_label": "gpt-oss-120b (SIMULATED endpoint)", "complete": False}
+    return RunFolder.load(write_run(tmp_path / "two", items=made_items(seed=2), metrics=metrics))
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """Give a run whose names attack every format."""
+    changes = {
+        "judge_label": HOSTILE,
+        "notes": [HOSTILE],
+        "by_domain": {HOSTILE: {"n": 3, "accuracy": 0.5, "ci95": [0.1, 0.9]}},
+        "official": {HOSTILE: 0.5},
+    }
+    return RunFolder.load(write_run(tmp_path / "hostile", metrics=changes))
+
+
+@pytest.mark.parametrize("suffix", ["md", ".md", ".tex", "TEX", ".csv"])
+def test_each_format_by_suffix(run, suffix):
+    """Markdown, LaTeX and CSV, with or without the dot, all with the judge and the accuracy."""
+    text = render_table([run], suffix)
+
+    assert "gpt-oss-120b" in text
+    assert f"{100 * run.metrics['accuracy']:.1f}" in text or str(run.metrics["accuracy"]) in text
+
+
+def test_an_unknown_suffix_is_refused(run):
+    """The message lists the formats there are."""
+    with pytest.raises(UsageError, match=r"no table format for '\.doc'"):
+        render_table([run], ".doc")
+
+
+def test_no_run_makes_no_table():
+    """A table of nothing is refused."""
+    with pytest.raises(UsageError, match="at least one run"):
+        render_table([], "md")
+
+
+@pytest.mark.parametrize("suffix", ["md", "tex", "csv"])
+def test_marks_are_in_every_table(simulated, suffix):
+    """A simulated, partial run says so in any format."""
+    text = render_table([simulated], suffix)
+
+    assert "PARTIAL" in text
+    assert "SIMULATED" in text
+
+
+@pytest.mark.parametrize("suffix", ["md", "tex"])
+def test_marks_stay_with_their_column_side_by_side(run, simulated, suffix):
+    """Only the doubtful run's head is marked, and the paired test is below."""
+    text = render_table([run, simulated], suffix)
+    table = build_table([run, simulated])
+
+    assert "PARTIAL" not in table.heads[1]
+    assert "[PARTIAL] [SIMULATED]" in table.heads[2]
+    assert any(row[0] == "McNemar p" and row[1] == "–" for row in table.rows)
+    assert "PARTIAL" in text
+
+
+def test_markdown_rows_have_the_same_columns(run, simulated):
+    """Every line of the table has a cell per column, whatever the cells hold."""
+    lines = [line for line in render_table([run, simulated], "md").splitlines() if line.startswith("|")]
+
+    assert {line.replace("\\|", "").count("|") for line in lines} == {4}
+
+
+def test_markdown_is_inert(hostile):
+    """Pipes, tags, links and code in names stay text on one line."""
+    text = render_table([hostile], "md")
+
+    assert "<img" not in text.replace("\\<img", "")
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert markdown("a|b\n[x](y)") == r"a\|b \[x\](y)"
+
+
+def test_latex_is_inert(hostile):
+    """No command, group, comment or math from a name reaches LaTeX."""
+    text = render_table([hostile], "tex")
+
+    assert r"\input" not in text
+    assert latex("50% of $x_1 & {y} #2 ~^\\") == (
+        r"50\% of \$x\_1 \& \{y\} \#2 \textasciitilde{}\textasciicircum{}\textbackslash{}"
+    )
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+
+
+def test_csv_is_tidy_and_exact(run):
+    """One number a row in fractions of 1; the domains' numbers are those of metrics.json."""
+    rows = list(csv.DictReader(io.StringIO(render_table([run], "csv"))))
+    chat = next(row for row in rows if row["score"] == "accuracy" and row["group"] == "Chat")
+
+    assert float(chat["value"]) == run.metrics["by_domain"]["Chat"]["accuracy"]
+    assert int(chat["n"]) == 118
+    assert {row["run"] for row in rows} == {"one"}
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝"])
+def test_csv_formulas_are_guarded(start):
+    """A cell that a spreadsheet would run begins with an apostrophe instead."""
+    assert csv_text(f"{start}cmd()").startswith("'")
+
+
+def test_csv_survives_hostile_names_and_round_trips(hostile):
+    """A reader finds the same number of columns in every row and no formula at the start of any text."""
+    rows = list(csv.reader(io.StringIO(render_table([hostile], "csv"))))
+
+    assert {len(row) for row in rows} == {11}
+    texts = [cell for row in rows[1:] for cell in row[:7]]
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in texts)
+    assert any(cell.startswith("'=1+1|<img") for cell in texts)
+
+
+def test_numbers_in_csv_are_never_guarded(tmp_path):
+    """A negative number stays a number."""
+    run = RunFolder.load(write_run(tmp_path, metrics={"official": {"gap": -0.25}}))
+    rows = csv.DictReader(io.StringIO(render_table([run], "csv")))
+
+    assert [float(row["value"]) for row in rows if row["group"] == "gap"] == [-0.25]
+
+
+def test_what_is_unknown_is_a_dash(tmp_path):
+    """No price, no coverage, no domains: dashes and words, never 0 or NaN."""
+    metrics = {"cost_usd": None, "coverage": None, "accuracy": None, "by_domain": {}, "accuracy_ci95": None}
+    text = render_table([RunFolder.load(write_run(tmp_path, metrics=metrics))], "md")
+
+    assert "| Cost | unknown |" in text
+    assert "| Strict accuracy | – |" in text
+    assert "nan" not in text.casefold()

@@ -1,0 +1,124 @@
+"""The paper's textual similarity: worked examples, symmetry, bounds, and an independent reference."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.vocabulary.similarity import (
+    STOPWORDS,
+    content_tokens,
+    jaccard,
+    normalised,
+    redundancy,
+    sequence_ratio,
+    similarity,
+)
+
+texts = st.text(alphabet="abcdeABC 123.,!_é\u0301中文\n", max_size=40)
+
+
+def test_normalised_keeps_letters_and_digits_only():
+    """Case, punctuation, underscores, spacing and Unicode form do not matter."""
+    assert normalised("  The ANSWER—in_3 steps:\n“Éclair” ﬁrst!") == "the answer in 3 steps éclair first"
+
+
+def test_content_tokens_leave_out_stopwords_and_single_letters():
+    """What remains are the words and numbers that say something."""
+    assert content_tokens("Does the response list 3 examples, x and 42?") == {"response", "list", "examples", "42"}
+
+
+def test_negations_and_quantities_are_content():
+    """A rubric and its opposite must differ in their tokens."""
+    assert "not" not in STOPWORDS
+    assert similarity("Must mention the price", "Must not mention the price") < 1
+    assert content_tokens("before all") != content_tokens("after none")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"a", "b"}, {"b", "c"}, 1 / 3),
+        ({"a"}, {"a"}, 1.0),
+        (set(), {"a"}, 0.0),
+        (set(), set(), 0.0),
+    ],
+)
+def test_jaccard_is_shared_over_all(first, second, expected):
+    """Shared tokens over all tokens; nothing shared, or nothing at all, gives 0."""
+    assert jaccard(frozenset(first), frozenset(second)) == pytest.approx(expected)
+
+
+def test_word_order_does_not_matter_to_the_jaccard_part():
+    """The same content words in another order are the same rubric."""
+    assert similarity("cites sources inline", "inline, cites sources") == 1.0
+
+
+def test_spelling_matters_little_to_the_sequence_part():
+    """A one-letter difference in a long text is nearly the same rubric."""
+    assert similarity("Summarises the argument fairly", "Summarizes the argument fairly") > 0.95
+
+
+def test_unrelated_rubrics_are_far_apart():
+    """Two rubrics about different things stay well below every cutoff."""
+    assert similarity("Gives working Python code", "Refuses to help with a crime") < 0.5
+
+
+@given(texts, texts)
+@settings(deadline=None)
+def test_similarity_is_symmetric_and_within_bounds(first, second):
+    """Order does not matter, the value lies in [0, 1], and a text equals itself."""
+    value = similarity(first, second)
+
+    assert 0 <= value <= 1
+    assert value == similarity(second, first)
+    assert similarity(first, first) == 1
+
+
+@given(texts, texts)
+@settings(deadline=None)
+def test_similarity_equals_an_independent_form(first, second):
+    """The value is the larger of the two parts, each written down a second time here."""
+
+    def words(text):
+        return re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", text).lower()).strip()
+
+    one, two = sorted((words(first), words(second)), key=lambda text: (len(text), text))
+    tokens = [{token for token in text.split(" ") if len(token) > 1} - STOPWORDS for text in (one, two)]
+    union = tokens[0] | tokens[1]
+    overlap = len(tokens[0] & tokens[1]) / len(union) if union else 0
+    blocks = sum(m.size for m in difflib.SequenceMatcher(None, one, two, False).get_matching_blocks())
+    ratio = 2 * blocks / (len(one) + len(two)) if one and two else 0
+
+    expected = 1 if first == second else max(overlap, ratio)
+    assert similarity(first, second) == pytest.approx(expected)
+
+
+def test_texts_without_letters_or_digits_are_alike_only_if_equal():
+    """Punctuation alone says nothing: difflib would call two such texts equal."""
+    assert similarity("!!!", "???") == 0
+    assert similarity("!!!", "!!!") == 1
+
+
+def test_long_texts_are_compared_in_full():
+    """Frequent letters count from 200 characters on too (difflib's `autojunk` is off)."""
+    text = "ab " * 120
+
+    assert sequence_ratio(text + "x", text + "y") > 0.99
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.5, 0.0), (0.92, 0.0), (0.96, 0.5), (1.0, 1.0)])
+def test_redundancy_rescales_what_exceeds_the_cutoff(value, expected):
+    """0 up to the cutoff of 0.92, then linear up to 1."""
+    assert redundancy(value) == pytest.approx(expected)
+
+
+def test_redundancy_refuses_a_cutoff_that_divides_by_zero():
+    """A cutoff of 1 leaves nothing to rescale."""
+    with pytest.raises(ValueError, match=r"got 1\.0"):
+        redundancy(1.0, cutoff=1.0)

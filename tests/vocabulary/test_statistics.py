@@ -1,0 +1,289 @@
+"""Intervals, paired tests and corrections against known values, invariants and slow references."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.vocabulary import statistics
+from svr_async.vocabulary.statistics import (
+    bootstrap_interval,
+    holm,
+    mcnemar_exact,
+    paired_counts,
+    paired_difference_interval,
+    quantile_groups,
+    wilson_interval,
+)
+
+counts = st.integers(0, 60)
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [
+        (0, 10, 0.0, 0.27753279986288926),
+        (10, 10, 0.7224672001371109, 1.0),
+        (81, 100, 0.7222115462093562, 0.8748524849023126),
+        (933, 1147, 0.789848460128072, 0.8349117920241083),
+        (1, 2, 0.09453120573423074, 0.9054687942657693),
+    ],
+)
+def test_wilson_matches_published_values(successes, n, low, high):
+    """Wilson's interval equals the values that independent software prints."""
+    assert wilson_interval(successes, n) == pytest.approx((low, high), abs=1e-12)
+
+
+@given(st.integers(0, 400), st.integers(1, 400), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+@settings(deadline=None)
+def test_wilson_ends_solve_the_score_equation(successes, extra, level):
+    """Each end p of the interval is where |p̂ − p| equals z standard errors at p, which is how Wilson defines it."""
+    n = successes + extra
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    for end in wilson_interval(successes, n, level=level):
+        assert 0 <= end <= 1
+        if 0 < end < 1:
+            assert abs(successes / n - end) == pytest.approx(z * math.sqrt(end * (1 - end) / n), abs=1e-9)
+
+
+@given(st.integers(0, 200), st.integers(0, 200))
+@settings(deadline=None)
+def test_wilson_mirrors_when_right_and_wrong_trade_places(right, wrong):
+    """Counting failures instead of successes mirrors the interval at one half."""
+    low, high = wilson_interval(right, right + wrong)
+    other_low, other_high = wilson_interval(wrong, right + wrong)
+
+    assert (low, high) == pytest.approx((1 - other_high, 1 - other_low), abs=1e-12)
+
+
+def test_wilson_knows_nothing_about_nothing_observed():
+    """No observation gives the whole range, never a division by zero."""
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+def test_wilson_takes_half_credit():
+    """Half successes are allowed and lie between their neighbours."""
+    assert wilson_interval(5, 10).low < wilson_interval(5.5, 10).low < wilson_interval(6, 10).low
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10)])
+def test_wilson_refuses_impossible_counts(successes, n):
+    """Counts outside 0..n are a mistake of the caller, named with their values."""
+    with pytest.raises(ValueError, match=str(n)):
+        wilson_interval(successes, n)
+
+
+def test_level_must_be_a_probability():
+    """A level of 95 instead of 0.95 is refused."""
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        wilson_interval(1, 2, level=95)
+
+
+def slow_bootstrap(values, clusters, resamples, seed):
+    """Draw clusters one by one in plain Python and return the percentile interval of the mean."""
+    rng = random.Random(seed)
+    groups = {}
+    for value, label in zip(values, clusters, strict=True):
+        groups.setdefault(label, []).append(value)
+    units = list(groups.values())
+    means = []
+    for _ in range(resamples):
+        drawn = [value for _ in units for value in rng.choice(units)]
+        means.append(sum(drawn) / len(drawn))
+    return np.quantile(means, [0.025, 0.975])
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_bootstrap_agrees_with_drawing_items_one_by_one(clustered):
+    """The multinomial form has the distribution of drawing units with replacement, clustered or not."""
+    rng = random.Random(3)
+    clusters = [i // 3 if clustered else i for i in range(60)]
+    shared = [rng.gauss(0, 1) for _ in range(60)]
+    values = [round(shared[label] + rng.gauss(0, 0.3), 1) for label in clusters]
+
+    slow = slow_bootstrap(values, clusters, 4_000, 1)
+    fast = bootstrap_interval(values, clusters=clusters if clustered else None, resamples=20_000)
+
+    assert fast == pytest.approx(tuple(slow), abs=0.05)
+
+
+def test_bootstrap_agrees_with_wilson_on_many_yes_no_answers():
+    """For a large sample of right and wrong both intervals nearly coincide."""
+    values = [1] * 7_900 + [0] * 2_100
+
+    assert bootstrap_interval(values) == pytest.approx(wilson_interval(7_900, 10_000), abs=0.001)
+
+
+def test_clusters_widen_the_interval_of_repeated_answers():
+    """Ten copies of every answer carry no more information: by cluster the interval is √10 times as wide."""
+    values = [i % 2 for i in range(40) for _ in range(10)]
+    labels = [i for i in range(40) for _ in range(10)]
+
+    alone, grouped = bootstrap_interval(values), bootstrap_interval(values, clusters=labels)
+
+    ratio = (grouped.high - grouped.low) / (alone.high - alone.low)
+    assert ratio == pytest.approx(math.sqrt(10), rel=0.1)
+
+
+def test_bootstrap_repeats_with_its_seed_whatever_the_order_of_items():
+    """The same seed and the same items in any order give the same interval; another seed another one."""
+    values = [0.0, 1.0, 1.0, 0.5, 0.25] * 9
+
+    assert bootstrap_interval(values, seed=4) == bootstrap_interval(values[::-1], seed=4)
+    assert bootstrap_interval(values, seed=4, resamples=50) != bootstrap_interval(values, seed=5, resamples=50)
+
+
+def test_bootstrap_of_equal_values_is_a_point():
+    """Where every item is the same there is nothing to vary."""
+    assert bootstrap_interval([1, 1, 1]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("values", [[], [float("nan")], [[1.0]]])
+def test_bootstrap_refuses_what_has_no_mean(values):
+    """Nothing, NaN and tables are refused in words."""
+    with pytest.raises(ValueError, match="non-empty list of finite numbers"):
+        bootstrap_interval(values)
+
+
+def test_bootstrap_refuses_labels_that_do_not_fit():
+    """One label per value, or an error that gives both lengths."""
+    with pytest.raises(ValueError, match=r"got 1 for 2"):
+        bootstrap_interval([0, 1], clusters=["x"])
+
+
+def test_bootstrap_in_blocks_equals_bootstrap_at_once(monkeypatch):
+    """Splitting the resamples into blocks changes neither their number nor their law."""
+    values = [0, 1, 1, 0, 1, 1, 1, 0] * 20
+    whole = bootstrap_interval(values)
+    monkeypatch.setattr(statistics, "_BLOCK_CELLS", 64)
+
+    assert bootstrap_interval(values) == pytest.approx(whole, abs=0.01)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
+@settings(deadline=None, max_examples=30)
+def test_paired_difference_brackets_the_difference_and_changes_sign_with_the_order(pairs):
+    """The interval holds the observed difference, and swapping the two judges mirrors it."""
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    forward = paired_difference_interval(first, second, resamples=2_000)
+    backward = paired_difference_interval(second, first, resamples=2_000)
+
+    difference = (sum(second) - sum(first)) / len(pairs)
+    assert forward.low - 1e-9 <= difference <= forward.high + 1e-9
+    assert forward == pytest.approx((-backward.high, -backward.low), abs=2 / len(pairs))
+
+
+def test_paired_scores_must_pair_up():
+    """Lists of different length are refused."""
+    with pytest.raises(ValueError, match="same length"):
+        paired_difference_interval([1], [1, 0])
+
+
+def test_paired_counts_fill_the_two_by_two_table():
+    """Every item lands in exactly one of the four cells."""
+    table = paired_counts([True, True, False, False, True], [True, False, True, False, True])
+
+    assert (table.both, table.only_first, table.only_second, table.neither) == (2, 1, 1, 1)
+    assert table.n == 5
+
+
+def slow_mcnemar(b, c):
+    """Sum the two tails of Binomial(b + c, ½) in exact fractions."""
+    n, m = b + c, min(b, c)
+    tail = sum(Fraction(math.comb(n, k), 2**n) for k in range(m + 1))
+    return float(min(Fraction(1), 2 * tail))
+
+
+@given(counts, counts)
+@settings(deadline=None)
+def test_mcnemar_equals_exact_fractions_and_is_symmetric(b, c):
+    """The p-value is that of exact arithmetic, and does not mind which judge is named first."""
+    assert mcnemar_exact(b, c) == pytest.approx(slow_mcnemar(b, c), rel=1e-12)
+    assert mcnemar_exact(b, c) == mcnemar_exact(c, b)
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "p"),
+    [
+        (0, 0, 1.0),
+        (3, 10, 0.09228515625),
+        (25, 28, 0.7838463022094988),
+        (4000, 4200, 0.027972423571324654),
+        (1_000_000, 990_000, 1.3594824638540268e-12),
+        (0, 10_000, 0.0),
+    ],
+)
+def test_mcnemar_matches_published_values_up_to_millions(b, c, p):
+    """Values that independent software prints, for small and for very large counts; no overflow, no NaN."""
+    assert mcnemar_exact(b, c) == pytest.approx(p, rel=1e-8)
+
+
+def test_mcnemar_refuses_negative_counts():
+    """Counts below zero are a mistake of the caller."""
+    with pytest.raises(ValueError, match="-1"):
+        mcnemar_exact(-1, 3)
+
+
+def test_holm_matches_a_worked_example():
+    """Four p-values of a textbook example, in the order given."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+
+
+def slow_holm(p_values):
+    """Adjust each p-value by its own definition: the largest of (number not smaller) · p over all smaller ones."""
+    m = len(p_values)
+    ranked = sorted(range(m), key=lambda i: p_values[i])
+    return tuple(
+        max(min(1.0, (m - j) * p_values[k]) for j, k in enumerate(ranked) if j <= ranked.index(i)) for i in range(m)
+    )
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+@settings(deadline=None)
+def test_holm_equals_its_definition_and_never_makes_a_p_value_smaller(p_values):
+    """Adjusted values equal the step-down definition, stay in [p, 1] and keep the order of the raw ones."""
+    adjusted = holm(p_values)
+
+    assert adjusted == pytest.approx(slow_holm(p_values))
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    for i, p in enumerate(p_values):
+        for j, q in enumerate(p_values):
+            assert p >= q or adjusted[i] <= adjusted[j]
+
+
+@pytest.mark.parametrize("wrong", [[1.5], [-0.1], [float("nan")]])
+def test_holm_refuses_what_is_no_probability(wrong):
+    """Values outside 0..1 and NaN are refused."""
+    with pytest.raises(ValueError, match=r"0\.\.1"):
+        holm(wrong)
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 7))
+@settings(deadline=None)
+def test_quantile_groups_partition_by_value(values, groups):
+    """Groups are a partition in rising order, at most as many as asked for, and equal values are never split."""
+    found = quantile_groups(values, groups)
+
+    assert sorted(index for group in found for index in group) == list(range(len(values)))
+    assert len(found) <= groups
+    for lower, upper in pairwise(found):
+        assert max(values[i] for i in lower) < min(values[i] for i in upper)
+
+
+def test_quantile_groups_of_distinct_values_have_equal_size():
+    """Twenty distinct values make five groups of four."""
+    assert [len(group) for group in quantile_groups(list(range(20)), 5)] == [4] * 5
+
+
+def test_quantile_groups_need_a_group():
+    """Zero groups are refused."""
+    with pytest.raises(ValueError, match=r"got 0"):
+        quantile_groups([1.0], 0)
