@@ -30,7 +30,7 @@ def item(number, *, correct=True, margin=0.5, domain="Chat"):
     """Return an item whose right answer is A."""
     margin = margin if correct else -margin
     return Item(
-        id=f"q-{number:03d}", domain=domain, subset="", order="ab", outcome="scored",
+        id=f"q-{number:03d}", item=f"q-{number:03d}", domain=domain, subset="", order="ab", outcome="scored",
         predicted="A" if margin > 0 else "B", gold="A", correct=correct, margin=margin, margins={"ab": margin},
         rubrics=(row("Gives the price", margin),), flags=(), detail="", requests=(),
     )  # fmt: skip
