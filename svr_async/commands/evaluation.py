@@ -320,7 +320,7 @@ async def _judge_and_write(
         price=judge.profile.price if judge.profile else None,
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(record.pairs),
-        notes=_notes(judge, record),
+        notes=_notes(judge),
     )
     return _finish(flags, record, folder, judged, facts, stopper)
 
@@ -364,7 +364,7 @@ def _judge_facts(judge: OpenJudge, record: RunRecord) -> dict[str, Any]:
     return judge.facts()
 
 
-def _notes(judge: OpenJudge, record: RunRecord) -> tuple[str, ...]:
+def _notes(judge: OpenJudge) -> tuple[str, ...]:
     notes = []
     if judge.engine is not None and judge.profile is not None:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
@@ -372,9 +372,6 @@ def _notes(judge: OpenJudge, record: RunRecord) -> tuple[str, ...]:
             notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
-    equal = sum(1 for pair in record.pairs if pair.chosen == pair.rejected and pair.has_preference)
-    if equal:
-        notes.append(f"{equal} pairs have two identical responses and can only tie")
     return tuple(notes)
 
 

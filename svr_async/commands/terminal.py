@@ -123,10 +123,17 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     console.print(f"[bold]{title}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
     console.print(_headline(metrics))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column, justify in (("domain", "left"), ("n", "right"), ("accuracy", "right"), ("95 % interval", "right")):
+    for column, justify in (
+        ("domain", "left"),
+        ("n", "right"),
+        ("accuracy", "right"),
+        ("95 % interval", "right"),
+        ("ties at half", "right"),
+    ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich's literal
     for name, row in metrics["by_domain"].items():
-        table.add_row(name, str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]))
+        half = _percent(row["accuracy_half_credit"])
+        table.add_row(name, str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]), half)
     if len(metrics["by_domain"]) > 1:
         console.print(table)
     _print_official(console, metrics)

@@ -44,14 +44,19 @@ def accuracy_block(items: Sequence[Item]) -> dict[str, Any]:
 
 
 def by_domain(items: Sequence[Item]) -> dict[str, Any]:
-    """Return n, strict accuracy and its Wilson interval for each domain, in alphabetical order."""
+    """Return n, strict accuracy, its Wilson interval, and half credit for each domain, in alphabetical order."""
     groups: dict[str, list[Item]] = {}
     for item in items:
         if item.gold is not None:
             groups.setdefault(item.domain, []).append(item)
     blocks = {name: accuracy_block(group) for name, group in sorted(groups.items())}
     return {
-        name: {"n": block["n_total"], "accuracy": block["accuracy"], "ci95": block["accuracy_ci95"]}
+        name: {
+            "n": block["n_total"],
+            "accuracy": block["accuracy"],
+            "ci95": block["accuracy_ci95"],
+            "accuracy_half_credit": block["accuracy_half_credit"],
+        }
         for name, block in blocks.items()
     }
 

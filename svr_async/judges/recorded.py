@@ -4,10 +4,10 @@ The file is JSON Lines. Each line is one reply:
 
     {"pair_id": "7", "order": "ab", "role": "direct", "reply": "… [[A]]"}
 
-`role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped)
-is left out for `self_rubrics`. `reply` is the
-judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of the responses as shown. A structured
-reply needs no nonce. `rubric_id`s are R1…Rk in the order of the item's rubrics.
+`role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped) is left
+out for `self_rubrics`. `reply` is the judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of
+the responses as shown. A structured reply needs no nonce. An empty `rubrics` list is a judge that wrote none and judged all
+the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class RecordedJudge:
         reply = self.replies.get(("self_rubrics", pair_id, ""))
         if reply is None:
             return _missing("self_rubrics", pair_id or "this prompt", None)
+        if wrote_none(reply):
+            return Answer(value=WrittenRubrics(rubrics=()))
         try:
             texts, note = read_rubrics(reply, "", most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS)
         except ReplyRejectedError as error:
@@ -118,6 +120,15 @@ def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge:
         raise ConfigError(f"{path} holds no replies", hint="one JSON object a line: pair_id, order, role, reply")
     by_prompt = {_prompt_key(prompt): pair_id for pair_id, prompt in reversed(list(prompts.items()))}
     return RecordedJudge(path, replies, by_prompt)
+
+
+def wrote_none(reply: str) -> bool:
+    """Whether a recorded reply is an explicitly empty list of rubrics."""
+    try:
+        value = orjson.loads(reply)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and value.get("rubrics") == []
 
 
 def _read_line(line: bytes, where: str) -> tuple[Key, str]:
