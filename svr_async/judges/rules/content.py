@@ -8,7 +8,7 @@ from itertools import islice
 from svr_async.judges.rules.intent import keywords, offered_options, speaks_of_feelings, stems
 from svr_async.judges.rules.lexicon import EMPATHY, EXAMPLES, REASONS, SUMMARIES
 from svr_async.judges.rules.spec import Finding, Whole, both_ways, each, spec, yes_if
-from svr_async.judges.rules.text import TextView
+from svr_async.judges.rules.text import TextView, plain
 from svr_async.judges.rules.wording import any_in, count_in
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
@@ -75,8 +75,15 @@ def _runs(view: TextView) -> frozenset[tuple[str, ...]]:
 
 def restates_question(prompt: TextView, response: TextView) -> Finding:
     """The response begins by repeating the prompt's first sentence word for word."""
-    first = prompt.sentences[0].lower().split()[:12] if prompt.sentences else []
-    return yes_if(len(first) >= 4 and " ".join(first).rstrip(".?!") in response.opening)
+    first = prompt.once(_first_words)
+    return yes_if(first and first in response.opening)
+
+
+def _first_words(view: TextView) -> str:
+    """Return up to twelve words of a text's first sentence, in lower case; empty if there are fewer than four."""
+    sentences = TextView(view.stripped[:1000]).sentences
+    words = plain(sentences[0]).split()[:12] if sentences else []
+    return " ".join(words).rstrip(".?!:") if len(words) >= 4 else ""
 
 
 def gives_example(prompt: TextView, response: TextView) -> Finding:

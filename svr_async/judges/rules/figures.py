@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import islice
 
 from svr_async.judges.rules.spec import Finding, Whole, at_least, both_ways, each, spec, yes_if
 from svr_async.judges.rules.text import TextView
@@ -14,9 +15,9 @@ from svr_async.judges.rules.text import TextView
 _NUMBER = re.compile(r"(?<![\w.])\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?")
 _LIST_MARK = re.compile(r"^[ \t]{0,20}(?:\*\*|#{1,6} )?\(?\d{1,3}[.)][ \t]", re.MULTILINE)
 _VALUE = r"-?\d{1,12}(?:,\d{3}){0,4}(?:\.\d{1,9})?"
-_EQUATION = re.compile(
-    rf"(?<![\w.,+\-*/×÷=^(] )(?<![\w.,+\-*/×÷=^(])({_VALUE}) ?([-+*/×÷x−]) ?({_VALUE}) ?= ?\$?({_VALUE})(?![\w%,]*[\d%]| ?[-+*/×÷x^(−]|\.\d)",
-)
+_NO_OPERAND_BEFORE = r"(?<![\w.,+*/×÷=^%-])(?<![\d+*/×÷=^%-] )(?!\d{4}-\d{4})"
+_NO_OPERAND_AFTER = r"(?![\w%,]*[\w%]| ?[-+*/×÷^(−]|\.\d| x )"
+_EQUATION = re.compile(rf"{_NO_OPERAND_BEFORE}({_VALUE}) ?([-+*/×÷x−]) ?({_VALUE}) ?= ?({_VALUE}){_NO_OPERAND_AFTER}")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z*]{1,30})\}")
 _LATEX = re.compile(r"\\(?:begin|end|frac|sqrt|left|right|boxed|text|sum|int|cdot|times)\b|\$\$|\\[\[\]()]")
 MAX_EQUATIONS = 200
@@ -40,7 +41,11 @@ def arithmetic_right(prompt: TextView, response: TextView) -> Finding | None:
 
 
 def _sums(view: TextView) -> tuple[bool, ...]:
-    return tuple(_is_right(*match.groups()) for match in list(_EQUATION.finditer(view.head.text))[:MAX_EQUATIONS])
+    text = view.head.text
+    if "=" not in text:
+        return ()
+    text = text.replace("\\times", "×").replace("\\cdot", "×").replace("\\div", "÷").replace("$", "")
+    return tuple(_is_right(*match.groups()) for match in islice(_EQUATION.finditer(text), MAX_EQUATIONS))
 
 
 def _is_right(left: str, operator: str, right: str, result: str) -> bool:
@@ -72,13 +77,13 @@ def _numbers(view: TextView) -> frozenset[str]:
 
 
 def latex_balanced(prompt: TextView, response: TextView) -> Finding | None:
-    """LaTeX closes what it opens: braces, environments, \\left and \\right, dollars. Abstains without LaTeX."""
+    """LaTeX closes what it opens: braces, environments, sized brackets, dollars. Abstains without LaTeX."""
     return response.once(_latex_balanced)
 
 
 def _latex_balanced(view: TextView) -> Finding | None:
     text = view.prose.head.text
-    if "\\" not in text and "$$" not in text or not _LATEX.search(text):
+    if ("\\" not in text and "$$" not in text) or not _LATEX.search(text):
         return None
     bare = text.replace("\\\\", "").replace("\\{", "").replace("\\}", "").replace("\\$", "")
     pairs = (("{", "}"), ("\\left", "\\right"), ("\\[", "\\]"), ("\\(", "\\)"))

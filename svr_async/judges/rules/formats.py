@@ -23,7 +23,7 @@ from svr_async.judges.rules.text import TextView
 # ruff: noqa: ARG001
 
 _BOLD = re.compile(r"\*\*[^*\n]{1,300}\*\*|__[^_\n]{1,300}__")
-_HIGHLIGHT = re.compile(r"(?<![*\w])\*{1,2}[^*\n]{1,300}\*{1,2}(?![*\w])")
+_HIGHLIGHT = re.compile(r"(?<![*\w])\*{1,2}(?=\S)[^*\n]{1,300}(?<=\S)\*{1,2}(?![*\w])")
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,80}\](?!\()")
 _LINK = re.compile(r"https?://[^\s)\]>]|www\.\w")
 _TITLE = re.compile(r"<<[^<>\n]{1,200}>>")

@@ -28,13 +28,11 @@ _CODE_VERBS = (
     " how ",
 )
 _OPTION = re.compile(r"^[ \t]{0,8}\(?([A-Ha-h])[.):][ \t]+\S", re.MULTILINE)
-_NAMES = {
-    label.lower(): tag for tag, label in CODE_LANGUAGES.items() if tag not in ("c", "r", "go", "swift", "rust", "json")
-}
+_NAMES = {label.lower(): tag for tag, label in CODE_LANGUAGES.items() if tag not in ("c", "r", "go", "swift", "json")}
 _NAMED_LANGUAGE = re.compile(
     r"(?<![\w#+])("
     + "|".join(re.escape(name) for name in sorted(_NAMES, key=len, reverse=True))
-    + r"|golang)(?![\w#+])",
+    + r"|golang)(?![A-Za-z_#+])",
     re.IGNORECASE,
 )
 

@@ -1,6 +1,6 @@
 """Which natural language a text is written in, by script and by common little words, and checks about it.
 
-Twenty-six languages are told apart. A text too short or too mixed to tell gives None, and the checks abstain.
+Some three dozen languages are told apart. A text too short or too mixed to tell gives None, and the checks abstain.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from svr_async.judges.rules.text import TextView
 
 LANGUAGES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
-    "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
-    "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch",
-    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish",
-    "ta": "Tamil", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
-    "zh": "Chinese",
+    "en": "English", "es": "Spanish", "fa": "Persian", "fi": "Finnish", "fr": "French", "he": "Hebrew",
+    "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese",
+    "ko": "Korean", "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian",
+    "ru": "Russian", "sr": "Serbian", "sv": "Swedish", "ta": "Tamil", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
+    "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
 
 SAMPLE_CHARS = 6_000
@@ -25,11 +25,11 @@ SAMPLE_WORDS = 600
 
 _LITTLE_WORDS = {
     "en": "the of and to a in is that it for you with on are as this be or have not from can by at your which an will",
-    "fr": "le la les des de et est un une que qui dans pour pas vous je il elle sur avec ce sont plus au nous par ne du",
-    "es": "el la los las de y que en un una es por para con no se del su al lo como más pero esta son este puede muy",
+    "fr": "le la les des de et est un une que qui dans pour pas vous je il elle sur avec ce sont plus au nous ne du",
+    "es": "el la los las de y que en un una es por para con no se del su al lo como más pero esta son este muy",
     "pt": "o a os as de e que em um uma é por para com não se do da no na ao mais como mas são você isso está foi dos",
-    "it": "il la lo gli le di e che un una è per con non si del della nel sono al come più ma questo da in ha anche dei",
-    "de": "der die das und ist nicht ein eine zu den mit von für auf sich im es auch dem als werden sie ich wie bei kann",
+    "it": "il la lo gli le di e che un una è per con non si del della nel sono al come più ma questo da ha anche dei",
+    "de": "der die das und ist nicht ein eine zu den mit von für auf sich im es auch dem als werden sie ich wie bei",
     "nl": "de het een en van is dat in te op voor niet met zijn die je er aan ook als maar om bij naar kan worden deze",
     "sv": "och att det som en är på för av med den till inte ett de har jag om kan du vi från så eller men när ska",
     "da": "og at det som en er på for af med den til ikke et de har jeg om kan du vi fra så eller men når skal også",
@@ -37,10 +37,11 @@ _LITTLE_WORDS = {
     "fi": "ja on ei se että joka ovat myös kuin mutta tai hän oli kanssa sekä voi ole tämä jos niin kun mitä minä sinä",
     "pl": "i w na z się nie do że to jest jak o ale co od za po przez dla są może tym ich jego być które oraz czy tak",
     "cs": "a v na se je že to s z do jak o ale co od za po pro jsou může být které nebo by jako jsem také tak není",
+    "hr": "je se na i u da su za od koji koja nije kao što će biti ali ili sam ovo može samo iz po kako bio ovaj prema",
     "ro": "și în de la cu nu pe este că un o care din pentru mai sunt să au fi dar sau prin acest această lui ca poate",
     "hu": "a az és hogy nem is egy van ez meg csak de ha már vagy mint volt lehet nagyon amely azt kell ezt minden",
     "tr": "ve bir bu için ile de da çok olarak daha gibi en ne var olan ama kadar sonra değil mi ben sen o olduğunu",
-    "id": "yang dan di untuk dengan ini itu dari dalam tidak pada adalah akan ke saya anda atau bisa juga oleh ada kita",
+    "id": "yang dan di untuk dengan ini itu dari dalam tidak pada adalah akan ke saya anda atau bisa juga oleh ada",
     "vi": "và của là có cho không được một các trong với để này những người khi đã tôi bạn như từ cũng thể nhiều",
     "tl": "ang ng sa mga na at ay ko mo siya ito para hindi ako ka kung niya may lang nang namin kami sila po ba",
 }
@@ -50,8 +51,10 @@ for _code, _words in _LITTLE_WORDS.items():
         _LANGUAGES_OF_WORD[_word] = (*_LANGUAGES_OF_WORD.get(_word, ()), _code)
 
 _SPECIAL_LETTERS = {
+    "hr": "čćđšž",
     "fr": "çœùûêî", "es": "ñ¿¡", "pt": "ãõ", "it": "ìò", "de": "ßäü", "sv": "åä", "da": "æø", "no": "æø", "fi": "äö",
-    "pl": "łąęśżźćń", "cs": "řěůčžýš", "ro": "ățșşţ", "hu": "őűöü", "tr": "ğışİ", "vi": "ơưđạảấầẩậắằếềểễệịọỏốồổộớờợụủứừửữựỳỷỹ",
+    "pl": "łąęśżźćń", "cs": "řěůčžýš", "ro": "ățșşţ", "hu": "őűöü", "tr": "ğışİ",
+    "vi": "ơưđạảấầẩậắằếềểễệịọỏốồổộớờợụủứừửữựỳỷỹ",
 }  # fmt: skip
 _NOT_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u3040-\ud7ff\uf900-\ufdff\ufe70-\ufeff]")
 _SCRIPTS = {
@@ -96,17 +99,23 @@ def script_counts(sample: str) -> Counter[str]:
     return Counter({script: len(pattern.findall(sample)) for script, pattern in _SCRIPTS.items()})
 
 
-def _within_script(script: str, sample: str, counts: Counter[str]) -> str:
+def _within_script(script: str, sample: str, counts: Counter[str]) -> str | None:
     """Tell apart languages that share a script by letters that only one of them has."""
     if script in ("zh", "ja"):
         return "ja" if counts["ja"] * 12 > counts["zh"] else "zh"
     if script == "ru":
-        if re.search("[іїєґІЇЄҐ]", sample):
-            return "uk"
-        return "ru" if re.search("[ыэёЫЭЁ]", sample) or "ъ" not in sample else "bg"
+        return _cyrillic(sample)
     if script == "ar":
         return "fa" if re.search("[پچژگ]", sample) else "ar"
     return script
+
+
+def _cyrillic(sample: str) -> str | None:
+    """Tell the Cyrillic languages apart by their own letters; None for those outside the list, such as Kazakh."""
+    for code, letters in (("", "[өүқңәғӨҮҚҢӘҒ]"), ("sr", "[ђјљњћџЂЈЉЊЋЏ]"), ("uk", "[іїєґІЇЄҐ]"), ("ru", "[ыэёЫЭЁ]")):
+        if re.search(letters, sample):
+            return code or None
+    return "bg" if "ъ" in sample else "ru"
 
 
 def _latin_language(sample: str) -> str | None:
@@ -179,7 +188,7 @@ def mixes_scripts(prompt: TextView, response: TextView) -> Finding | None:
         return yes_if(False) if not counts else None
     asked = script_counts(prompt.text[:SAMPLE_CHARS])
     own = language_of(response)
-    related = {"ru": {"uk", "bg"}, "ar": {"fa"}, "zh": {"ja", "ko"}}
+    related = {"ru": {"uk", "bg", "sr"}, "ar": {"fa"}, "zh": {"ja", "ko"}}
     strange = [s for s, n in counts.items() if n > 1 and not asked[s] and own != s and own not in related.get(s, set())]
     return yes_if(strange)
 

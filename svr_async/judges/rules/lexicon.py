@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-STOPWORDS = frozenset(
-    """a about above after again all also am an and any are as at be because been before being below between both but
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(text.split())
+
+
+STOPWORDS = word_set(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but
     by can could did do does doing down during each few for from further get give had has have having he her here hers
     him his how i if in into is it its just let like make me more most my no nor not now of off on once one only or
     other our out over own please same she should so some such tell than that the their them then there these they
     this those through to too two under until up use using very was we were what when where which while who whom why
-    will with would write you your i'm it's don't can't""".split(),
+    will with would write you your i'm it's don't can't
+    """,
 )
 
 REFUSALS = (
@@ -45,9 +53,11 @@ AI_TALK = (
     " real-time information", " i don't have access", " i do not have access",
 )  # fmt: skip
 
-HEDGES = frozenset(
-    """maybe perhaps possibly probably likely unlikely might could seem seems seemed appears apparently presumably
-    roughly somewhat arguably supposedly generally usually typically often sometimes""".split(),
+HEDGES = word_set(
+    """
+    maybe perhaps possibly probably likely unlikely might could seem seems seemed appears apparently presumably
+    roughly somewhat arguably supposedly generally usually typically often sometimes
+    """,
 )
 
 FILLER_OPENINGS = (
@@ -64,9 +74,11 @@ CLOSING_OFFERS = (
     "happy to help", "would you like me to", "is there anything else", "please let me know", "don't hesitate to",
 )  # fmt: skip
 
-CONNECTIVES = frozenset(
-    """however therefore because although moreover furthermore additionally consequently instead meanwhile thus hence
-    whereas nevertheless nonetheless overall finally similarly since unless despite""".split(),
+CONNECTIVES = word_set(
+    """
+    however therefore because although moreover furthermore additionally consequently instead meanwhile thus hence
+    whereas nevertheless nonetheless overall finally similarly since unless despite
+    """,
 )
 
 EXAMPLES = (
@@ -116,8 +128,8 @@ ALTERNATIVES = (
     " instead", " alternatively", " i can help you with", " i'd be happy to", " i would be happy to", " i can offer",
     " if you're interested in", " if you are interested in", " happy to help", " i'm happy to", " i can provide",
     " i could help", " would you like", " perhaps we could", " glad to ", " consider ", " i suggest", " i recommend",
-    " i encourage ", " feel free ", " let me know", " if you have any other", " if you need ", " reach out", " please contact",
-    " different topic", " another topic", " anything else",
+    " i encourage ", " feel free ", " let me know", " if you have any other", " if you need ", " reach out",
+    " please contact",    " different topic", " another topic", " anything else",
 )  # fmt: skip
 
 REFUSAL_REASONS = (
@@ -132,9 +144,11 @@ HELP_LINES = (
     " poison control", " call 911", " trusted friend", " support group", " someone you trust", " crisis text",
 )  # fmt: skip
 
-PROFANITY = frozenset(
-    """fuck fucking fucked fucker motherfucker shit shitty bullshit asshole bitch bitches cunt bastard dick cock pussy
-    whore slut wanker twat dickhead arse jackass""".split(),
+PROFANITY = word_set(
+    """
+    fuck fucking fucked fucker motherfucker shit shitty bullshit asshole bitch bitches cunt bastard dick cock pussy
+    whore slut wanker twat dickhead arse jackass
+    """,
 )
 
 PLACEHOLDER_CODE = (
@@ -143,8 +157,9 @@ PLACEHOLDER_CODE = (
     "implement this", "logic goes here", "same as before", "... (", "// ...", "# ...",
 )  # fmt: skip
 
-IMPERATIVES = frozenset(
-    """add adjust allow apply arrange ask assemble avoid bake be become begin bring build buy calculate call change
+IMPERATIVES = word_set(
+    """
+    add adjust allow apply arrange ask assemble avoid bake be become begin bring build buy calculate call change
     check choose click close collect combine compare complete compute connect consider convert cook copy count cover
     create cut decide define delete describe design determine develop discuss do download draw drink drop eat edit
     enable engage enjoy ensure enter establish evaluate examine explain explore express fill find finish focus fold
@@ -155,7 +170,8 @@ IMPERATIVES = frozenset(
     read record reduce remember remove repeat replace report research rest return review rewrite rinse run save say
     search seek select sell send set share show sign simplify sit solve spend split spread start state stay stir stop
     store study submit subtract summarize switch take talk teach tell test think train translate transform try turn
-    type understand unplug update upload use utilize verify visit wait walk wash watch wear write""".split(),
+    type understand unplug update upload use utilize verify visit wait walk wash watch wear write
+    """,
 )
 
 CODE_LANGUAGES = {

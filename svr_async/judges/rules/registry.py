@@ -52,13 +52,18 @@ def problem_with(check: Check) -> str:
 def spec_of(check: Check) -> CheckSpec:
     """Return the registry's entry for a check; ConfigError if its name or arguments are wrong."""
     if problem := problem_with(check):
-        raise ConfigError(problem, hint="each check and its arguments are listed in the guide's page on checks")
+        raise ConfigError(problem, hint="registry.all_checks() lists every check with its arguments")
     return _by_name()[check.name]
 
 
-@lru_cache(maxsize=8192)
 def bound(check: Check) -> Bound:
     """Return a check as a function of prompt and response; ConfigError if its name or arguments are wrong."""
+    return _bound(check, tuple(type(value) for _, value in check.args))
+
+
+@lru_cache(maxsize=8192)
+def _bound(check: Check, _types: tuple[type, ...]) -> Bound:
+    """Bind and keep; types are part of the key because True equals 1, and only one of them is a number of words."""
     decide = spec_of(check).decide
     return partial(decide, **dict(check.args)) if check.args else decide
 
@@ -127,13 +132,14 @@ def _as_statement(text: str) -> str:
         return f"The response {_third_person(match[1].lower(), line[match.end() :])}"
     if match := _SUBJECT.match(line):
         rest = line[match.end() :]
-        return f"The response {_third_person('does', rest) if 'should ' in match[0].lower() or 'must ' in match[0].lower() else rest}"
+        wished = match[0].lower().endswith(("should ", "must "))
+        return f"The response {_third_person('does', rest) if wished else rest}"
     return line
 
 
 def _third_person(auxiliary: str, rest: str) -> str:
     """Turn "does … use x" into "uses x", "is … short" into "is short", "does … not use" into "does not use"."""
-    if auxiliary != "does" and auxiliary != "do":
+    if auxiliary not in ("does", "do"):
         return f"{auxiliary} {rest}"
     verb, _, tail = rest.partition(" ")
     irregular = {"be": "is", "have": "has", "do": "does", "not": "does not"}

@@ -71,18 +71,18 @@ class Param(Protocol):
         """Read a value back; ValueError if it is not one."""
 
 
-NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split(),
-    )
-} | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100, "a hundred": 100, "one hundred": 100}
+_UP_TO_TWENTY = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+NUMBER_WORDS = {word: value for value, word in enumerate(_UP_TO_TWENTY)} | {
+    "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100, "a hundred": 100, "one hundred": 100,
+}  # fmt: skip
 
 
 def plural(noun: str) -> str:
     """Return the plural of a noun as templates use them; "entry|entries" gives an irregular one."""
-    return noun.split("|")[1] if "|" in noun else f"{noun}s"
+    return noun.partition("|")[2] or f"{noun}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +101,16 @@ class Whole:
         """See `Param`."""
         if not noun:
             return str(value)
-        return f"{value} {noun.split('|')[0] if value == 1 else plural(noun)}"
+        return f"{value} {noun.partition('|')[0] if value == 1 else plural(noun)}"
 
     def pattern(self, noun: str) -> str:
         """See `Param`."""
-        digits = rf"(\d{{1,9}}|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))})"
-        return rf"{digits} (?:{re.escape(noun.split('|')[0])}|{re.escape(plural(noun))})" if noun else digits
+        digits = rf"(\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))})"
+        return rf"{digits} (?:{re.escape(noun.partition('|')[0])}|{re.escape(plural(noun))})" if noun else digits
 
     def parse(self, text: str) -> CheckValue:
         """See `Param`."""
-        return NUMBER_WORDS[text.lower()] if text.lower() in NUMBER_WORDS else int(text)
+        return NUMBER_WORDS[text.lower()] if text.lower() in NUMBER_WORDS else int(text.replace(",", ""))
 
 
 def _phrase_problem(value: object) -> str:
@@ -164,7 +164,8 @@ class Phrases:
     def pattern(self, noun: str) -> str:  # noqa: ARG002  (the protocol's shape)
         """See `Param`."""
         one = rf'"[^"]{{1,{MAX_PHRASE_CHARS}}}"'
-        return rf"({one}(?:,? (?:and |or )?{one}){{0,{MAX_PHRASES - 1}}})"
+        joints = "and |or |nor " if self.joint == "or" else "and "
+        return rf"({one}(?:,? (?:{joints})?{one}){{0,{MAX_PHRASES - 1}}})"
 
     def parse(self, text: str) -> CheckValue:
         """See `Param`."""

@@ -29,10 +29,10 @@ _SENTENCE_END = re.compile(
 )
 _NUMBERED = re.compile(r"(?:#{1,6} {1,3})?(?:\*\*|__)?\(?(?:\d{1,3}[.)]|[A-Za-z]\))(?:\*\*|__)?(?:\s|\Z)")
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
-_LETTER = re.compile(r"[^\W\d_]")
-_ABBREVIATIONS = frozenset(
-    "e.g i.e etc vs cf al approx dr mr mrs ms prof st no fig eq sec vol inc ltd co jr sr dept est p pp a.m p.m u.s u.k".split(),
-)
+_ABBREVIATIONS = frozenset((
+    "e.g", "i.e", "etc", "vs", "cf", "al", "approx", "dr", "mr", "mrs", "ms", "prof", "st", "no", "fig", "eq", "sec",
+    "vol", "inc", "ltd", "co", "jr", "sr", "dept", "est", "p", "pp", "a.m", "p.m", "u.s", "u.k",
+))  # fmt: skip
 _MARKERS = frozenset("-*+•–·‣◦#|`~>(_0123456789") | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _BULLETS = frozenset("-*+•–·‣◦")
 _TABLE_RULE = frozenset("|:-+ \t")
@@ -170,8 +170,7 @@ class TextView:
         if text.isascii():
             upper = len(text) - len(text.translate(_NO_UPPER))
             return len(text) - len(text.translate(_NO_LETTERS)), upper
-        found = "".join(_LETTER.findall(text))
-        return len(found), sum(map(str.isupper, found))
+        return sum(map(str.isalpha, text)), sum(map(str.isupper, text))
 
 
 _NO_UPPER = dict.fromkeys(map(ord, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
@@ -278,9 +277,8 @@ def _tag(fence_line: str) -> str:
 
 def _item(mark: str, indent: int) -> Item | None:
     """Read a list item from a line without its indent; None if it is none."""
-    if mark[0] in _BULLETS:
-        is_item = mark[1:2].isspace() and not _RULE.issuperset(mark)
-        return Item(indent, numbered=False) if is_item else None
+    if mark[0] in _BULLETS and mark[1:2].isspace():
+        return None if _RULE.issuperset(mark) else Item(indent, numbered=False)
     return Item(indent, numbered=True) if _NUMBERED.match(mark) else None
 
 

@@ -1,0 +1,149 @@
+"""The `rules` judge: decides rubrics that are checks, reads constraints out of prompts, and abstains on the rest.
+
+Its methods are async for the protocol's sake; the work is synchronous, pure and short (about a millisecond a pair), and
+linear in the length of the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.rules.constraints import last_user_turn, prompt_constraints
+from svr_async.judges.rules.danger import seems_harmful
+from svr_async.judges.rules.general import general_rubrics
+from svr_async.judges.rules.registry import bound, recognise
+from svr_async.judges.rules.spec import Finding
+from svr_async.judges.rules.text import TextView
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
+from svr_async.vocabulary.rubric import Check, Rubric
+from svr_async.vocabulary.verdict import Contribution, RubricComparison, Verdict
+
+SAME_DEGREE = 1e-9
+MAX_KEPT_CHARS = 100_000
+NOTE = "Constraints stated in the prompt; each is decided by a check."
+
+
+def findings(prompt: Prompt | str, response: str, checks: Iterable[Check]) -> tuple[Finding | None, ...]:
+    """Decide many checks on one response, None where one does not apply; ConfigError names a check that is wrong.
+
+    The views of recent texts are kept, so the order to ask in is: all checks of a response, all responses of a prompt.
+    """
+    prompt_view, response_view = view_of_prompt(prompt), view_of(response)
+    return tuple(bound(check)(prompt_view, response_view) for check in checks)
+
+
+def view_of(text: str) -> TextView:
+    """Return the view of a text; that of a recent one, unless it is very long, is kept with all it has worked out."""
+    return _kept_view(text, "") if len(text) <= MAX_KEPT_CHARS else TextView(text)
+
+
+def view_of_prompt(prompt: Prompt | str) -> TextView:
+    """Return the view of a prompt: its last user turn, with earlier turns but the assistant's as what went before."""
+    turns = user_prompt(prompt) if isinstance(prompt, str) else prompt
+    last = last_user_turn(turns)
+    before = "\n\n".join(turn.content for turn in turns[:-1] if turn.role != "assistant")
+    return _kept_view(last, before) if len(last) + len(before) <= MAX_KEPT_CHARS else TextView(last, before)
+
+
+@lru_cache(maxsize=256)
+def _kept_view(text: str, before: str) -> TextView:
+    return TextView(text, before)
+
+
+def check_of(rubric: Rubric) -> Check | None:
+    """Return the check that a rubric carries, or that its text is a template of; None if a program cannot decide it."""
+    return rubric.check if rubric.check is not None else recognise(rubric.text)
+
+
+def compare_findings(rubric_id: str, a: Finding, b: Finding, reason: str = "") -> RubricComparison:
+    """Return two findings as a comparison: better is the one that passes, else the larger degree, else neither."""
+    if a.passed != b.passed:
+        better = Side.A if a.passed else Side.B
+    elif abs(a.degree - b.degree) > SAME_DEGREE:
+        better = Side.A if a.degree > b.degree else Side.B
+    else:
+        better = None
+    return RubricComparison(rubric_id, _verdict(a), _verdict(b), better, reason)
+
+
+def _verdict(finding: Finding) -> Verdict:
+    return Verdict.PASS if finding.passed else Verdict.FAIL
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesJudge:
+    """Judges with checks alone: free, exact about what they check, and silent about everything else.
+
+    In `prefer`, each constraint of a prompt that does not seem harmful has `constraint_weight`; the general checks have
+    the weights of `general.py`.
+    """
+
+    name: str = "rules"
+    label: str = "rules (offline checks, no model)"
+    constraint_weight: float = 1.0
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Weigh the prompt's constraints and the general checks; the margin is the sum of what they contribute."""
+        prompt, a, b = _views(shown)
+        constraints = () if seems_harmful(prompt) else prompt_constraints(shown.prompt)
+        weighted = [*((rubric, self.constraint_weight) for rubric in constraints), *general_rubrics()]
+        evidence = tuple(
+            Contribution(rubric=rubric, comparison=row, weight=weight)
+            for rubric, weight in weighted
+            if (row := _compare(rubric, prompt, a, b)) and row.better
+        )
+        margin = sum(contribution.value for contribution in evidence)
+        margin = 0.0 if abs(margin) < SAME_DEGREE else margin
+        return Answer(value=Preference(margin=margin, evidence=evidence))
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        """Return the constraints that the prompt states, as rubrics with checks; none where it states none."""
+        return Answer(value=WrittenRubrics(rubrics=prompt_constraints(prompt), note=NOTE))
+
+    async def compare(
+        self,
+        shown: Presentation,
+        rubrics: Sequence[Rubric],
+        *,
+        overall: bool,
+        note: str = "",  # noqa: ARG002  (part of the protocol; checks need no note)
+    ) -> Answer[Comparisons]:
+        """Decide the rubrics that are checks and apply; others are left out. Overall preference: sum of the deltas."""
+        prompt, a, b = _views(shown)
+        rows = tuple(row for rubric in rubrics if (row := _compare(rubric, prompt, a, b)))
+        total = sum(row.delta or 0.0 for row in rows) if overall else 0.0
+        preferred = None if abs(total) < SAME_DEGREE else Side.A if total > 0 else Side.B
+        return Answer(value=Comparisons(rows=rows, preferred=preferred))
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        """Score one response 1 or 0 on each rubric that is a check and applies; others are absent."""
+        prompt_view, response_view = view_of_prompt(prompt), view_of(response)
+        scores = {}
+        for rubric in rubrics:
+            check = check_of(rubric)
+            finding = bound(check)(prompt_view, response_view) if check else None
+            if finding is not None:
+                scores[rubric.id] = float(finding.passed)
+        return Answer(value=scores)
+
+
+def _views(shown: Presentation) -> tuple[TextView, TextView, TextView]:
+    return view_of_prompt(shown.prompt), view_of(shown.response_a), view_of(shown.response_b)
+
+
+def _compare(rubric: Rubric, prompt: TextView, a: TextView, b: TextView) -> RubricComparison | None:
+    """Decide one rubric on two responses; None where it is no check or does not apply to both."""
+    check = check_of(rubric)
+    if check is None:
+        return None
+    decide = bound(check)
+    first = decide(prompt, a)
+    second = None if first is None else decide(prompt, b)
+    if first is None or second is None:
+        return None
+    return compare_findings(rubric.id, first, second, f"decided by the check {check.name}")

@@ -1,0 +1,185 @@
+"""The registry: names, templates, arguments, and rubrics read back as checks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.errors import ConfigError
+from svr_async.judges.rules.registry import (
+    all_checks,
+    bound,
+    grid_rubrics,
+    inverse_of,
+    problem_with,
+    recognise,
+    rubric_for,
+    run_check,
+)
+from svr_async.judges.rules.spec import CheckSpec, yes_if
+from svr_async.judges.rules.text import TextView
+from svr_async.vocabulary.rubric import FACETS, MAX_RUBRIC_CHARS, Check
+
+
+def test_grid_round_trip() -> None:
+    """Every rubric of the grid is read back, from its text alone, as the check that it carries."""
+    wrong = [rubric.text for rubric in grid_rubrics() if recognise(rubric.text) != rubric.check]
+
+    assert wrong == []
+    assert (
+        len(grid_rubrics()) == len({rubric.id for rubric in grid_rubrics()}) == len({r.check for r in grid_rubrics()})
+    )
+
+
+def test_grid_rubrics_fit_a_bank() -> None:
+    """Rubrics of the grid read as sentences about the response, with a facet, and are short enough for a bank."""
+    for rubric in grid_rubrics():
+        assert rubric.text.startswith("The response")
+        assert rubric.text.endswith(".")
+        assert rubric.facet in FACETS
+        assert len(rubric.text) <= MAX_RUBRIC_CHARS
+
+
+def test_json_round_trip() -> None:
+    """A check survives being written to JSON and read back, and stays valid."""
+    for rubric in grid_rubrics():
+        assert rubric.check is not None
+        back = Check.from_json(json.loads(json.dumps(rubric.check.to_json())))
+        assert back == rubric.check
+        assert not problem_with(back)
+
+
+MORE = (
+    Check.of("max_words", n=1),
+    Check.of("includes_words", words=("a b", "c", "d'e")),
+    Check.of("avoids_words", words=("x", "y", "z")),
+    Check.of("ends_with", text="Is there anything else I can help with?"),
+    Check.of("starts_with", text="P.S."),
+    Check.of("uses_word", word="and", n=1),
+    Check.of("words_between", low=0, high=1_000_000),
+    Check.of("separated_by", text="* * *"),
+)
+
+
+@pytest.mark.parametrize("check", MORE, ids=lambda check: check.name)
+def test_round_trip_beyond_the_grid(check: Check) -> None:
+    """Arguments outside the grid are read back too."""
+    assert check == recognise(rubric_for(check).text)
+
+
+PHRASE = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp"), exclude_characters='"“”’‘'), min_size=1
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(PHRASE.map(lambda text: text[:60]), min_size=1, max_size=5))
+def test_round_trip_of_any_phrase(words: list[str]) -> None:
+    """Any phrases that validate are written and read back unchanged."""
+    for check in (Check.of("includes_words", words=tuple(words)), Check.of("avoids_words", words=tuple(words))):
+        assert problem_with(check) or check == recognise(rubric_for(check).text)
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("the response is AT MOST one hundred words long", Check.of("max_words", n=100)),
+        ("The response is at most 1,200 words long!", Check.of("max_words", n=1200)),
+        ("Is the response at most 50 words long?", Check.of("max_words", n=50)),
+        ("Does the response use a bulleted list?", Check.of("bullet_list")),
+        ("Does the response not use a bulleted list?", Check.of("no_bullet_list")),
+        ("Does the assistant's response have exactly three paragraphs?", Check.of("exact_paragraphs", n=3)),
+        ("The answer should be written in French.", Check.of("in_language", language="fr")),
+        (
+            "The response must include “sun”, “moon”, and “star”",
+            Check.of("includes_words", words=("sun", "moon", "star")),
+        ),
+        ("The response\n  contains a   table", Check.of("table")),
+        ("The reply does not contain any commas", Check.of("no_commas")),
+        ("Does the response reply politely?", None),
+        ("The response is at most some words long.", None),
+        ("The response is between 9 and 3 words long.", None),
+        ("", None),
+        ("?" * 100_000, None),
+    ],
+)
+def test_recognise(text: str, check: Check | None) -> None:
+    """Case, spacing, quotes, number words, questions and wishes do not hide a template; other texts are no checks."""
+    assert check == recognise(text)
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (Check.of("max_wrods", n=3), "did you mean 'max_words'"),
+        (Check.of("nothing_like_it"), "no check named"),
+        (Check.of("max_words"), "takes n, not no arguments"),
+        (Check.of("bold", n=1), "takes no arguments, not n"),
+        (Check.of("max_words", n=-1), "not between"),
+        (Check.of("max_words", n=2.5), "not a whole number"),
+        (Check.of("max_words", n=True), "not a whole number"),
+        (Check.of("max_words", n=10**12), "not between"),
+        (Check.of("words_between", low=5, high=3), "low <= high"),
+        (Check.of("in_language", language="xx"), "not one of"),
+        (Check.of("starts_with", text=" "), "not a text"),
+        (Check.of("starts_with", text='a "b"'), "double quote"),
+        (Check.of("starts_with", text="a\nb"), "loose white space"),
+        (Check.of("starts_with", text="a" * 500), "longer than"),
+        (Check.of("includes_words", words=()), "1 to 20"),
+        (Check.of("includes_words", words="a"), "1 to 20"),
+        (Check.of("includes_words", words=("a", "")), "entry"),
+    ],
+)
+def test_wrong_checks_are_named_in_one_line(check: Check, said: str) -> None:
+    """An unknown check or wrong arguments raise a ConfigError that says in one line what is wrong."""
+    for use in (bound, rubric_for):
+        with pytest.raises(ConfigError) as caught:
+            use(check)
+        assert said in caught.value.one_line()
+        assert "\n" not in caught.value.one_line()
+
+
+def test_inverses_are_mutual() -> None:
+    """The inverse of an inverse is the check itself; a bound that has none gives None."""
+    for rubric in grid_rubrics():
+        assert rubric.check is not None
+        inverse = inverse_of(rubric.check)
+        assert inverse is None or rubric.check == inverse_of(inverse)
+    assert Check.of("min_words", n=51) == inverse_of(Check.of("max_words", n=50))
+    assert inverse_of(Check.of("starts_with", text="a")) is None
+    assert inverse_of(Check.of("max_words", n=1_000_000_000)) is None
+
+
+def test_every_check_explains_itself() -> None:
+    """Each check has a summary of one line, at least one set of arguments to propose, and a unique template."""
+    for entry in all_checks():
+        assert "\n" not in entry.summary
+        assert entry.summary.endswith(".")
+        assert entry.grid
+    assert len(all_checks()) == len({entry.template for entry in all_checks()})
+
+
+def test_run_check() -> None:
+    """A check can be run on two views directly."""
+    finding = run_check(Check.of("not_empty"), TextView(""), TextView("x"))
+
+    assert finding is not None
+    assert finding.passed
+
+
+def test_a_spec_that_does_not_fit_is_refused() -> None:
+    """A template whose fields are not the parameters, or an unknown facet, is refused when it is described."""
+    for template, facet in (("The response {n}.", "format"), ("The response.", "beauty")):
+        with pytest.raises(ValueError, match="does not fit"):
+            CheckSpec(
+                name="x",
+                decide=lambda *_: yes_if(True),
+                template=template,
+                facet=facet,
+                summary="s.",
+                params={},
+                grid=({},),
+            )
