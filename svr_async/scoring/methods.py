@@ -36,8 +36,8 @@ class Vanilla:
         """Ask for a direct verdict."""
         answer = await judge.prefer(shown)
         if answer.value is None:
-            return _undecided(answer, shown)
-        return _decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
+            return undecided(answer, shown)
+        return decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class SelfRubric:
         """Ask for rubrics, then for verdicts."""
         written = await judge.write_rubrics(shown.prompt)
         if written.value is None:
-            return _undecided(written, shown)
+            return undecided(written, shown)
         weighted = tuple((rubric, 1.0) for rubric in written.value.rubrics)
         answer = await judge.compare(shown, written.value.rubrics, overall=True, note=written.value.note)
         return _by_preference(answer, shown, weighted, written.requests)
@@ -82,9 +82,9 @@ class Fixed:
         """Ask for verdicts on the list and add them up."""
         answer = await judge.compare(shown, [rubric for rubric, _ in self.rubrics], overall=False)
         if answer.value is None:
-            return _undecided(answer, shown)
+            return undecided(answer, shown)
         parts = contributions(self.rubrics, answer.value.rows)
-        return _decided(_total(parts), shown, parts, answer.requests, answer.flags)
+        return decided(total(parts), shown, parts, answer.requests, answer.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,16 @@ class Pointwise:
         if not weighted:
             written = await judge.write_rubrics(shown.prompt)
             if written.value is None:
-                return _undecided(written, shown)
+                return undecided(written, shown)
             weighted, requests = tuple((rubric, 1.0) for rubric in written.value.rubrics), written.requests
         rubrics = [rubric for rubric, _ in weighted]
         a = await judge.score(shown.prompt, shown.response_a, rubrics)
         b = await judge.score(shown.prompt, shown.response_b, rubrics)
         if a.value is None or b.value is None:
-            return _undecided(a if a.value is None else b, shown)
+            return undecided(a if a.value is None else b, shown)
         margin = sum(w * (a.value[r.id] - b.value[r.id]) for r, w in weighted if r.id in a.value and r.id in b.value)
         parts = contributions(weighted, _rows_of_scores(rubrics, a.value, b.value))
-        return _decided(margin, shown, parts, requests + a.requests + b.requests, ())
+        return decided(margin, shown, parts, requests + a.requests + b.requests, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class ContentBlind:
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
         """Decide by length in characters, or by position."""
         if self.name == "first":
-            return _decided(1.0, shown, (), (), ())
+            return decided(1.0, shown, (), (), ())
         longer = float(len(shown.response_a) - len(shown.response_b))
         margin = longer if self.name == "longest" else -longer
-        return _decided(margin, shown, (), (), ())
+        return decided(margin, shown, (), (), ())
 
 
 CONTENT_BLIND = ("longest", "shortest", "first")
@@ -146,7 +146,8 @@ def contributions(weighted: WeightedRubrics, rows: Sequence[RubricComparison]) -
     )
 
 
-def _total(parts: Sequence[Contribution]) -> float:
+def total(parts: Sequence[Contribution]) -> float:
+    """Return the margin that contributions add up to."""
     return sum(part.value for part in parts)
 
 
@@ -155,28 +156,30 @@ def _by_preference(
 ) -> Decision:
     """Decide by the judge's overall preference; a judge that has none decides by the mean of its verdicts."""
     if answer.value is None:
-        return _undecided(answer, shown, requests)
+        return undecided(answer, shown, requests)
     share = 1.0 / max(1, len(weighted))
     parts = contributions(tuple((rubric, weight * share) for rubric, weight in weighted), answer.value.rows)
     preferred = answer.value.preferred
-    margin = _total(parts) if preferred is None else (1.0 if preferred is Side.A else -1.0)
-    return _decided(margin, shown, parts, requests + answer.requests, answer.flags)
+    margin = total(parts) if preferred is None else (1.0 if preferred is Side.A else -1.0)
+    return decided(margin, shown, parts, requests + answer.requests, answer.flags)
 
 
-def _decided(
+def decided(
     margin: float,
     shown: Presentation,
     parts: tuple[Contribution, ...],
     requests: tuple[str, ...],
     flags: tuple[str, ...],
 ) -> Decision:
+    """Return a decision with a margin: scored, or a tie at 0."""
     outcome = Outcome.SCORED if margin else Outcome.TIE
     return Decision(
         margin=margin, outcome=outcome, contributions=parts, shown=shown.order, requests=requests, flags=flags
     )
 
 
-def _undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
+def undecided(answer: Answer[Any], shown: Presentation, requests: tuple[str, ...] = ()) -> Decision:
+    """Return a decision without a margin, with the outcome that says why."""
     return Decision(
         margin=None,
         outcome=answer.outcome,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -11,33 +9,21 @@ from scipy import sparse
 BLOCK_ROWS = 256
 
 
-def nearest_prompts(
-    features: sparse.csr_matrix, groups: Sequence[object], *, queries: NDArray[np.int64] | None = None, count: int = 24
-) -> NDArray[np.int32]:
-    """Return, for each query row, the rows most similar to it, best first, (n_queries, count); −1 where there are fewer.
+def nearest_prompts(features: sparse.csr_matrix, offered: sparse.csr_matrix, *, count: int) -> NDArray[np.int32]:
+    """Return, for each row, the offered rows most similar to it, best first, (n, count); −1 where there are fewer.
 
-    `features` (n, d) has unit rows. Rows of the same group (the same prompt) are never neighbours. Ties go to the
-    lower row. Work is done in blocks of rows, so memory is n times a constant.
+    `features` (n, d) has one unit row for each distinct prompt; `offered` is the same with the rows that may be
+    neighbours, the others empty. A prompt is not its own neighbour. Ties go to the lower row. Work is done in blocks of
+    rows, so memory is n times a constant.
     """
     n = features.shape[0]
-    rows = np.arange(n) if queries is None else np.asarray(queries)
-    labels = _labels(groups)
-    by_label = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[by_label], np.arange(labels.max(initial=-1) + 2))
-    transposed = features.T.tocsr()
-    found = np.full((len(rows), count), -1, dtype=np.int32)
-    for begin in range(0, len(rows), BLOCK_ROWS):
-        block = rows[begin : begin + BLOCK_ROWS]
-        scores = np.asarray((features[block] @ transposed).todense(), dtype=np.float32)
-        for offset, row in enumerate(block):
-            scores[offset, by_label[starts[labels[row]] : starts[labels[row] + 1]]] = 0.0
-        found[begin : begin + len(block)] = _best(scores, count)
+    transposed = offered.T.tocsr()
+    found = np.full((n, count), -1, dtype=np.int32)
+    for begin in range(0, n, BLOCK_ROWS):
+        scores = np.asarray((features[begin : begin + BLOCK_ROWS] @ transposed).todense(), dtype=np.float32)
+        scores[np.arange(len(scores)), np.arange(begin, begin + len(scores))] = 0.0
+        found[begin : begin + len(scores)] = _best(scores, count)
     return found
-
-
-def _labels(groups: Sequence[object]) -> NDArray[np.int64]:
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
 
 
 def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.int32]:

@@ -1,14 +1,16 @@
 """Which rubrics are judged for a pair: cross-fitted pools.
 
-A rubric mined from a pair nearly always favours that pair's chosen side, so judging a pair on its own rubrics teaches
-nothing and flatters the dev split. A pool therefore holds rubrics mined from *other* prompts: some from the most
-similar ones, the rest drawn from the whole bank, the less judged ones first.
+A rubric mined from a pair nearly always favours that pair's chosen side, so judging a pair on its own rubrics
+teaches nothing and flatters the dev split. A pool is therefore chosen as if the pair had not been mined: from rubrics
+of *other* prompts, some of the most similar ones, the rest drawn from the whole bank, the less judged ones first. A
+rubric that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the
+evidence against it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,13 +47,16 @@ class PoolConfig:
 class PoolInputs:
     """What pools are planned from, one entry a pair. Indices are those of the bank.
 
-    `neighbours` lists pairs of similar prompts, best first, −1 for none; `mined` the rubrics that came from a pair's
-    prompt; `judged` the rubrics that are judged already; `preferred` the selector's favourites, best first.
+    `neighbours` lists the rows of similar prompts, best first, −1 for none. `mined_of` gives the rubrics that came from
+    a prompt row; `mined` are those from the pair's own prompt, `own` those from it alone. `judged` are the rubrics that
+    are judged already; `preferred` the selector's favourites, best first.
     """
 
     pair_ids: Sequence[str]
     neighbours: Indices
     mined: Sequence[Indices]
+    own: Sequence[Indices]
+    mined_of: Callable[[int], Indices]
     judged: Sequence[Indices]
     preferred: Sequence[Indices]
     n_rubrics: int
@@ -79,7 +84,7 @@ def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[n
         return np.arange(inputs.n_rubrics, dtype=np.int32)
     if config.policy is PoolPolicy.OWN:
         return np.unique(inputs.mined[row])[: config.size].astype(np.int32)
-    own = {int(index) for index in inputs.mined[row]}
+    own = {int(index) for index in inputs.own[row]}
     chosen = _near(inputs, row, own, config.near)
     taken = own | set(chosen)
     wanted = max(0, config.size - len(chosen))
@@ -95,7 +100,7 @@ def _near(inputs: PoolInputs, row: int, own: set[int], wanted: int) -> list[int]
     for neighbour in inputs.neighbours[row]:
         if neighbour < 0 or len(chosen) >= wanted:
             break
-        chosen |= dict.fromkeys(int(index) for index in inputs.mined[neighbour] if int(index) not in own)
+        chosen |= dict.fromkeys(int(index) for index in inputs.mined_of(int(neighbour)) if int(index) not in own)
     return list(chosen)[:wanted]
 
 

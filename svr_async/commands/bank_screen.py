@@ -1,0 +1,207 @@
+"""What `svr bank` prints: tables and lines, with nothing in them that a bank's texts could steer a terminal with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from svr_async.commands.screen import safe_console
+from svr_async.evaluation.safetext import one_line
+from svr_async.vocabulary.rubric import IMPORTANCES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from svr_async.scoring.bank import BankRubric, RubricBank
+    from svr_async.training.bank_diff import BankDiff, Change
+    from svr_async.training.lint import LintFinding
+
+CELL = 300
+SHOWN = 20
+
+
+def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> None:
+    """Print a table whose last `texts` columns are texts and whose others, but for the first, are numbers."""
+    from rich.table import Table  # noqa: PLC0415  (rich loads only when something is shown)
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for place, head in enumerate(heads):
+        words = place == 0 or place >= len(heads) - texts
+        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=place < len(heads) - 1)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell, CELL)) for cell in row))
+    console.print(table)
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    console.print(Text.assemble((f"{label:<12}", "dim"), one_line(text, 2_000)), soft_wrap=True)
+
+
+def _heading(console: Console, text: str) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    console.print()
+    console.print(Text(one_line(text, CELL), style="bold"))
+
+
+def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
+    """Print where a bank comes from and a table of the chosen rubrics."""
+    console = safe_console()
+    settings = bank.inference
+    _line(console, "bank", f"{bank.name or 'without a name'}  {bank.digest[:12]}")
+    _line(console, "rubrics", f"{len(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary)} terms")
+    _line(
+        console,
+        "inference",
+        f"top {settings.top_k} of the best {settings.selection_pool}, a filler weighs {settings.filler_weight:g}",
+    )
+    _line(console, "judge", bank.judge or "not recorded")
+    _line(console, "licence", bank.licence or "not recorded")
+    for label, values in (("dev", bank.dev_metrics), ("fit", bank.fit_settings), ("data", bank.data_digests)):
+        if values:
+            _line(console, label, _pairs(values))
+    for note in bank.notes:
+        _line(console, "note", note)
+    _heading(console, f"{len(chosen)} of {len(bank)} rubrics, the heaviest first")
+    heads = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
+    _table(console, heads, (_row(entry) for entry in chosen), texts=3)
+
+
+def _row(entry: BankRubric) -> tuple[str, ...]:
+    check = " [check]" if entry.rubric.check is not None else ""
+    return (
+        entry.id,
+        f"{entry.weight:.3f}",
+        f"{100 * entry.activation_rate:.2f}",
+        f"{entry.observed_count:,}",
+        f"{entry.support_count:,}",
+        entry.domain or "generic",
+        entry.rubric.facet or "–",
+        entry.text + check,
+    )
+
+
+def show_rubric(entry: BankRubric) -> None:
+    """Print all about one rubric."""
+    console = safe_console()
+    rubric = entry.rubric
+    check = "none: a judge decides" if rubric.check is None else _pairs(rubric.check.to_json())
+    facts = {
+        "rubric": entry.text,
+        "id": entry.id,
+        "weight": f"{entry.weight:.4f}",
+        "active": f"{100 * entry.activation_rate:.3f} % of training prompts, by mean alpha",
+        "seen": f"{entry.observed_count} times, in {len(entry.source_pair_ids)} pairs",
+        "supports": f"{entry.support_count} support pairs",
+        "domain": entry.domain or "generic",
+        "facet": rubric.facet or "–",
+        "importance": rubric.importance or "–",
+        "grounding": rubric.grounding or "–",
+        "check": check,
+    }
+    for label, text in facts.items():
+        _line(console, label, text)
+    for label, texts in (
+        ("examples", entry.example_prompts),
+        ("alias", entry.aliases),
+        ("mined from", entry.source_pair_ids),
+    ):
+        for text in texts[:SHOWN]:
+            _line(console, label, text)
+        if len(texts) > SHOWN:
+            _line(console, label, f"and {len(texts) - SHOWN} more: --json lists them")
+
+
+def show_stats(bank: RubricBank, found: Mapping[str, Any]) -> None:
+    """Print the counts of a bank by domain and by facet."""
+    console = safe_console()
+    weights, words = found["weight_quantiles"], found["words_quantiles"]
+    _line(console, "rubrics", f"{len(bank)}, {found['with_check']} with a check, {found['aliases']} other wordings")
+    _line(console, "in use", f"{found['effective_rubrics']:.1f} effective, {found['never_active']} never active")
+    _line(console, "weight", f"median {weights[2]:.3f}, quartiles {weights[1]:.3f} to {weights[3]:.3f}")
+    _line(console, "length", f"median {words[2]:.0f} words, longest {words[4]:.0f}")
+    _line(console, "mined from", f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals")
+    heads = ("rubrics", "%", *IMPORTANCES, "activation", "supports", "mean weight")
+    for group in ("domain", "facet"):
+        _heading(console, f"by {group}")
+        _table(console, (group, *heads), (_group(name, row) for name, row in found[f"{group}s"].items()), texts=0)
+
+
+def _group(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        f"{row['rubrics']:,}",
+        f"{100 * row['share']:.1f}",
+        *(f"{row[importance]:,}" for importance in IMPORTANCES),
+        f"{row['activation']:.3f}",
+        f"{row['supports']:,}",
+        f"{row['mean_weight']:.3f}",
+    )
+
+
+def show_findings(bank: RubricBank, found: Sequence[LintFinding]) -> None:
+    """Print the findings by kind, each with its advice once."""
+    console = safe_console()
+    if not found:
+        console.print(f"nothing to find fault with in {len(bank)} rubrics")
+        return
+    for kind in dict.fromkeys(finding.kind for finding in sorted(found, key=lambda finding: finding.kind)):
+        group = [finding for finding in found if finding.kind is kind]
+        _heading(console, f"{kind.value}: {len(group)}  —  {group[0].advice}")
+        _table(console, ("id", "rubric"), ((finding.rubric_id, _worded(finding)) for finding in group))
+
+
+def _worded(finding: LintFinding) -> str:
+    return f"{finding.text}  ({finding.detail})" if finding.detail else finding.text
+
+
+def show_diff(found: BankDiff) -> None:
+    """Print what changed from one bank to another."""
+    console = safe_console()
+    counts = (("gained", found.gained), ("lost", found.lost), ("reworded", found.reworded), ("kept", found.kept))
+    _line(console, "rubrics", ", ".join(f"{len(entries)} {name}" for name, entries in counts))
+    if found.settings:
+        _heading(console, "settings and metrics")
+        rows = ((name, _word(one), _word(other)) for name, (one, other) in found.settings.items())
+        _table(console, ("what", "first", "second"), rows, texts=2)
+    for title, entries in (("gained", found.gained), ("lost", found.lost)):
+        if entries:
+            _heading(console, title)
+            rows_ = ((entry.id, f"{entry.weight:.3f}", entry.text) for entry in entries[:SHOWN])
+            _table(console, ("id", "weight", "rubric"), rows_)
+            _more(console, len(entries))
+    _changes(console, "reworded", found.reworded)
+    _changes(console, "reweighed", [change for change in found.kept if change.by])
+
+
+def _changes(console: Console, title: str, changes: Sequence[Change]) -> None:
+    if not changes:
+        return
+    _heading(console, title)
+    rows = (
+        (c.second.id, f"{c.first.weight:.3f}", f"{c.second.weight:.3f}", f"{c.by:+.3f}", _wording(c))
+        for c in changes[:SHOWN]
+    )
+    _table(console, ("id", "first", "second", "by", "rubric"), rows)
+    _more(console, len(changes))
+
+
+def _wording(change: Change) -> str:
+    same = change.first.id == change.second.id
+    return change.second.text if same else f"{change.first.text} → {change.second.text}"
+
+
+def _more(console: Console, count: int) -> None:
+    if count > SHOWN:
+        console.print(f"and {count - SHOWN} more: --json lists them")
+
+
+def _word(value: Any) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_word(value)}" for name, value in values.items())

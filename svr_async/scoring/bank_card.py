@@ -1,0 +1,121 @@
+"""A bank's card: one page of Markdown about what it was trained on, with what, how it does, and what it lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_stats import GENERIC, group_rows
+from svr_async.vocabulary.rubric import IMPORTANCES
+
+SHOWN_RUBRICS = 20
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
+_LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def render_card(bank: RubricBank) -> str:
+    """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
+    parts = [_front_matter(bank), f"# {_safe(bank.name) or 'A rubric bank'}", _opening(bank)]
+    parts += ["## Trained on", _training(bank), "## How it does", _metrics(bank)]
+    parts += ["## Rubrics by domain", _domains(bank.rubrics)]
+    parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
+    parts += ["## Known gaps", _gaps(bank), "## How to use it", _use()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(bank: RubricBank) -> str:
+    values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge"]}
+    known = _LICENCE_ID.fullmatch(bank.licence)
+    values |= {"license": bank.licence} if known else {"license": "other", "license_name": bank.licence or "unknown"}
+    lines = [f"{key}: {orjson.dumps(value).decode()}" for key, value in values.items()]  # JSON is YAML
+    return "\n".join(["---", *lines, "---"])
+
+
+def _opening(bank: RubricBank) -> str:
+    settings = bank.inference
+    return (
+        f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
+        f"that picks up to {settings.top_k} of them for a prompt from the best {settings.selection_pool}. "
+        f"Slots left free are filled by rubrics unlike those picked, which weigh {settings.filler_weight:g} each."
+    )
+
+
+def _training(bank: RubricBank) -> str:
+    rows = [("judge", bank.judge or "not recorded"), ("licence", bank.licence or "not recorded")]
+    rows += [("prompts", bank.prompts_digest or "not recorded")]
+    rows += [(f"data: {name}", digest) for name, digest in sorted(bank.data_digests.items())]
+    rows += [(f"fit: {name}", value) for name, value in _flat(bank.fit_settings)]
+    return _table(("what", "value"), rows)
+
+
+def _metrics(bank: RubricBank) -> str:
+    rows = list(_flat(bank.dev_metrics))
+    return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
+
+
+def _domains(rubrics: Sequence[BankRubric]) -> str:
+    heads = ("domain", "rubrics", "%", *IMPORTANCES, "activation", "supports")
+    rows = [
+        (
+            name,
+            f"{row['rubrics']:,}",
+            f"{100 * row['share']:.1f}",
+            *(f"{row[importance]:,}" for importance in IMPORTANCES),
+            f"{row['activation']:.3f}",
+            f"{row['supports']:,}",
+        )
+        for name, row in group_rows(rubrics, lambda entry: entry.domain or GENERIC).items()
+    ]
+    return _table(heads, rows)
+
+
+def by_weight(rubrics: Iterable[BankRubric]) -> list[BankRubric]:
+    """Return the rubrics, the heaviest first; ties by activation, then by id."""
+    return sorted(rubrics, key=lambda entry: (-entry.weight, -entry.activation_rate, entry.id))
+
+
+def _heaviest(rubrics: Sequence[BankRubric]) -> str:
+    rows = [
+        (f"{entry.weight:.3f}", f"{100 * entry.activation_rate:.2f}", entry.domain or GENERIC, entry.text)
+        for entry in by_weight(rubrics)[:SHOWN_RUBRICS]
+    ]
+    return _table(("weight", "activation %", "domain", "rubric"), rows)
+
+
+def _gaps(bank: RubricBank) -> str:
+    never = sum(entry.activation_rate == 0 for entry in bank.rubrics)
+    checked = sum(entry.rubric.check is not None for entry in bank.rubrics)
+    gaps = [
+        f"{never} of {len(bank)} rubrics were never active on a training prompt.",
+        f"{checked} rubrics carry a check that a program decides; the others depend on the judge that is used.",
+        "A prompt unlike the training prompts is answered from the selector's biases.",
+        *map(_safe, bank.notes),
+    ]
+    return "\n".join(f"- {gap}" for gap in gaps)
+
+
+def _use() -> str:
+    return "```\nsvr eval pairs --data PAIRS.jsonl --judge JUDGE --bank THIS_FOLDER\n```"
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in sorted(values.items()):
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([_safe(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _safe(text: str) -> str:
+    """Return a text for one line of Markdown: no controls, no line breaks, no markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROL.sub(" ", text).split()))

@@ -1,0 +1,80 @@
+"""Which rubrics of a bank are used for a prompt: the most important ones, then different ones to fill the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.scoring.bank import InferenceSettings
+from svr_async.vocabulary.similarity import similarity
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A rubric in use for a prompt, by its place in the bank. A filler has alpha 1 and the filler weight as weight."""
+
+    index: int
+    alpha: float
+    weight: float
+    filler: bool = False
+
+    @property
+    def importance(self) -> float:
+        """Alpha times weight: the factor of this rubric's Δ in the margin."""
+        return self.alpha * self.weight
+
+
+class TextSimilarities:
+    """Similarities among the texts of a bank, each computed when it is first asked for and then kept."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = tuple(texts)
+        self._known: dict[tuple[int, int], float] = {}
+
+    def __call__(self, first: int, second: int) -> float:
+        """Return the similarity of two texts, by their places."""
+        key = (first, second) if first < second else (second, first)
+        if key not in self._known:
+            self._known[key] = similarity(self._texts[first], self._texts[second])
+        return self._known[key]
+
+
+def select(
+    alpha: Floats, weight: Floats, similarities: TextSimilarities, settings: InferenceSettings
+) -> tuple[Active, ...]:
+    """Return the rubrics to use, in the order chosen (paper `app:topk`).
+
+    `alpha` and `weight` have shape (n_rubrics,). The pool is the best `selection_pool` by importance alpha · weight
+    (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come first. Free slots
+    go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest (ties: the better
+    one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are clipped to the bank.
+    """
+    if alpha.shape != weight.shape or alpha.ndim != 1:
+        raise ValueError(f"alpha and weight must be vectors of one length (got {alpha.shape} and {weight.shape})")
+    importance = alpha.astype(np.float64) * weight
+    pool = np.lexsort((-weight, -importance))[: max(settings.selection_pool, settings.top_k)].tolist()
+    best = [index for index in pool if importance[index] > 0][: settings.top_k]
+    chosen = tuple(Active(index, float(alpha[index]), float(weight[index])) for index in best)
+    free = min(settings.top_k, len(pool)) - len(best) if settings.filler_weight > 0 else 0
+    fillers = _different([index for index in pool if index not in best], best, free, similarities)
+    return chosen + tuple(Active(index, 1.0, settings.filler_weight, filler=True) for index in fillers)
+
+
+def _different(pool: Sequence[int], chosen: Sequence[int], wanted: int, similarities: TextSimilarities) -> list[int]:
+    """Return `wanted` of the pool, each the least similar to all that are chosen by then; ties in the pool's order."""
+    if wanted <= 0:
+        return []
+    nearest = {index: max((similarities(index, other) for other in chosen), default=0.0) for index in pool}
+    fillers: list[int] = []
+    while nearest and len(fillers) < wanted:
+        taken = min(nearest, key=lambda index: nearest[index])  # the first of equals, so the better one
+        del nearest[taken]
+        fillers.append(taken)
+        for index, value in nearest.items():
+            nearest[index] = max(value, similarities(index, taken))
+    return fillers

@@ -1,0 +1,90 @@
+"""Float arrays in safetensors files, written in one fixed way and read with every length checked before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+MAX_HEADER_BYTES = 1 << 20
+MAX_ARRAYS = 64
+MAX_AXES = 4
+_LENGTH_BYTES = 8
+_ITEM_BYTES = 4
+
+
+def pack(arrays: Mapping[str, Floats]) -> bytes:
+    """Return a safetensors file of float32 arrays, in the order of their names; the same arrays give the same bytes."""
+    header: dict[str, Any] = {}
+    start = 0
+    for name in sorted(arrays):
+        stop = start + _ITEM_BYTES * arrays[name].size
+        header[name] = {"dtype": "F32", "shape": list(arrays[name].shape), "data_offsets": [start, stop]}
+        start = stop
+    text = orjson.dumps(header)
+    text += b" " * (-len(text) % _LENGTH_BYTES)
+    data = (np.ascontiguousarray(arrays[name], dtype="<f4").tobytes() for name in sorted(arrays))
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + b"".join(data)
+
+
+def unpack(data: bytes) -> dict[str, Floats]:
+    """Return the arrays of a safetensors file; ValueError says what is wrong with it.
+
+    The header's length, the number of arrays and every offset are checked against the file before anything is made of
+    them, so a file cannot ask for more memory than its own size. Arrays must lie one behind the other without gaps.
+    """
+    header, body = _header(data)
+    spans = sorted(_span(name, entry) for name, entry in header.items() if name != "__metadata__")
+    place = 0
+    for start, stop, name, _ in spans:
+        if start != place:
+            raise ValueError(f"the array {name!r} begins at {start}, not at {place} where the one before it ends")
+        place = stop
+    if place != len(body):
+        raise ValueError(f"its arrays end at {place} of {len(body)} bytes")
+    return {
+        name: np.frombuffer(body[start:stop], dtype="<f4").astype(np.float32, copy=False).reshape(shape)
+        for start, stop, name, shape in spans
+    }
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    size = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    if len(data) < _LENGTH_BYTES or not 2 <= size <= min(MAX_HEADER_BYTES, len(data) - _LENGTH_BYTES):
+        if data[:2] in {b"PK", b"\x93N"} or data[:1] == b"\x80":
+            raise ValueError("it is no safetensors file but a pickle or NumPy archive, which this package never opens")
+        raise ValueError(f"its header claims {size} bytes; the file has {len(data)} and {MAX_HEADER_BYTES} are allowed")
+    try:
+        header = orjson.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + size])
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"its header is not JSON: {error.msg}") from error
+    if not isinstance(header, dict) or len(header) > MAX_ARRAYS:
+        raise ValueError(f"its header must be an object of at most {MAX_ARRAYS} arrays")
+    return header, memoryview(data)[_LENGTH_BYTES + size :]
+
+
+def _span(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
+    """Return start, stop, name and shape of an array of the header."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"the array {name!r} needs dtype, shape and data_offsets")
+    if entry["dtype"] != "F32":
+        raise ValueError(f"the array {name!r} must be F32 (got {str(entry['dtype'])[:20]!r})")
+    shape, offsets = _naturals(name, entry["shape"]), _naturals(name, entry["data_offsets"])
+    if len(shape) > MAX_AXES or len(offsets) != 2:
+        raise ValueError(f"the array {name!r} has {len(shape)} axes and {len(offsets)} offsets")
+    start, stop = offsets
+    if stop - start != _ITEM_BYTES * math.prod(shape):
+        raise ValueError(f"the array {name!r} has shape {shape} but {stop - start} bytes")
+    return start, stop, name, shape
+
+
+def _naturals(name: str, values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list) or any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in values):
+        raise ValueError(f"the array {name!r} has a length that is no whole number >= 0")
+    return tuple(values)

@@ -1,0 +1,128 @@
+"""The boundary: support pairs, probes, hard negatives, and what is induced from them (paper `sec:adv`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.fit.forward import alpha_numpy
+from svr_async.training import asking
+from svr_async.training.asking import PoolTask
+from svr_async.training.inducing import counted, induced
+from svr_async.training.judging import judge_tasks, sources_of
+from svr_async.training.ledger import Ledger
+from svr_async.training.problem import HardNegative, build_arrays
+from svr_async.training.prune_redundant import redundancy_edges
+from svr_async.training.session import FittedRound, Growth, Session
+from svr_async.training.stages import digest_of
+from svr_async.training.state import pair_to_json
+from svr_async.training.support import alternatives, hardest, probed_pair, random_rows, support_rows, usable_probe
+from svr_async.vocabulary.pair import PreferencePair
+
+
+async def grow(session: Session, number: int, fitted: FittedRound, growth: Growth) -> Growth:
+    """Find the support pairs, probe them, pick hard negatives, and induce from both."""
+    support = find_support(session, number, fitted)
+    session.say(f"round {number}: {len(support)} support pairs")
+    negatives = await find_negatives(session, number, fitted, support)
+    session.say(f"round {number}: {len(negatives)} hard negatives")
+    pairs = [*support, *(negative.pair for negative in negatives)]
+    sources = {negative.pair.id: negative.of for negative in negatives}
+    fresh = await induced(session, f"induce-{number + 1}", pairs, sources) if pairs else ()
+    known = {candidate.rubric.id for candidate in growth.candidates}
+    new = any(candidate.rubric.id not in known for candidate in fresh)
+    candidates = counted([*growth.candidates, *fresh]) if new else growth.candidates
+    kept = {negative.pair.id: negative for negative in (*growth.negatives, *negatives)}
+    return Growth(
+        candidates=candidates,
+        pruned=growth.pruned,
+        negatives=tuple(kept.values()),
+        support=tuple(pair.id for pair in support),
+    )
+
+
+def find_support(session: Session, number: int, fitted: FittedRound) -> list[PreferencePair]:
+    """Return the support pairs of this round, hardest first; drawn at random where support mining is ablated."""
+    config, train = session.config, session.material.train
+    index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
+    sources = sources_of(session, fitted.bank)
+    edges = redundancy_edges([candidate.rubric.text for candidate in fitted.bank], config.redundancy_cutoff)
+    arrays = build_arrays(train, (), session.material.prompts, session.ledger, index, sources, edges)
+    margins = session.margins(fitted.selector, arrays)
+    known = np.diff(arrays.z_indptr) > 0
+    rows = support_rows(margins, known, margin=config.support_margin, most=config.max_support)
+    if "support" in config.ablate:
+        rows = random_rows(train, len(rows), round_number=number)
+    return [train[row] for row in rows]
+
+
+async def find_negatives(
+    session: Session, number: int, fitted: FittedRound, support: Sequence[PreferencePair]
+) -> list[HardNegative]:
+    """Return each support pair's response nearest to crossing the boundary, unless that is its own rejected one."""
+    others = alternatives(session.material.train)
+    options = {pair.id: [pair, *others.get(pair.id, ())] for pair in support}
+    if "probe" not in session.config.ablate:
+        for pair, probe in zip(support, await probes(session, number, support), strict=True):
+            if usable_probe(pair, probe, same=session.config.same_response) and probe is not None:
+                options[pair.id].append(probed_pair(pair, probe, round_number=number))
+    index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
+    active = {pair.id: _pool_for(session, fitted, pair) for pair in support if len(options[pair.id]) > 1}
+    tasks = [
+        PoolTask(option, [fitted.bank[place].rubric for place in places if place not in known])
+        for pair_id, places in active.items()
+        for option in options[pair_id]
+        for known in [set(session.ledger.asked(option.id, index).tolist())]
+        if any(place not in known for place in places)
+    ]
+    await judge_tasks(session, f"negatives-{number}", tasks)
+    found = []
+    for pair in support:
+        if pair.id in active:
+            importance = _importance(session, fitted, pair)
+            margins = [
+                (option, _margin(session.ledger, option, index, importance, active[pair.id]))
+                for option in options[pair.id]
+            ]
+            negative = hardest(pair, margins)
+            if negative is not None:
+                found.append(negative)
+    return found
+
+
+async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:
+    """Ask for a probe of each support pair, or read them back."""
+    stage, digest = f"probe-{number}", digest_of(session.crew.author.name, [pair_to_json(pair) for pair in support])
+    held = session.stages.load(stage, digest)
+    if held is not None:
+        return list(held[0]["probes"])
+    session.say(f"probing {len(support)} support pairs")
+    found, asked = await asking.probe(session.crew, support)
+    session.stages.save(stage, digest, {"probes": found, "outcomes": dict(asked.outcomes)})
+    return found
+
+
+def _importance(session: Session, fitted: FittedRound, pair: PreferencePair) -> NDArray[np.float32]:
+    features = session.material.prompts.features(session.material.prompts.row(pair))
+    return alpha_numpy(fitted.selector, *features) * fitted.selector.weight
+
+
+def _pool_for(session: Session, fitted: FittedRound, pair: PreferencePair) -> list[int]:
+    """Return the places of the rubrics that candidates of this prompt are compared on: the selection pool."""
+    importance = _importance(session, fitted, pair)
+    best = np.argsort(-importance, kind="stable")[: session.config.selection_pool]
+    return sorted(int(place) for place in best if importance[place] > 0)
+
+
+def _margin(
+    ledger: Ledger,
+    pair: PreferencePair,
+    index: Mapping[str, int],
+    importance: NDArray[np.float32],
+    places: Sequence[int],
+) -> float:
+    rubric, z = ledger.entries(pair.id, index)
+    wanted = np.isin(rubric, np.array(places, dtype=np.int32))
+    return float((importance[rubric[wanted]] * z[wanted]).sum())

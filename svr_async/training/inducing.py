@@ -1,0 +1,58 @@
+"""Inducing candidates from pairs: ask, screen, count; kept as a stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from svr_async.training import asking
+from svr_async.training.leaks import screen
+from svr_async.training.merge import Candidate
+from svr_async.training.session import Session
+from svr_async.training.stages import digest_of
+from svr_async.training.state import candidate_from_json, candidate_to_json, pair_to_json
+from svr_async.vocabulary.pair import PreferencePair
+
+
+async def induced(
+    session: Session, stage: str, pairs: Sequence[PreferencePair], sources: Mapping[str, str]
+) -> tuple[Candidate, ...]:
+    """Induce rubrics from pairs; `sources` names the original of a hard negative."""
+    contrastive = "induction" not in session.config.ablate
+    digest = digest_of(session.material.digest, session.crew.author.name, contrastive, [pair_to_json(p) for p in pairs])
+    held = session.stages.load(stage, digest)
+    if held is not None:
+        return tuple(candidate_from_json(value) for value in held[0]["candidates"])
+    session.say(f"inducing rubrics from {len(pairs)} pairs")
+    proposals, asked = await asking.induce(session.crew, pairs, contrastive=contrastive)
+    refused: Counter[str] = Counter()
+    found: list[Candidate] = []
+    for pair, rubrics in zip(pairs, proposals, strict=True):
+        screened = screen(rubrics, pair)
+        refused += screened.refused
+        origin = (sources.get(pair.id, pair.id),)
+        found += [Candidate(rubric=rubric, source_pair_ids=origin) for rubric in screened.taken]
+    candidates = counted(found)
+    values = {
+        "candidates": [candidate_to_json(candidate) for candidate in candidates],
+        "refused": dict(refused),
+        "outcomes": dict(asked.outcomes),
+    }
+    session.stages.save(stage, digest, values)
+    return candidates
+
+
+def counted(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Join candidates of the same text exactly, so that a hundred thousand proposals stay a short list."""
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        groups.setdefault(candidate.rubric.id, []).append(candidate)
+    return tuple(
+        replace(
+            group[0],
+            source_pair_ids=tuple(sorted({pair for one in group for pair in one.source_pair_ids})),
+            observed_count=sum(one.observed_count for one in group),
+        )
+        for group in groups.values()
+    )

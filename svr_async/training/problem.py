@@ -1,0 +1,140 @@
+"""A training problem as arrays: prompts' features, judged entries and redundancy, for the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.tfidf import Vocabulary, transform
+from svr_async.training.ledger import Ledger
+from svr_async.training.merge import Candidate
+from svr_async.training.prune_redundant import RedundancyEdges
+from svr_async.vocabulary.pair import PreferencePair, prompt_text
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardNegative:
+    """A triple (x, chosen, hard negative) made from the pair `of` (paper `sec:adv`)."""
+
+    pair: PreferencePair
+    of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prompts:
+    """The distinct prompts of some pairs: features as CSR rows, and the row of each pair."""
+
+    texts: tuple[str, ...]
+    indptr: NDArray[np.int64]
+    index: Ints
+    value: NDArray[np.float32]
+    n_features: int
+    row_of: Mapping[str, int]
+
+    @classmethod
+    def of(cls, pairs: Sequence[PreferencePair], vocabulary: Vocabulary) -> Prompts:
+        """Collect the prompts of the pairs, in order of first appearance."""
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(prompt_text(pair.prompt) for pair in pairs))}
+        texts = tuple(row_of)
+        indptr, index, value = transform(vocabulary, texts)
+        n_features = max(1, len(vocabulary.terms))
+        return cls(texts=texts, indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
+
+    def row(self, pair: PreferencePair) -> int:
+        """Return the row of a pair's prompt."""
+        return self.row_of[prompt_text(pair.prompt)]
+
+    def features(self, row: int) -> tuple[Ints, NDArray[np.float32]]:
+        """Return feature numbers and values of one prompt."""
+        start, end = int(self.indptr[row]), int(self.indptr[row + 1])
+        return self.index[start:end], self.value[start:end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the bank's rubrics came from: for each rubric the prompt rows, and the rubrics of each prompt row."""
+
+    rows_of: tuple[tuple[int, ...], ...]
+    rubrics_of: Mapping[int, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, bank: Sequence[Candidate], row_of_pair: Mapping[str, int]) -> Sources:
+        """Collect sources; pairs that are not among the training prompts are left out."""
+        rows_of = tuple(
+            tuple(sorted({row_of_pair[pair] for pair in rubric.source_pair_ids if pair in row_of_pair}))
+            for rubric in bank
+        )
+        rubrics_of: dict[int, list[int]] = {}
+        for number, rows in enumerate(rows_of):
+            for row in rows:
+                rubrics_of.setdefault(row, []).append(number)
+        return cls(rows_of=rows_of, rubrics_of={row: tuple(numbers) for row, numbers in rubrics_of.items()})
+
+    @classmethod
+    def none(cls, n_rubrics: int) -> Sources:
+        """Return the sources of rubrics that come from nowhere: a fixed list."""
+        return cls(rows_of=((),) * n_rubrics, rubrics_of={})
+
+    def own(self, row: int) -> Ints:
+        """Return the rubrics that were mined from this prompt and from no other.
+
+        They would not be in the bank without this prompt, so judging it on them is no evidence. A rubric that other
+        prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
+        the chosen response, would keep only the evidence against it.
+        """
+        return np.array([n for n in self.rubrics_of.get(row, ()) if self.rows_of[n] == (row,)], dtype=np.int32)
+
+    def mined(self, row: int) -> Ints:
+        """Return the rubrics that were mined from this prompt."""
+        return np.array(self.rubrics_of.get(row, ()), dtype=np.int32)
+
+
+def build_arrays(
+    pairs: Sequence[PreferencePair],
+    negatives: Sequence[HardNegative],
+    prompts: Prompts,
+    ledger: Ledger,
+    index: Mapping[str, int],
+    sources: Sources,
+    edges: RedundancyEdges,
+) -> FitArrays:
+    """Return the arrays of pairs and their hard negatives; `index` maps rubric ids to bank places."""
+    rows = [*pairs, *(negative.pair for negative in negatives)]
+    place = {pair.id: number for number, pair in enumerate(pairs)}
+    entries = [ledger.entries(pair.id, index) for pair in rows]
+    prompt_rows = np.array([prompts.row(pair) for pair in rows], dtype=np.int32)
+    own = [np.isin(rubric, sources.own(int(row))) for (rubric, _), row in zip(entries, prompt_rows, strict=True)]
+    of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
+    return FitArrays(
+        n_rubrics=len(index),
+        n_features=prompts.n_features,
+        feature_indptr=prompts.indptr,
+        feature_index=prompts.index,
+        feature_value=prompts.value,
+        pair_prompt=prompt_rows,
+        z_indptr=_borders([len(rubric) for rubric, _ in entries]),
+        z_rubric=_joined([rubric for rubric, _ in entries], np.int32),
+        z_delta=_joined([z for _, z in entries], np.float32),
+        z_own=_joined(own, np.bool_),
+        negative_of=np.array(of, dtype=np.int32) if negatives else None,
+        source_indptr=_borders([len(found) for found in sources.rows_of]),
+        source_prompt=np.array([row for found in sources.rows_of for row in found], dtype=np.int32),
+        redundancy_i=edges.i,
+        redundancy_j=edges.j,
+        redundancy_value=edges.value,
+    )
+
+
+def _borders(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate(parts).astype(kind) if parts else np.zeros(0, dtype=kind)

@@ -1,0 +1,53 @@
+"""The four-criterion prune: relevance by weight, activation or support, then no near-duplicates (paper `sec:prune`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.training.ledger import Ledger
+from svr_async.training.merge import Candidate
+from svr_async.training.prune_redundant import drop_redundant, same_criterion
+from svr_async.training.session import Growth, Session
+from svr_async.training.similarity_join import similar_pairs
+
+
+def prune(session: Session, bank: Sequence[Candidate], selector: Selector, support: Mapping[str, int]) -> list[int]:
+    """Return the places kept: relevant by weight, activation or support, and no near-duplicate of a more relevant one.
+
+    A bank is never left empty: where nothing is relevant, the most relevant rubric stays (paper `sec:prune`).
+    """
+    config = session.config
+    activation = activation_rates(session, selector)
+    relevance = activation * selector.weight
+    covered = np.array([support.get(candidate.rubric.id, 0) > 0 for candidate in bank])
+    relevant = (selector.weight >= config.min_weight) & (activation > 0)
+    relevant |= (activation >= config.min_activation) | covered
+    order = np.lexsort((np.arange(len(bank)), -relevance))
+    wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
+    rubrics = [candidate.rubric for candidate in bank]
+    similar = same_criterion(similar_pairs([r.text for r in rubrics], config.redundancy_cutoff), rubrics)
+    return sorted(drop_redundant(wanted, similar, config.redundancy_cutoff))
+
+
+def activation_rates(session: Session, selector: Selector) -> NDArray[np.float64]:
+    """Return the mean alpha of each rubric over the training prompts, shape (n_rubrics,)."""
+    rows = sorted({session.material.prompts.row(pair) for pair in session.material.train})
+    total = np.zeros(selector.n_rubrics)
+    for row in rows:
+        total += alpha_numpy(selector, *session.material.prompts.features(row))
+    return total / max(1, len(rows))
+
+
+def support_counts(growth: Growth, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
+    """Count, for each rubric, the support pairs and hard negatives on which it favours the chosen response."""
+    counts: Counter[int] = Counter()
+    for pair_id in (*growth.support, *(negative.pair.id for negative in growth.negatives)):
+        rubric, z = ledger.entries(pair_id, index)
+        counts.update(int(place) for place in rubric[z > 0.5])
+    ids = list(index)
+    return {ids[place]: count for place, count in counts.items()}

@@ -1,0 +1,93 @@
+"""Algorithm 1 of the paper, round by round: induce, build, judge, fit, prune, find support, probe, induce again.
+
+Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are memoised besides, so
+a run that was killed goes on where it was and ends with the same bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from svr_async.errors import DegenerateFitError
+from svr_async.training.boundary import grow
+from svr_async.training.choosing import measure
+from svr_async.training.inducing import induced
+from svr_async.training.judging import judge_pools, sources_of
+from svr_async.training.merge import Candidate, merge, without
+from svr_async.training.problem import build_arrays
+from svr_async.training.prune_redundant import redundancy_edges
+from svr_async.training.pruning import prune, support_counts
+from svr_async.training.session import FittedRound, Growth, Session
+
+
+async def run_rounds(session: Session) -> list[FittedRound]:
+    """Run Algorithm 1 and return every round; the best by dev accuracy is the caller's to choose."""
+    config, material = session.config, session.material
+    growth = Growth(candidates=await induced(session, "induce-1", material.train, {}))
+    rounds: list[FittedRound] = []
+    for number in range(1, config.rounds + 1):
+        bank = merge(without(growth.candidates, growth.pruned), cutoff=config.merge_cutoff, cap=config.bank_cap)
+        if not bank:
+            raise DegenerateFitError("no rubric was induced, so the bank is empty", hint="look at the judge's replies")
+        session.say(f"round {number}: {len(growth.candidates)} candidates, {len(bank)} rubrics after merging")
+        fitted, growth_after = await one_round(session, number, bank, growth, rounds)
+        rounds.append(fitted)
+        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, dev accuracy {fitted.dev_accuracy:.4f}")
+        if number == config.rounds:
+            break
+        following = await grow(session, number, fitted, growth_after)
+        if following.candidates == growth_after.candidates and following.negatives == growth.negatives:
+            session.say(f"round {number} found nothing new: training ends early")
+            break
+        growth = following
+    return rounds
+
+
+async def one_round(
+    session: Session, number: int, bank: Sequence[Candidate], growth: Growth, before: Sequence[FittedRound]
+) -> tuple[FittedRound, Growth]:
+    """Judge the pools, fit, prune, calibrate and measure on dev."""
+    config, material = session.config, session.material
+    index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
+    sources = sources_of(session, bank)
+    await judge_pools(session, f"judge-{number}", number, bank, index, sources, growth, before)
+    edges = redundancy_edges([candidate.rubric.text for candidate in bank], config.redundancy_cutoff)
+    parts = (material.prompts, session.ledger, index, sources, edges)
+    train = build_arrays(material.train, growth.negatives, *parts)
+    dev = build_arrays(material.dev, (), *parts)
+    selector = session.fit_round(session, number, train, dev)
+    support = support_counts(growth, session.ledger, index)
+    kept = prune(session, bank, selector, support)
+    places = np.array(kept, dtype=np.int64)
+    smaller = session.calibrate(
+        session, number, selector.restrict(places), train.restrict_rubrics(places), dev.restrict_rubrics(places)
+    )
+    survivors = tuple(bank[place] for place in kept)
+    settings, dev_accuracy = await measure(session, number, survivors, smaller)
+    pruned = tuple(candidate for place, candidate in enumerate(bank) if place not in set(kept))
+    margins = session.margins(smaller, train.restrict_rubrics(places))
+    record = {
+        "round": number,
+        "bank": len(bank),
+        "kept": len(survivors),
+        "hard_negatives": len(growth.negatives),
+        "support": len(growth.support),
+        "judged_entries": int(train.n_entries + dev.n_entries),
+        "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
+        "dev_accuracy": dev_accuracy,
+        "top_k": settings.top_k,
+        "filler_weight": settings.filler_weight,
+    }
+    fitted = FittedRound(
+        number=number,
+        bank=survivors,
+        selector=smaller,
+        settings=settings,
+        dev_accuracy=dev_accuracy,
+        support_counts=support,
+        record=record,
+    )
+    return fitted, replace(growth, pruned=growth.pruned + pruned)

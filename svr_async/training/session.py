@@ -1,0 +1,104 @@
+"""A training run in memory: its material, its settings, who is asked, and what a round hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.forward import Selector
+from svr_async.fit.tfidf import Vocabulary, learn
+from svr_async.scoring.bank import InferenceSettings
+from svr_async.training.asking import Crew
+from svr_async.training.config import TrainConfig
+from svr_async.training.ledger import Ledger
+from svr_async.training.merge import Candidate
+from svr_async.training.neighbours import nearest_prompts
+from svr_async.training.problem import HardNegative, Prompts
+from svr_async.training.stages import Stages
+from svr_async.vocabulary.pair import PreferencePair, prompt_text
+
+NEIGHBOURS = 24
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What training starts from: the split pairs, and the features of their prompts."""
+
+    train: tuple[PreferencePair, ...]
+    dev: tuple[PreferencePair, ...]
+    vocabulary: Vocabulary
+    prompts: Prompts
+    neighbours: NDArray[np.int32]
+    digest: str
+
+    @property
+    def pairs(self) -> tuple[PreferencePair, ...]:
+        """Train pairs, then dev pairs."""
+        return self.train + self.dev
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedRound:
+    """One round's outcome: the kept rubrics with their selector, how it does on dev, and what to record."""
+
+    number: int
+    bank: tuple[Candidate, ...]
+    selector: Selector
+    settings: InferenceSettings
+    dev_accuracy: float
+    support_counts: Mapping[str, int]
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What a round leaves for the next: more candidates, the pruned, the hard negatives."""
+
+    candidates: tuple[Candidate, ...]
+    pruned: tuple[Candidate, ...] = ()
+    negatives: tuple[HardNegative, ...] = ()
+    support: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries."""
+
+    crew: Crew
+    config: TrainConfig
+    stages: Stages
+    material: Material
+    fit_round: Callable[[Session, int, FitArrays, FitArrays], Selector]
+    calibrate: Callable[[Session, int, Selector, FitArrays, FitArrays], Selector]
+    margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
+    say: Say = lambda _: None
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+def prepare(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str) -> Material:
+    """Learn the features from the training prompts and find each prompt's neighbours among them."""
+    vocabulary = learn(list(dict.fromkeys(prompt_text(pair.prompt) for pair in train)))
+    pairs = (*train, *dev)
+    prompts = Prompts.of(pairs, vocabulary)
+    matrix = sparse.csr_matrix(
+        (prompts.value, prompts.index, prompts.indptr), shape=(len(prompts.texts), prompts.n_features)
+    )
+    train_rows = {prompts.row(pair) for pair in train}
+    keep = np.array([row in train_rows for row in range(len(prompts.texts))], dtype=np.float32)
+    only_train = sparse.diags(keep) @ matrix
+    neighbours = nearest_prompts(matrix, only_train, count=NEIGHBOURS)
+    return Material(
+        train=tuple(train),
+        dev=tuple(dev),
+        vocabulary=vocabulary,
+        prompts=prompts,
+        neighbours=neighbours,
+        digest=digest,
+    )

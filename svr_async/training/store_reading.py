@@ -1,0 +1,329 @@
+"""Reading a feature store: every file compared with its digest, every value with what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from svr_async.errors import UsageError
+from svr_async.training import store_files as files
+from svr_async.training.merge import Candidate
+from svr_async.training.store import (
+    KINDS,
+    SCHEMA_VERSION,
+    SPLITS,
+    Csr,
+    FeatureStore,
+    Judged,
+    StoreHeader,
+    StoreRubric,
+    csr_problem,
+    features_problem,
+    judged_problem,
+    rubrics_problem,
+)
+from svr_async.vocabulary.rubric import Check, Rubric
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "svr-feature-store"
+COUNTS = ("pairs", "prompts", "rubrics", "entries")
+_ROWS: dict[str, type[np.generic]] = {"indptr": np.int64, "index": np.int32, "value": np.float32}
+_JUDGED: dict[str, type[np.generic]] = {**_ROWS, "flags": np.uint8}
+
+
+def pair_schema() -> pa.Schema:
+    """Return the columns of a pairs file."""
+    import pyarrow as pa  # noqa: PLC0415  (pyarrow loads only where a store is used)
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [
+            ("pair_id", pa.string()),
+            ("prompt", pa.large_string()),
+            ("prompt_row", pa.int32()),
+            ("domain", word),
+            ("split", word),
+            ("strength", pa.int8()),
+            ("kind", word),
+            ("of", pa.string()),
+        ]
+    )
+
+
+def rubric_schema() -> pa.Schema:
+    """Return the columns of a rubrics file."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    texts = [(name, pa.string()) for name in ("rubric_id", "text", "facet", "importance", "grounding")]
+    lists = [("source_pair_ids", pa.list_(pa.string())), ("observed_count", pa.int64()), ("check", pa.string())]
+    return pa.schema([*texts, *lists, ("aliases", pa.list_(pa.string())), ("active", pa.bool_())])
+
+
+def load_store(folder: Path) -> FeatureStore:
+    """Read and check a store; UsageError where there is none, ArtefactError naming the file that fails a check."""
+    meta = read_meta(folder)
+    header = _header(folder, meta)
+    rubrics = read_rubrics(folder, meta)
+    pairs = read_pairs(folder, meta)
+    where = folder / files.META
+    counts = meta["counts"]
+    features = _stacked([_rows(folder, part, len(header.vocabulary)) for part in meta["parts"]])
+    z = _overlaid(_judged_parts(folder, meta), counts["pairs"], max(1, len(rubrics)))
+    prompt_row = pairs["prompt_row"].to_numpy()
+    if (features.n_rows, len(prompt_row)) != (counts["prompts"], counts["pairs"]):
+        raise files.refused(where, f"its counts {counts} are not those of its parts")
+    if len(prompt_row) and not 0 <= int(prompt_row.min()) <= int(prompt_row.max()) < features.n_rows:
+        raise files.refused(where, f"a prompt_row lies outside 0..{features.n_rows - 1}")
+    return FeatureStore(
+        folder=folder,
+        meta=meta,
+        header=header,
+        rubrics=rubrics,
+        pairs=pairs,
+        prompt_row=prompt_row,
+        is_dev=_is(pairs, "split", SPLITS, "dev", where),
+        negative_of=_negative_of(pairs, where),
+        features=features,
+        z=z,
+    )
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """Return meta.json after checking its form; UsageError where the folder holds no store."""
+    path = folder / files.META
+    if not path.is_file():
+        raise UsageError(f"there is no feature store in {folder} ({files.META} is missing)", hint="svr judge makes one")
+    with files.open_plain(path, files.MAX_JSON_BYTES) as file:
+        meta = files.read_json(file, path)
+    if meta.get("format") != FORMAT:
+        raise files.refused(path, f"it does not call itself {FORMAT!r}")
+    if isinstance(meta.get("schema_version"), bool) or meta.get("schema_version") != SCHEMA_VERSION:
+        raise files.refused(
+            path, f"its schema version is {meta.get('schema_version')!r}, this program reads {SCHEMA_VERSION}"
+        )
+    if problem := _meta_problem(meta):
+        raise files.refused(path, problem)
+    return meta
+
+
+def _meta_problem(meta: Mapping[str, Any]) -> str:
+    texts = [meta.get(name) for name in ("judge", "prompts_digest", "bank_digest")]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(meta.get("data_digests"), dict):
+        return "judge and digests must be texts"
+    if not _are_counts(meta.get("counts")) or not _is_natural(meta.get("revision")):
+        return "revision and counts must be whole numbers >= 0"
+    parts = meta.get("parts")
+    if not isinstance(parts, list) or len(parts) != meta["revision"]:
+        return "it must list one part for each revision"
+    named = [meta.get("vocabulary"), meta.get("idf"), *([meta.get("rubrics")] if parts else [])]
+    for part in parts:
+        if not isinstance(part, dict) or not _are_counts(part.get("counts")):
+            return "a part needs its files and counts"
+        named += [part.get(name) for name in ("pairs", "features", "z")]
+    return "" if all(isinstance(entry, dict) for entry in named) else "a file's entry is missing"
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and sorted(value) == sorted(COUNTS) and all(map(_is_natural, value.values()))
+
+
+def _is_natural(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
+    path = folder / "vocabulary.json"
+    with files.open_verified(folder, meta["vocabulary"]) as file:
+        vocabulary = files.read_json(file, path)
+    if any(not _is_natural(place) for place in vocabulary.values()):
+        raise files.refused(path, "a term's place is no whole number >= 0")
+    with files.open_verified(folder, meta["idf"]) as file:
+        idf = files.read_npz(file, folder / "idf.npz", {"idf": np.float32})["idf"]
+    if problem := features_problem(vocabulary, idf):
+        raise files.refused(path, problem)
+    return StoreHeader(
+        vocabulary=vocabulary,
+        idf=idf,
+        judge=meta["judge"],
+        prompts_digest=meta["prompts_digest"],
+        bank_digest=meta["bank_digest"],
+        data_digests=meta["data_digests"],
+    )
+
+
+# ── rubrics and pairs ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_rubrics(folder: Path, meta: Mapping[str, Any]) -> tuple[StoreRubric, ...]:
+    """Return the rubrics of the store, in their places."""
+    if not meta["parts"]:
+        return ()
+    path, schema = folder / str(meta["rubrics"].get("file")), rubric_schema()
+    with files.open_verified(folder, meta["rubrics"]) as file:
+        table = files.read_parquet(file, path, schema, schema.names, meta["counts"]["rubrics"])
+    try:
+        rubrics = tuple(_rubric(row) for row in table.to_pylist())
+    except (ValueError, TypeError) as error:
+        raise files.refused(path, str(error)) from error
+    if problem := rubrics_problem(rubrics):
+        raise files.refused(path, problem)
+    return rubrics
+
+
+def _rubric(row: Mapping[str, Any]) -> StoreRubric:
+    if any(value is None for value in row.values()):
+        raise ValueError(f"the rubric {row['rubric_id']} has an empty cell")
+    rubric = Rubric(
+        text=row["text"],
+        facet=row["facet"],
+        importance=row["importance"],
+        grounding=row["grounding"],
+        check=_check(row["check"]),
+        id=row["rubric_id"],
+    )
+    candidate = Candidate(
+        rubric=rubric,
+        source_pair_ids=tuple(row["source_pair_ids"]),
+        observed_count=row["observed_count"],
+        aliases=tuple(row["aliases"]),
+    )
+    return StoreRubric(candidate=candidate, active=row["active"])
+
+
+def _check(text: str) -> Check | None:
+    value = orjson.loads(text) if text else None
+    if value is not None and not isinstance(value, dict):
+        raise ValueError(f"a check is an object, not {text[:40]!r}")
+    return None if value is None else Check.from_json(value)
+
+
+def read_pairs(folder: Path, meta: Mapping[str, Any], columns: Sequence[str] = ()) -> pa.Table:
+    """Return the pairs of all parts, without their texts, or the named columns."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = pair_schema()
+    wanted = list(columns) or [name for name in schema.names if name != "prompt"]
+    tables = [pa.schema([schema.field(name) for name in wanted]).empty_table()]
+    for part in meta["parts"]:
+        path = folder / str(part["pairs"].get("file"))
+        with files.open_verified(folder, part["pairs"]) as file:
+            tables.append(files.read_parquet(file, path, schema, wanted, part["counts"]["pairs"]))
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def read_kinds(folder: Path, meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the kind of every pair by its id."""
+    table = read_pairs(folder, meta, ["pair_id", "kind"])
+    return dict(zip(table["pair_id"].to_pylist(), table["kind"].to_pylist(), strict=True))
+
+
+def read_prompts(store: FeatureStore) -> list[str]:
+    """Return the text of every prompt row; ArtefactError where a row has none."""
+    table = read_pairs(store.folder, store.meta, ["prompt", "prompt_row"])
+    texts: dict[int, str] = {}
+    for row, text in zip(table["prompt_row"].to_pylist(), table["prompt"].to_pylist(), strict=True):
+        texts.setdefault(row, text)
+    if len(texts) != store.features.n_rows:
+        raise files.refused(
+            store.folder / files.META, f"only {len(texts)} of {store.features.n_rows} prompts have a text"
+        )
+    return [texts[row] for row in range(store.features.n_rows)]
+
+
+def _is(pairs: pa.Table, column: str, allowed: Sequence[str], word: str, where: Path) -> NDArray[np.bool_]:
+    """Return where a column holds a word, after checking that it holds allowed words only."""
+    from pyarrow import compute  # noqa: PLC0415
+
+    values = pairs[column].cast("string")
+    found = set(compute.unique(values).to_pylist())
+    if not found <= set(allowed):
+        raise files.refused(where, f"the column {column} holds {min(map(str, found - set(allowed)))[:40]!r}")
+    result: NDArray[np.bool_] = compute.equal(values, word).to_numpy()
+    return result
+
+
+def _negative_of(pairs: pa.Table, where: Path) -> NDArray[np.int32]:
+    """Return the place of each hard negative's original, −1 for a pair; also checks that ids are there and unique."""
+    from pyarrow import compute  # noqa: PLC0415
+
+    ids = pairs["pair_id"]
+    if ids.null_count or compute.count_distinct(ids).as_py() != len(ids):
+        raise files.refused(where, "a pair id is missing or occurs twice")
+    negative = _is(pairs, "kind", KINDS, "hard_negative", where)
+    found = np.full(len(ids), -1, dtype=np.int32)
+    if negative.any():
+        place = compute.index_in(pairs["of"].filter(negative), value_set=ids.combine_chunks())
+        found[negative] = place.fill_null(-1).to_numpy()
+    if bool((found[negative] < 0).any()) or bool(negative[found[negative]].any()):
+        raise files.refused(where, "a hard negative stands for a pair that is not there")
+    return found
+
+
+# ── matrices ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(folder: Path, part: Mapping[str, Any], n_columns: int) -> Csr:
+    path = folder / str(part["features"].get("file"))
+    with files.open_verified(folder, part["features"]) as file:
+        rows = Csr(**files.read_npz(file, path, _ROWS))
+    if problem := csr_problem(rows, part["counts"]["prompts"], n_columns):
+        raise files.refused(path, problem)
+    return rows
+
+
+def _judged_parts(folder: Path, meta: Mapping[str, Any]) -> list[Judged]:
+    """Return each part's judged entries; a part covers all pairs that the store had with it."""
+    n_pairs = np.cumsum([part["counts"]["pairs"] for part in meta["parts"]]).tolist()
+    return [_judged(folder, part, n, meta["counts"]["rubrics"]) for part, n in zip(meta["parts"], n_pairs, strict=True)]
+
+
+def _judged(folder: Path, part: Mapping[str, Any], n_pairs: int, n_rubrics: int) -> Judged:
+    path = folder / str(part["z"].get("file"))
+    with files.open_verified(folder, part["z"]) as file:
+        z = Judged(**files.read_npz(file, path, _JUDGED))
+    if problem := judged_problem(z, n_pairs, n_rubrics):
+        raise files.refused(path, problem)
+    return z
+
+
+def _stacked(parts: Sequence[Csr]) -> Csr:
+    """Return the rows of all parts, one part below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.cumsum([0, *(len(part.index) for part in parts)])
+    borders = [part.indptr[1:] + offset for part, offset in zip(parts, offsets, strict=False)]
+    return Csr(
+        indptr=np.concatenate([np.zeros(1, np.int64), *borders]),
+        index=np.concatenate([np.zeros(0, np.int32), *(part.index for part in parts)]),
+        value=np.concatenate([np.zeros(0, np.float32), *(part.value for part in parts)]),
+    )
+
+
+def _overlaid(parts: Sequence[Judged], n_pairs: int, n_rubrics: int) -> Judged:
+    """Return the entries of all parts in one matrix; where two parts judge the same entry, the later one counts."""
+    if len(parts) == 1 and parts[0].n_rows == n_pairs:
+        return parts[0]
+    rows = [np.repeat(np.arange(part.n_rows), np.diff(part.indptr)) for part in parts]
+    keys = np.concatenate(
+        [np.zeros(0, np.int64), *(row * n_rubrics + part.index for row, part in zip(rows, parts, strict=True))]
+    )
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    last = np.ones(len(keys), dtype=bool)
+    last[:-1] = keys[1:] != keys[:-1]
+    order, keys = order[last], keys[last]
+    indptr = np.zeros(n_pairs + 1, dtype=np.int64)
+    np.cumsum(np.bincount(keys // n_rubrics, minlength=n_pairs), out=indptr[1:])
+    return Judged(
+        indptr=indptr,
+        index=(keys % n_rubrics).astype(np.int32),
+        value=np.concatenate([np.zeros(0, np.float32), *(part.value for part in parts)])[order],
+        flags=np.concatenate([np.zeros(0, np.uint8), *(part.flags for part in parts)])[order],
+    )

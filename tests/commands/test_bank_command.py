@@ -1,0 +1,230 @@
+"""`svr bank` as a user meets it: tables, JSON, files, errors in one line."""
+
+from __future__ import annotations
+
+import click
+import numpy as np
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from svr_async.commands.bank import bank
+from svr_async.commands.main import run
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.vocabulary.rubric import Check, Rubric
+
+ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
+TEXTS = {
+    "Keeps to the number of words that was asked for": {"weight": 0.75, "activation_rate": 0.125, "domain": "chat"},
+    "Does not keep to the number of words that was asked for": {"weight": 0.25, "activation_rate": 0.1},
+    "Names the river and its bridge": {
+        "weight": 0.5,
+        "domain": "code",
+        "example_prompts": ("p7",),
+        "aliases": ("Bridge",),
+    },
+    "The response is good": {"weight": 0.125, "source_pair_ids": tuple(f"p{n}" for n in range(30))},
+}
+
+
+def made(**changes):
+    """Return a bank of four rubrics, one with a check."""
+    rubrics = [BankRubric(rubric=Rubric(text=text, facet="format"), **fields) for text, fields in TEXTS.items()]
+    rubrics.append(BankRubric(rubric=Rubric(text="Is short", check=Check.of("max_words", n=50)), activation_rate=0.1))
+    fields = {
+        "rubrics": tuple(rubrics),
+        "selector_kind": "mlp",
+        "selector": {"hidden": np.ones((2, 2), np.float32)},
+        "vocabulary": {"a": 0, "b": 1},
+        "idf": np.ones(2, np.float32),
+        "name": "small",
+        "dev_metrics": {"accuracy": 0.8125},
+    }
+    return RubricBank(**{**fields, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Give a saved bank."""
+    made().save(tmp_path / "bank")
+    return tmp_path / "bank"
+
+
+def call(*args):
+    """Run a command and return its standard output; errors are raised."""
+    result = CliRunner().invoke(bank, [str(arg) for arg in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def fail(*args):
+    """Run a command as the program does and return its exit code."""
+    return run(bank, "svr bank", [str(arg) for arg in args])
+
+
+def test_show_lists_the_heaviest_first(folder):
+    """Where the bank comes from, then rubrics by weight with activation, counts, domain and facet."""
+    out = call("show", folder)
+    assert made().digest[:12] in out
+    assert "accuracy 0.8125" in out
+    assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
+    assert "12.50" in out
+    assert "5 of 5 rubrics" in out
+
+
+def test_show_can_be_narrowed(folder):
+    """By number and by domain; all about one rubric by the start of its id."""
+    assert "1 of 5 rubrics" in call("show", folder, "--top", 1)
+    assert "Names the river" in call("show", folder, "--domain", "code")
+    assert "Keeps to" not in call("show", folder, "--domain", "code")
+    entry = made().rubrics[2]
+    one = call("show", folder, "--rubric", entry.id[:6])
+    for words in (entry.text, entry.id, "p7", "Bridge", "none: a judge decides", "0.5000"):
+        assert words in one
+    assert "and 10 more" in call("show", folder, "--rubric", made().rubrics[3].id)
+
+
+def test_show_as_json(folder):
+    """Machines get the digest, the settings and the rubrics."""
+    found = orjson.loads(call("show", folder, "--all", "--json"))
+    assert found["digest"] == made().digest
+    assert [entry["weight"] for entry in found["rubrics"]] == [1.0, 0.75, 0.5, 0.25, 0.125]
+    assert found["inference"]["top_k"] == 6
+    assert found["selector"]["kind"] == "mlp"
+
+
+def test_stats_count_by_domain_and_facet(folder):
+    """Tables for people, the same numbers for machines."""
+    out = call("stats", folder)
+    assert "by domain" in out
+    assert "by facet" in out
+    found = orjson.loads(call("stats", folder, "--json"))
+    assert found["domains"]["total"]["rubrics"] == 5
+    assert found["with_check"] == 1
+
+
+def test_lint_says_what_and_what_to_do(folder):
+    """Findings by kind with their advice; --kind narrows; --strict makes them an exit code."""
+    out = call("lint", folder)
+    assert "vague: 1" in out
+    assert "contradiction: 1" in out
+    assert "keep one" in out
+    narrowed = orjson.loads(call("lint", folder, "--kind", "vague", "--json"))
+    assert [(finding["kind"], finding["text"]) for finding in narrowed] == [("vague", "The response is good")]
+    assert fail("lint", folder, "--strict") == 7
+    assert fail("lint", folder, "--kind", "no-such") == 2
+
+
+def test_lint_of_a_clean_bank(tmp_path):
+    """Nothing to find is said, and is no error."""
+    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source"), observed_count=5),)).save(tmp_path)
+    assert "nothing to find fault with in 1 rubrics" in call("lint", tmp_path, "--strict")
+
+
+def test_diff_of_two_banks(folder, tmp_path):
+    """Gained, lost, reweighed rubrics and settings are told apart."""
+    rubrics = made().rubrics
+    lighter = BankRubric(rubric=rubrics[0].rubric, weight=0.5)
+    new = BankRubric(rubric=Rubric(text="Cites a source"))
+    other = made(rubrics=(lighter, new, *rubrics[2:]), inference=InferenceSettings(top_k=4))
+    other.save(tmp_path / "other")
+    out = call("diff", folder, tmp_path / "other")
+    assert "1 gained, 1 lost, 0 reworded, 4 kept" in out
+    assert "-0.250" in out
+    assert "inference.top_k" in out
+    found = orjson.loads(call("diff", folder, tmp_path / "other", "--json"))
+    assert [entry["text"] for entry in found["gained"]] == ["Cites a source"]
+    assert "5 kept" in call("diff", folder, folder)
+
+
+def test_merge_writes_a_bank(folder, tmp_path):
+    """The merged bank loads, and what it still needs is said."""
+    out = call("merge", folder, folder, "--out", tmp_path / "both")
+    assert "10 rubrics of 2 banks became 5" in out
+    assert RubricBank.load(tmp_path / "both").selector_kind == "uniform"
+    found = orjson.loads(call("merge", folder, "--out", tmp_path / "one", "--cap", 2, "--json"))
+    assert (found["rubrics"], found["from"]) == (2, [5])
+
+
+def test_card_is_printed_or_written(folder, tmp_path):
+    """The card goes to the terminal, or whole into a file."""
+    assert call("card", folder).startswith("---\n")
+    call("card", folder, "--out", tmp_path / "card.md")
+    assert (tmp_path / "card.md").read_text() == (folder / "card.md").read_text()
+    assert "# small" in orjson.loads(call("card", folder, "--json"))["card"]
+
+
+def test_export_copies_a_checked_bank(folder, tmp_path):
+    """The copy has the same bytes; a damaged bank is not exported."""
+    call("export", folder, "--to", tmp_path / "copy")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "copy").iterdir()
+    }
+    (folder / "vocabulary.json").write_bytes(b"{}")
+    assert fail("export", folder, "--to", tmp_path / "again") == 7
+    assert not (tmp_path / "again").exists()
+
+
+def test_export_needs_one_place(folder, tmp_path, capsys):
+    """Neither place, both places, and a hub that is not there are errors in one line."""
+    assert fail("export", folder) == 2
+    assert fail("export", folder, "--to", tmp_path / "x", "--hub", "a/b") == 2
+    capsys.readouterr()
+
+
+def test_export_to_a_hub_that_is_not_there(folder, monkeypatch, capsys):
+    """A dead address is told at once, with the way around it."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert fail("export", folder, "--hub", "someone/small") == 2
+    assert "no connection to http://127.0.0.1:9 — --to DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "stats", "lint", "card"])
+def test_no_bank_and_no_such_rubric(command, tmp_path, folder, capsys):
+    """A wrong folder is one line and exit 2; a wrong id or domain too."""
+    assert fail(command, tmp_path / "nowhere") == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "there is no bank" in line
+    assert fail("show", folder, "--rubric", "zz") == 2
+    assert fail("show", folder, "--domain", "zz") == 2
+
+
+def test_a_damaged_bank_is_exit_seven_and_one_line(folder, capsys):
+    """The file and the reason are named."""
+    (folder / "selector.safetensors").write_bytes(b"\x80\x04.")
+    assert fail("show", folder) == 7
+    line = capsys.readouterr().err
+    assert "selector.safetensors is refused" in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["show"], ["show", "--rubric", "r"], ["lint"], ["stats"], ["card"], ["diff"]],
+    ids="-".join,
+)
+def test_texts_of_a_bank_cannot_steer_the_terminal(args, tmp_path):
+    """Escape sequences, bidi controls, markup and emoji codes in any text are printed as plain text or not at all."""
+    entry = BankRubric(
+        rubric=Rubric(text=f"Is good {ESCAPES}", facet=ESCAPES, grounding=ESCAPES),
+        domain=ESCAPES, aliases=(ESCAPES,), source_pair_ids=(ESCAPES,), example_prompts=(ESCAPES,),
+    )  # fmt: skip
+    RubricBank(rubrics=(entry,), name=ESCAPES, judge=ESCAPES, notes=(ESCAPES,)).save(tmp_path / "a")
+    made().save(tmp_path / "b")
+    places = [tmp_path / "a", tmp_path / "b"] if args[0] == "diff" else [tmp_path / "a"]
+    out = call(args[0], *places, *args[1:])
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "😄" not in out
+
+
+def test_every_command_has_help_with_an_example():
+    """`--help` explains each command and shows one way to call it."""
+    with click.Context(bank) as ctx:
+        for name in bank.list_commands(ctx):
+            text = call(name, "--help")
+            assert "Example" in text
+            assert f"svr bank {name}" in text

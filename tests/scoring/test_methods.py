@@ -1,0 +1,234 @@
+"""Methods on a scripted judge, the pair score Δ cell by cell, and decisions in the data set's order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods import (
+    CONTENT_BLIND,
+    ContentBlind,
+    Fixed,
+    Method,
+    Oracle,
+    Pointwise,
+    SelfRubric,
+    Vanilla,
+    contributions,
+    equally_weighted,
+)
+from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict, delta
+
+SHOWN = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="long answer", response_b="short")
+ONE, TWO = Rubric(text="Is it one?"), Rubric(text="Is it two?")
+PASS, FAIL = Verdict.PASS, Verdict.FAIL
+
+
+@dataclass
+class Script:
+    """A judge that answers as told and notes what it was asked."""
+
+    margin: float | None = 1.0
+    written: tuple[Rubric, ...] | None = (ONE, TWO)
+    rows: Mapping[str, tuple[Verdict, Verdict, Side | None]] | None = field(default_factory=dict)
+    preferred: Side | None = None
+    scores: Mapping[str, Mapping[str, float]] | None = None
+    flags: tuple[str, ...] = ()
+    asked: list[Any] = field(default_factory=list)
+    name: str = "script"
+    label: str = "script"
+
+    def _none(self, key: str) -> Answer[Any]:
+        return Answer(value=None, outcome=Outcome.REFUSAL, detail="no", requests=(key,), flags=self.flags)
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        self.asked.append(("prefer", shown))
+        if self.margin is None:
+            return self._none("d")
+        return Answer(value=Preference(margin=self.margin), requests=("d",), flags=self.flags)
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        self.asked.append(("write", prompt))
+        if self.written is None:
+            return self._none("w")
+        return Answer(value=WrittenRubrics(rubrics=self.written, note="a note"), requests=("w",))
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        self.asked.append(("compare", [rubric.text for rubric in rubrics], overall, note))
+        if self.rows is None:
+            return self._none("c")
+        rows = tuple(RubricComparison(r.id, *self.rows[r.text]) for r in rubrics if r.text in self.rows)
+        return Answer(value=Comparisons(rows=rows, preferred=self.preferred), requests=("c",), flags=self.flags)
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        self.asked.append(("score", response))
+        if self.scores is None or response not in self.scores:
+            return self._none(f"s-{response}")
+        given = self.scores[response]
+        return Answer(value={r.id: given[r.text] for r in rubrics if r.text in given}, requests=(f"s-{response}",))
+
+
+def decide(method: Method, judge: Script, human: Sequence[str] = (), order: Order = Order.AB) -> Decision:
+    """Run a method on one presentation."""
+    shown = Presentation(pair_id="p", prompt=SHOWN.prompt, response_a="long answer", response_b="short", order=order)
+    return asyncio.run(method.decide(judge, shown, human))
+
+
+# --- Δ ---------------------------------------------------------------------------------------------------------------
+
+CELLS = {
+    (PASS, PASS, Side.A): 0.25, (PASS, PASS, Side.B): -0.25, (PASS, PASS, None): None,
+    (PASS, FAIL, Side.A): 1.25, (PASS, FAIL, Side.B): 0.75, (PASS, FAIL, None): None,
+    (FAIL, PASS, Side.A): -0.75, (FAIL, PASS, Side.B): -1.25, (FAIL, PASS, None): None,
+    (FAIL, FAIL, Side.A): 0.25, (FAIL, FAIL, Side.B): -0.25, (FAIL, FAIL, None): None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "better"), list(itertools.product(Verdict, Verdict, (*Side, None))))
+def test_delta_cell_by_cell(a: Verdict, b: Verdict, better: Side | None) -> None:
+    """All twelve cells: pass difference plus a quarter for the better side, nothing where the judge abstained."""
+    expected = CELLS[a, b, better]
+    row = RubricComparison("r", a, b, better)
+    assert delta(a, b, better) == row.delta == expected
+    swapped = row.swapped()
+    assert swapped.delta == (None if expected is None else -expected)
+    assert swapped.swapped() == row
+    contradictory = {(PASS, FAIL, Side.B), (FAIL, PASS, Side.A)}
+    assert row.inconsistent is swapped.inconsistent is ((a, b, better) in contradictory)
+
+
+# --- methods ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("margin", "outcome"), [(1.0, Outcome.SCORED), (-1.0, Outcome.SCORED), (0.0, Outcome.TIE)])
+def test_vanilla_takes_the_judges_word(margin: float, outcome: Outcome) -> None:
+    """The direct verdict is the margin; none at all is passed on with its reason."""
+    found = decide(Vanilla(), Script(margin=margin, flags=("f",)))
+    assert (found.margin, found.outcome, found.requests, found.flags) == (margin, outcome, ("d",), ("f",))
+    none = decide(Vanilla(), Script(margin=None))
+    assert (none.margin, none.outcome, none.detail, none.requests) == (None, Outcome.REFUSAL, "no", ("d",))
+    assert none.preferred is None
+
+
+def test_fixed_adds_weighted_deltas() -> None:
+    """F = Σ weight · Δ over the rubrics that were judged; the others stay listed and contribute nothing."""
+    method = Fixed(((ONE, 2.0), (TWO, 0.5), (Rubric(text="Is it three?"), 9.0)))
+    found = decide(method, Script(rows={"Is it one?": (PASS, FAIL, Side.A), "Is it two?": (FAIL, FAIL, Side.B)}))
+    assert found.margin == 2.0 * 1.25 + 0.5 * -0.25
+    assert [part.value for part in found.contributions] == [2.5, -0.125, 0.0]
+    assert sum(part.value for part in found.contributions) == found.margin
+    assert found.contributions[2].delta is None
+    tied = decide(method, Script(rows={}))
+    assert (tied.margin, tied.outcome) == (0.0, Outcome.TIE)
+    none = decide(method, Script(rows=None))
+    assert (none.margin, none.outcome) == (None, Outcome.REFUSAL)
+
+
+def test_the_oracle_judges_human_rubrics_and_prefers_as_a_whole() -> None:
+    """The judge's overall preference decides; each distinct rubric is asked once."""
+    judge = Script(rows={"Is it one?": (FAIL, PASS, Side.B)}, preferred=Side.A)
+    found = decide(Oracle(), judge, ["Is it one?", "is it ONE?", "Is it two?"])
+    assert judge.asked == [("compare", ["is it ONE?", "Is it two?"], True, "")]
+    assert (found.margin, found.preferred, len(found.contributions)) == (1.0, Side.A, 2)
+    assert decide(Oracle(), Script(preferred=Side.B), ["x"]).margin == -1.0
+    missing = decide(Oracle(), Script(), [])
+    assert (missing.margin, missing.outcome, missing.detail) == (None, Outcome.INVALID_INPUT, "no human rubrics")
+
+
+def test_a_judge_without_an_overall_preference_decides_by_the_mean() -> None:
+    """Checks, which have no opinion as a whole, decide by the mean of their verdicts."""
+    rows = {"Is it one?": (PASS, FAIL, Side.A), "Is it two?": (FAIL, PASS, Side.A)}
+    found = decide(Oracle(), Script(rows=rows), ["Is it one?", "Is it two?"])
+    assert found.margin == pytest.approx((1.25 - 0.75) / 2)
+    assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
+    assert decide(Oracle(), Script(rows={}), ["x"]).outcome is Outcome.TIE
+
+
+def test_self_rubric_writes_then_judges() -> None:
+    """The judge's own rubrics and note go into the second question; both requests are named; either may fail."""
+    judge = Script(rows={"Is it one?": (PASS, FAIL, Side.A)}, preferred=Side.B)
+    found = decide(SelfRubric(), judge)
+    assert [entry[0] for entry in judge.asked] == ["write", "compare"]
+    assert judge.asked[1] == ("compare", ["Is it one?", "Is it two?"], True, "a note")
+    assert (found.margin, found.requests) == (-1.0, ("w", "c"))
+    unwritten = decide(SelfRubric(), Script(written=None))
+    assert (unwritten.outcome, unwritten.requests) == (Outcome.REFUSAL, ("w",))
+    unjudged = decide(SelfRubric(), Script(rows=None))
+    assert (unjudged.outcome, unjudged.requests) == (Outcome.REFUSAL, ("w", "c"))
+
+
+def test_pointwise_subtracts_scores() -> None:
+    """F = Σ weight · (score A − score B) over rubrics that have both; verdicts are shown for the report."""
+    scores = {"long answer": {"Is it one?": 0.9, "Is it two?": 0.5}, "short": {"Is it one?": 0.4}}
+    found = decide(Pointwise(((ONE, 2.0), (TWO, 5.0))), Script(scores=scores))
+    assert found.margin == pytest.approx(1.0)
+    first, second = found.contributions
+    assert first.comparison is not None
+    assert (first.comparison.a, first.comparison.b, first.comparison.better) == (PASS, FAIL, Side.A)
+    assert second.comparison is None
+    assert found.requests == ("s-long answer", "s-short")
+    equal = {name: {"Is it one?": 0.5} for name in ("long answer", "short")}
+    assert decide(Pointwise(((ONE, 1.0),)), Script(scores=equal)).outcome is Outcome.TIE
+
+
+def test_pointwise_without_a_list_uses_the_judges_own_rubrics() -> None:
+    """Rubrics are written for the prompt first; a failure at any step is the outcome."""
+    both = {name: {"Is it one?": score} for name, score in (("long answer", 0.2), ("short", 0.8))}
+    found = decide(Pointwise(), Script(scores=both))
+    assert found.margin == pytest.approx(-0.6)
+    assert found.requests[0] == "w"
+    assert decide(Pointwise(), Script(written=None)).outcome is Outcome.REFUSAL
+    for missing in both:
+        half = {name: value for name, value in both.items() if name != missing}
+        assert decide(Pointwise(), Script(scores=half)).outcome is Outcome.REFUSAL
+
+
+@pytest.mark.parametrize(("name", "margin"), [("longest", 6.0), ("shortest", -6.0), ("first", 1.0)])
+def test_content_blind_baselines_read_nothing(name: str, margin: float) -> None:
+    """Length in characters, or position; the judge is not asked."""
+    judge = Script()
+    assert name in CONTENT_BLIND
+    assert decide(ContentBlind(name), judge).margin == margin
+    assert judge.asked == []
+
+
+@pytest.mark.parametrize(
+    "method", [Vanilla(), SelfRubric(), Oracle(), Fixed(((ONE, 1.0),)), Pointwise(((ONE, 1.0),)), ContentBlind("first")]
+)
+def test_a_decision_is_turned_round_with_its_pair(method: Method) -> None:
+    """What was decided about the swapped pair has the opposite sign in the data set's order, evidence included."""
+    scores = {"long answer": {"Is it one?": 1.0}, "short": {"Is it one?": 0.25}}
+    judge = Script(rows={"Is it one?": (PASS, FAIL, Side.A)}, preferred=Side.A, scores=scores)
+    straight, turned = (decide(method, judge, ["Is it one?"], order) for order in Order)
+    assert straight.in_data_order() is straight
+    back = turned.in_data_order()
+    assert back.margin == -(turned.margin or 0.0)
+    assert back.shown is Order.BA
+    assert [part.value for part in back.contributions] == [-part.value for part in straight.contributions]
+
+
+def test_a_tie_and_a_failure_stay_what_they_are_when_turned() -> None:
+    """Turning round never makes a minus zero or a margin out of nothing."""
+    tie = decide(Vanilla(), Script(margin=0.0), order=Order.BA).in_data_order()
+    assert str(tie.margin) == "0.0"
+    none = decide(Vanilla(), Script(margin=None), order=Order.BA).in_data_order()
+    assert (none.margin, none.outcome) == (None, Outcome.REFUSAL)
+
+
+def test_contributions_keep_the_order_and_weight_of_the_rubrics() -> None:
+    """One entry for each rubric, in the list's order; alpha times weight is its importance."""
+    found = contributions(((TWO, 3.0), (ONE, 1.0)), [RubricComparison(ONE.id, PASS, FAIL, Side.A)])
+    assert [(part.rubric, part.weight, part.value) for part in found] == [(TWO, 3.0, 0.0), (ONE, 1.0, 1.25)]
+    assert Contribution(rubric=ONE, comparison=None, alpha=0.5, weight=3.0).importance == 1.5
+    assert [rubric.text for rubric, _ in equally_weighted(["a", "b", "A "])] == ["A ", "b"]

@@ -1,0 +1,126 @@
+"""Which rubrics are used for a prompt."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.scoring.bank import InferenceSettings
+from svr_async.scoring.selection import Active, TextSimilarities, select
+from svr_async.vocabulary.similarity import similarity
+
+TEXTS = (
+    "Names the river",
+    "Names the great river",
+    "Cites a source for each figure",
+    "Names the rivers",
+    "Stays polite throughout",
+    "Cites a good source for each figure",
+    "Uses the units of the prompt",
+)
+SIMILAR = TextSimilarities(TEXTS)
+
+
+def chosen(alpha, weight=None, similarities=SIMILAR, **settings_):
+    """Select with these numbers; weights are 1 unless given."""
+    alpha = np.array(alpha, np.float32)
+    weight = np.ones_like(alpha) if weight is None else np.array(weight, np.float32)
+    return select(alpha, weight, similarities, InferenceSettings(**settings_))
+
+
+def test_the_most_important_come_first():
+    """Alpha times weight decides, in falling order; what is beyond top_k is left out."""
+    found = chosen([0.5, 0, 0.3, 0, 0.2, 0, 0], [1, 9, 2, 9, 1, 9, 9], top_k=2)
+    assert [(one.index, one.filler) for one in found] == [(2, False), (0, False)]
+    assert found[0].importance == pytest.approx(0.6)
+
+
+def test_free_slots_go_to_the_most_different():
+    """Fillers are the least similar to those chosen, one by one, and weigh the filler weight."""
+    found = chosen([1, 0, 0, 0, 0, 0, 0], top_k=4, filler_weight=0.25)
+    fillers = {one.index for one in found[1:]}
+    assert found[0].index == 0
+    assert fillers >= {4, 6}
+    assert len(fillers & {2, 5}) == 1, "one of two twins, and no other river"
+    assert all(one.filler and one.importance == 0.25 for one in found[1:])
+
+
+def test_fillers_come_from_the_pool():
+    """Only the best `selection_pool` may fill; among unimportant rubrics the heavier are better."""
+    found = chosen([1, 0, 0, 0, 0, 0, 0], [1, 5, 1, 4, 1, 1, 1], top_k=3, selection_pool=3)
+    assert {one.index for one in found} == {0, 1, 3}
+
+
+def test_ties_are_stable():
+    """Equal importance goes to the heavier, then to the earlier rubric."""
+    assert [one.index for one in chosen([0.25] * 4 + [0] * 3, top_k=3)] == [0, 1, 2]
+    assert [one.index for one in chosen([0.5, 0.25, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0], top_k=2)] == [1, 0]
+
+
+def test_a_filler_weight_of_zero_leaves_slots_free():
+    """What would add nothing is not judged."""
+    assert [one.index for one in chosen([0.6, 0, 0.4, 0, 0, 0, 0], filler_weight=0.0)] == [0, 2]
+
+
+def test_a_filler_has_alpha_one():
+    """The filler weight is the weight, so that importance is alpha times weight everywhere."""
+    assert chosen([0] * 7, top_k=1, filler_weight=0.5) == (Active(0, 1.0, 0.5, filler=True),)
+
+
+def test_vectors_must_match():
+    """Alpha and weight of different lengths are refused."""
+    with pytest.raises(ValueError, match="vectors of one length"):
+        select(np.ones(3, np.float32), np.ones(2, np.float32), SIMILAR, InferenceSettings())
+
+
+def test_similarities_are_computed_once(monkeypatch):
+    """A pair is measured when it is first asked for, in either order, and then kept."""
+    calls = []
+
+    def counted(first, second):
+        calls.append((first, second))
+        return similarity(first, second)
+
+    monkeypatch.setattr("svr_async.scoring.selection.similarity", counted)
+    fresh = TextSimilarities(TEXTS)
+    assert calls == []
+    assert fresh(0, 1) == fresh(1, 0) == similarity(TEXTS[0], TEXTS[1])
+    assert len(calls) == 1
+    chosen([1, 0, 0, 0, 0, 0, 0], similarities=fresh)
+    before = len(calls)
+    chosen([1, 0, 0, 0, 0, 0, 0], similarities=fresh)
+    assert len(calls) == before
+
+
+def plain_selection(alpha, weight, config):
+    """Select by the words of the paper, in plain loops."""
+    order = sorted(range(len(alpha)), key=lambda i: (-(alpha[i] * weight[i]), -weight[i], i))
+    pool = order[: max(config.selection_pool, config.top_k)]
+    picked = [i for i in pool if alpha[i] * weight[i] > 0][: config.top_k]
+    n_best = len(picked)
+    while config.filler_weight and len(picked) < min(config.top_k, len(pool)):
+        rest = [i for i in pool if i not in picked]
+        picked.append(min(rest, key=lambda i: (max((SIMILAR(i, j) for j in picked), default=0.0), pool.index(i))))
+    return picked, n_best
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from([0.0, 0.0, 0.125, 0.25, 0.5]), st.sampled_from([0.5, 1.0, 2.0])),
+        min_size=1,
+        max_size=7,
+    ),
+    top_k=st.integers(1, 12),
+    pool=st.integers(1, 20),
+    filler=st.sampled_from([0.0, 0.25, 1.0]),
+)
+@settings(deadline=None, max_examples=200)
+def test_same_as_the_plain_loops_for_any_size(rows, top_k, pool, filler):
+    """For banks of one rubric up to seven, k and pool larger than the bank included, the plain rule is followed."""
+    alpha, weight = zip(*rows, strict=True)
+    config = InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=filler)
+    found = select(np.array(alpha, np.float32), np.array(weight, np.float32), SIMILAR, config)
+    picked, n_best = plain_selection(alpha, weight, config)
+    assert [one.index for one in found] == picked
+    assert [one.filler for one in found] == [place >= n_best for place in range(len(picked))]
+    assert len(found) <= min(top_k, len(rows))

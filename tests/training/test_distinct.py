@@ -1,0 +1,108 @@
+"""What tells near-identical rubrics apart."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rubric_texts import rubric_texts
+
+from svr_async.training.distinct import checks_differ, differ, opposed, profile
+from svr_async.vocabulary.rubric import Check, Rubric
+
+DIFFERENT = [
+    ("Uses at most 50 words", "Uses at most 100 words", "numbers"),
+    ("Gives three examples", "Gives four examples", "numbers"),
+    ("Costs 3.5 euros", "Costs 35 euros", "numbers"),
+    ("Names the first step", "Names the second step", "numbers"),
+    ("Gives 2 reasons and 3 examples", "Gives 3 reasons and 2 examples", "numbers"),
+    ('Says "yes" at the start', 'Says "no" at the start', "quoted words"),
+    ("Calls `map` on the list", "Calls `zip` on the list", "quoted words"),
+    ("Begins with ‘Dear’ and a name", "Begins with ‘Hello’ and a name", "quoted words"),
+    ("Uses bullet points", "Does not use bullet points", "negation"),
+    ("Contains links", "Doesn't contain links", "negation"),
+    ("Explains it with jargon", "Explains it without jargon", "negation"),
+    ("Uses at least 5 words", "Uses at most 5 words", "opposite words"),
+    ("Puts the answer before the reasons", "Puts the answer after the reasons", "opposite words"),
+    ("Is consistent throughout", "Is inconsistent throughout", "opposite words"),
+    ("Keeps a formal tone", "Keeps an informal tone", "opposite words"),
+    ("Includes the source", "Excludes the source", "negation"),
+    ("Writes the example in Python", "Writes the example in Haskell", "names"),
+    ("Gives the reasons rather than examples", "Gives the examples rather than reasons", "order"),
+    ("Converts miles to metres", "Converts metres to miles", "order"),
+]
+ALIKE = [
+    ("Uses at most 50 words", "The response uses at most fifty words"),
+    ("Is clear and concise", "Is concise and clear"),
+    ("Explains the main steps", "Clearly explains the main steps"),
+    ("Gives an example in Python", "The response gives a Python example"),
+    ("The user's question is answered", "The users question is answered"),
+    ("Does not use bullet points", "Never uses bullet points"),
+    ("Puts the answer before the reasons", "The answer is put before all of the reasons"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "reason"), DIFFERENT)
+def test_different_criteria_are_told_apart(first, second, reason):
+    """Texts that read almost alike and ask for something else are different, and it is said why, both ways."""
+    assert differ(profile(first), profile(second)) == reason
+    assert differ(profile(second), profile(first)) == reason
+
+
+@pytest.mark.parametrize(("first", "second"), ALIKE)
+def test_the_same_criterion_in_other_words_is_not(first, second):
+    """Order of qualities, added adverbs, words for numbers and a name more do not make another criterion."""
+    assert differ(profile(first), profile(second)) == ""
+
+
+@given(texts=st.lists(st.sampled_from(rubric_texts(60)), min_size=2, max_size=2))
+@settings(deadline=None)
+def test_symmetric(texts):
+    """The order of the two does not matter, and a text never differs from itself."""
+    first, second = map(profile, texts)
+    assert differ(first, second) == differ(second, first)
+    assert differ(first, first) == ""
+
+
+@given(text=st.text(max_size=80))
+@settings(deadline=None)
+def test_any_text_has_a_profile(text):
+    """Whatever the text, reading it does not fail."""
+    assert differ(profile(text), profile(text)) == ""
+
+
+def test_checks_differ_only_where_both_have_one():
+    """A rubric without a check may be the same criterion as one with."""
+    few, many = Check.of("max_words", n=50), Check.of("max_words", n=100)
+    assert checks_differ(few, many)
+    assert not checks_differ(few, None)
+    assert not checks_differ(few, Check.of("max_words", n=50))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Uses bullet points for the steps", "Does not use bullet points for the steps"),
+        ("Uses bullet points for the steps", "Avoids bullet points for the steps"),
+        ("Keeps a formal tone", "Keeps an informal tone"),
+        ("The response is brief", "The response is detailed"),
+        ("Must include links", "Must not include links"),
+    ],
+)
+def test_opposed_texts(first, second):
+    """One asks for what the other forbids."""
+    assert opposed(Rubric(text=first), Rubric(text=second))
+    assert opposed(Rubric(text=second), Rubric(text=first))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Uses bullet points", "Uses numbered lists"),
+        ("Uses at most 50 words", "Uses at least 20 words"),
+        ("Is not formal", "Is informal"),
+        ("Cites a source", "Cites a source"),
+        ("Avoids jargon", "Explains each step"),
+    ],
+)
+def test_texts_that_are_not_opposed(first, second):
+    """Different, equal and doubly negated criteria are no contradiction."""
+    assert not opposed(Rubric(text=first), Rubric(text=second))

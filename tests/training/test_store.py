@@ -1,0 +1,542 @@
+"""The feature store: what was appended comes back, in one step or not at all, and nothing damaged is read."""
+
+import os
+import pickle
+import zipfile
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from svr_async.errors import ArtefactError, StorageError, UsageError
+from svr_async.training import store_files, store_writing
+from svr_async.training.merge import Candidate
+from svr_async.training.prune_redundant import RedundancyEdges
+from svr_async.training.store import (
+    BOTH_ORDERS,
+    OWN,
+    Csr,
+    FeatureStore,
+    Judged,
+    PairRows,
+    StoreHeader,
+    StorePart,
+    StoreRubric,
+    judged_problem,
+)
+from svr_async.training.store_arrays import fit_arrays
+from svr_async.vocabulary.rubric import Check, Rubric
+
+HEADER = StoreHeader(
+    vocabulary={"bread": 0, "how long": 1, "rain": 2},
+    idf=np.array([1, 2, 3], np.float32),
+    judge="a judge",
+    prompts_digest="d",
+    data_digests={"made": "e"},
+)
+
+
+def rubrics(*names, inactive=()):
+    """Return rubrics with these texts, each mined from the pair p<place>."""
+    return [
+        StoreRubric(
+            candidate=Candidate(
+                rubric=Rubric(text=name, facet="format", check=Check.of("max_words", n=place + 1) if place else None),
+                source_pair_ids=(f"p{place}",),
+                observed_count=place + 1,
+                aliases=(f"{name} too",),
+            ),
+            active=name not in inactive,
+        )
+        for place, name in enumerate(names)
+    ]
+
+
+def pair_rows(*ids, rows=None, prompts=None, **columns):
+    """Return pairs with these ids, one prompt each unless said otherwise."""
+    rows = list(range(len(ids))) if rows is None else rows
+    given_ = {
+        "prompt": prompts or [f"prompt {row} – ≥ 5 °C" for row in rows],
+        "prompt_row": rows,
+        "domain": ["chat"] * len(ids),
+        "split": ["train"] * len(ids),
+        "strength": [1] * len(ids),
+        "kind": ["pair"] * len(ids),
+        "of": [""] * len(ids),
+    }
+    return PairRows(pair_id=list(ids), **{**given_, **columns})
+
+
+def csr(rows, kind=Csr, **extra):
+    """Return a matrix from rows of {column: value}."""
+    return kind(
+        indptr=np.cumsum([0, *map(len, rows)]).astype(np.int64),
+        index=np.array([column for row in rows for column in sorted(row)], np.int32),
+        value=np.array([row[column] for row in rows for column in sorted(row)], np.float32),
+        **extra,
+    )
+
+
+def judged(rows, flags=None):
+    """Return judged entries from rows of {rubric: z}, without flags unless given."""
+    count = sum(map(len, rows))
+    return csr(rows, Judged, flags=np.array(flags if flags is not None else [0] * count, np.uint8))
+
+
+def first_part(**changes):
+    """Return a part of three pairs, two prompts and two rubrics; p2 is in the dev split."""
+    part = StorePart(
+        rubrics=rubrics("Names the river", "Cites a source"),
+        pairs=pair_rows("p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[3, None, -2]),
+        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}]),
+        z=judged([{0: 1.25, 1: -0.25}, {}, {1: 0.75}], [OWN, 0, 0]),
+    )
+    return replace(part, **changes)
+
+
+def second_part(**changes):
+    """Return a part that adds a hard negative, a rubric, a prompt, and judges an old pair again."""
+    part = StorePart(
+        rubrics=rubrics("Names the river", "Cites a source", "Is short", inactive=["Names the river"]),
+        pairs=pair_rows("h0", "p3", rows=[0, 2], kind=["hard_negative", "pair"], of=["p0", ""]),
+        features=csr([{}]),
+        z=judged([{1: 0.75}, {2: 0.25}, {}, {0: 0.5, 2: 1.25}, {}], [0, 0, BOTH_ORDERS, 0]),
+    )
+    return replace(part, **changes)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Give a store of two parts."""
+    FeatureStore.create(tmp_path / "store", HEADER)
+    FeatureStore.append(tmp_path / "store", first_part())
+    FeatureStore.append(tmp_path / "store", second_part())
+    return tmp_path / "store"
+
+
+def rows_of(matrix):
+    """Return a matrix as rows of {column: value}."""
+    return [
+        dict(zip(matrix.index[a:b].tolist(), matrix.value[a:b].tolist(), strict=True))
+        for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+    ]
+
+
+def refused(folder):
+    """Return the one-line error that loading gives."""
+    with pytest.raises(ArtefactError) as caught:
+        FeatureStore.load(folder)
+    assert caught.value.exit_code == 7
+    return caught.value.one_line()
+
+
+# ── what was written comes back ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_parts_come_back_as_one(folder):
+    """Pairs, prompts, rubrics, features and judged entries of all parts; a later judgement replaces an earlier one."""
+    store = FeatureStore.load(folder)
+    assert store.pair_ids == ["p0", "p1", "p2", "h0", "p3"]
+    assert store.prompt_row.tolist() == [0, 1, 1, 0, 2]
+    assert store.is_dev.tolist() == [False, False, True, False, False]
+    assert store.negative_of.tolist() == [-1, -1, -1, 0, -1]
+    assert store.pairs["strength"].to_pylist() == [3, None, -2, 1, 1]
+    assert [entry.candidate for entry in store.rubrics] == [entry.candidate for entry in second_part().rubrics]
+    assert [entry.active for entry in store.rubrics] == [False, True, True]
+    assert rows_of(store.features) == [{0: 0.5, 2: 0.5}, {1: 1.0}, {}]
+    assert rows_of(store.z) == [{0: 1.25, 1: 0.75}, {2: 0.25}, {1: 0.75}, {0: 0.5, 2: 1.25}, {}]
+    assert store.z.flags.tolist() == [OWN, 0, 0, 0, BOTH_ORDERS, 0]
+    assert store.prompts() == [f"prompt {row} – ≥ 5 °C" for row in range(3)]
+    assert dict(store.header.vocabulary) == HEADER.vocabulary
+    assert (store.header.judge, store.header.data_digests) == ("a judge", {"made": "e"})
+    assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 7}
+
+
+def test_an_empty_store_loads(tmp_path):
+    """A store without parts has no pairs, and can be appended to."""
+    FeatureStore.create(tmp_path, HEADER)
+    store = FeatureStore.load(tmp_path)
+    assert (len(store), store.rubrics, store.z.n_rows, store.prompts()) == (0, (), 0, [])
+
+
+def test_the_same_parts_give_the_same_bytes(folder, tmp_path):
+    """Two stores of the same content are byte-identical, file by file."""
+    again = tmp_path / "again"
+    FeatureStore.create(again, HEADER)
+    FeatureStore.append(again, first_part())
+    FeatureStore.append(again, second_part())
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == {p.name: p.read_bytes() for p in again.iterdir()}
+
+
+def test_no_store_and_a_store_in_the_way(folder, tmp_path):
+    """Loading what is not there, and creating over what is, are the user's slips."""
+    with pytest.raises(UsageError, match="there is no feature store"):
+        FeatureStore.load(tmp_path)
+    with pytest.raises(UsageError, match="holds a feature store already"):
+        FeatureStore.create(folder, HEADER)
+
+
+@given(
+    first=st.lists(st.dictionaries(st.integers(0, 1), st.sampled_from([-1.25, -0.25, 0.75])), min_size=3, max_size=3),
+    second=st.lists(st.dictionaries(st.integers(0, 2), st.sampled_from([-0.75, 0.25, 1.25])), min_size=5, max_size=5),
+)
+@settings(deadline=None, max_examples=25)
+def test_overlaid_entries_are_those_of_a_dictionary(tmp_path_factory, first, second):
+    """Judged entries of two parts equal those of two dictionaries, the later over the earlier."""
+    folder = tmp_path_factory.mktemp("store")
+    FeatureStore.create(folder, HEADER)
+    FeatureStore.append(folder, first_part(z=judged(first)))
+    FeatureStore.append(folder, second_part(z=judged(second)))
+    expected = [{**old, **new} for old, new in zip([*first, {}, {}], second, strict=True)]
+    assert rows_of(FeatureStore.load(folder).z) == expected
+
+
+# ── an append is one step ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stop", range(5))
+def test_an_append_that_stops_anywhere_leaves_the_store_as_it_was(folder, monkeypatch, stop):
+    """Whichever file the writer dies before, readers see the store before, and the next append goes through."""
+    before = FeatureStore.load(folder)
+    written = []
+
+    def dying(name):
+        real = getattr(store_files, name)
+
+        def write(path, *args, **kwargs):
+            if len(written) == stop:
+                raise KeyboardInterrupt
+            written.append(path.name)
+            return real(path, *args, **kwargs)
+
+        return write
+
+    third = StorePart(
+        rubrics=second_part().rubrics,
+        pairs=pair_rows("p4", rows=[3], prompts=["one more"]),
+        features=csr([{0: 1.0}]),
+        z=judged([{}, {}, {}, {}, {}, {0: 0.25}]),
+    )
+    with monkeypatch.context() as patch:
+        for name in ("write_json", "write_npz", "write_parquet"):
+            patch.setattr(store_files, name, dying(name))
+        with pytest.raises(KeyboardInterrupt):
+            FeatureStore.append(folder, third)
+    assert len(written) == stop
+    after = FeatureStore.load(folder)
+    assert (after.meta, after.pair_ids) == (before.meta, before.pair_ids)
+    FeatureStore.append(folder, third)
+    assert FeatureStore.load(folder).pair_ids == [*before.pair_ids, "p4"]
+
+
+def test_a_second_writer_is_noticed(folder, monkeypatch):
+    """Where another program appended meanwhile, nothing of theirs is overwritten."""
+    real = store_writing.read_meta
+    calls = []
+
+    def meddling(path):
+        calls.append(path)
+        meta = real(path)
+        return {**meta, "revision": meta["revision"] + 1} if len(calls) == 2 else meta
+
+    monkeypatch.setattr(store_writing, "read_meta", meddling)
+    with pytest.raises(StorageError, match="changed by another program"):
+        FeatureStore.append(folder, replace(second_part(), pairs=pair_rows(), features=csr([])))
+    assert real(folder)["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"rubrics": rubrics("Cites a source", "Names the river", "Is short")}, "must come first, in their order"),
+        ({"rubrics": rubrics("Names the river")}, "must come first"),
+        ({"rubrics": rubrics("Names the river", "Cites a source", "Is short", "Is short")}, "occurs twice"),
+        ({"pairs": pair_rows("p0", "p3", rows=[0, 2])}, "a pair id occurs twice"),
+        ({"pairs": pair_rows("p3", "p3", rows=[0, 2])}, "a pair id occurs twice"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 3])}, "prompt_row lies outside"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 1])}, "needs a pair with that prompt_row"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], split=["test", "dev"])}, "split must be one of"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], kind=["other", "pair"])}, "kind one of"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], kind=["hard_negative", "pair"])}, "'' is no pair"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], of=["p0", ""])}, "'p0' is no pair that a pair"),
+        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], domain=["x"])}, "differ in length"),
+        ({"features": csr([{3: 1.0}])}, "features: an index lies outside 0..2"),
+        ({"features": csr([{0: np.nan}])}, "features: value 0 is not finite"),
+        ({"z": judged([{}])}, "z: indptr must have 6 entries"),
+        ({"z": judged([{3: 0.25}, {}, {}, {}, {}])}, "z: an index lies outside 0..2"),
+        ({"z": judged([{0: 0.5}, {}, {}, {}, {}])}, "not on the grid"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused_before_anything_is_written(folder, changes, problem):
+    """Order of rubrics, ids, splits, references, shapes and values are checked; the store stays as it was."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    base = StorePart(rubrics=second_part().rubrics, pairs=pair_rows(), features=csr([]), z=judged([{}, {}, {}, {}, {}]))
+    fresh = folder.parent / "fresh"
+    FeatureStore.create(fresh, HEADER)
+    FeatureStore.append(fresh, first_part())
+    with pytest.raises(ValueError, match=problem):
+        FeatureStore.append(fresh, second_part(**changes))
+    FeatureStore.append(folder, base)
+    assert {name: (folder / name).read_bytes() for name in before if name != "meta.json"} == {
+        name: data for name, data in before.items() if name != "meta.json"
+    }
+
+
+# ── the grid of Δ ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("value", [0.25, -0.25, 0.75, -0.75, 1.25, -1.25])
+def test_one_judgement_lies_on_the_grid(value):
+    """The six values of Δ are allowed."""
+    assert judged_problem(judged([{0: value}]), 1, 1) == ""
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -0.5, 1.0, 1.5, 0.3, 1e30, np.nan, np.inf])
+def test_other_values_are_refused(value):
+    """Zero stands for no judgement, so it is left out, not written; anything else cannot be a Δ."""
+    assert judged_problem(judged([{0: value}]), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"), [(0.0, True), (0.5, True), (-1.0, True), (1.25, True), (1.5, False), (0.3, False)]
+)
+def test_the_mean_of_both_orders_lies_on_a_finer_grid(value, allowed):
+    """With both orders, any multiple of a quarter up to 1.25 can be."""
+    assert (judged_problem(judged([{0: value}], [BOTH_ORDERS]), 1, 1) == "") is allowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"flags": np.array([4, 0], np.uint8)}, "flags"),
+        ({"flags": np.array([0], np.uint8)}, "flags"),
+        ({"value": np.array([0.25, 0.75])}, "value must be a vector of float32"),
+        ({"index": np.array([1, 0], np.int32)}, "do not rise"),
+        ({"index": np.array([0, 0], np.int32)}, "do not rise"),
+        ({"index": np.array([-1, 0], np.int32)}, "outside"),
+        ({"indptr": np.array([0, 3, 2], np.int64)}, "falls"),
+        ({"indptr": np.array([0, 1, 1], np.int64)}, "indptr must have"),
+        ({"indptr": np.zeros(0, np.int64)}, "indptr must have"),
+        ({"value": np.array([0.25], np.float32)}, "2 indices but 1 values"),
+    ],
+)
+def test_matrices_that_are_none_are_refused(changes, problem):
+    """Shapes, types, order and flags of the judged entries are checked."""
+    good = judged([{0: 0.25, 1: 0.75}, {}])
+    assert judged_problem(good, 2, 2) == ""
+    assert problem in judged_problem(replace(good, **changes), 2, 2)
+
+
+def test_a_new_row_may_begin_with_any_column():
+    """Columns rise within a row only; empty rows at either end change nothing."""
+    assert judged_problem(judged([{}, {0: 0.25, 1: 0.75}, {0: 0.25}, {}, {1: 0.25}, {}]), 6, 2) == ""
+
+
+# ── damaged and hostile stores ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def replace_file(folder, name, data):
+    """Put other bytes into a file and their digest into meta.json, as someone with ill will would."""
+    old = sha256((folder / name).read_bytes()).hexdigest()
+    size = (folder / name).stat().st_size
+    (folder / name).write_bytes(data)
+    meta = (folder / "meta.json").read_text()
+    entry = f'{{"bytes":{size},"file":"{name}","sha256":"{old}"}}'
+    assert entry in meta
+    fresh = f'{{"bytes":{len(data)},"file":"{name}","sha256":"{sha256(data).hexdigest()}"}}'
+    (folder / "meta.json").write_text(meta.replace(entry, fresh))
+
+
+def test_every_file_is_compared_with_its_digest(folder):
+    """A byte that is flipped, cut off or added in any file is noticed, and the file is named."""
+    for path in sorted(folder.iterdir()):
+        if path.name in {"meta.json", "rubrics-0001.parquet"}:
+            continue
+        data = path.read_bytes()
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        for bad in (data[:-1], data + b"x", flipped, b""):
+            path.write_bytes(bad)
+            assert str(path) in refused(folder)
+        path.write_bytes(data)
+    assert len(FeatureStore.load(folder)) == 5
+
+
+def test_a_missing_file_a_link_and_a_pipe_are_refused(folder, tmp_path):
+    """Only plain files of the folder are read."""
+    path = folder / "z-0001.npz"
+    path.rename(tmp_path / "z")
+    assert "is missing" in refused(folder)
+    path.symlink_to(tmp_path / "z")
+    assert "symbolic link" in refused(folder)
+    path.unlink()
+    os.mkfifo(path)
+    assert "no plain file" in refused(folder)
+
+
+def test_pickles_in_an_npz_are_not_opened(folder, tmp_path):
+    """Arrays of objects are refused by their type; nothing in them runs."""
+
+    class Canary:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "mark"),)
+
+    for name, data in (("objects", np.array([Canary()], dtype=object)), ("bytes", pickle.dumps(Canary()))):
+        path = tmp_path / name
+        if isinstance(data, bytes):
+            path.write_bytes(data)
+        else:
+            with path.open("wb") as file:
+                np.savez(file, idf=data)
+        replace_file(folder, "idf.npz", path.read_bytes())
+        assert str(folder / "idf.npz") in refused(folder)
+    assert not (tmp_path / "mark").exists()
+
+
+def npz(path, *, compression=zipfile.ZIP_STORED, header=None, **arrays):
+    """Return the bytes of an npz; `header` replaces the first array's own."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                if header is None:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
+                else:
+                    text = header.encode().ljust(117) + b"\n"
+                    member.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + values.tobytes())
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"compression": zipfile.ZIP_DEFLATED, "idf": np.zeros(1_000_000, np.float32)}, "is compressed"),
+        ({"header": "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"}, "claims"),
+        ({"header": "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }"}, "shape|instead|claims|bytes"),
+        ({"header": "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }"}, "must be a vector"),
+        ({"header": "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"}, "must be a vector"),
+        ({"header": "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"}, "must be a vector"),
+        ({"header": "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"}, "12 bytes instead of 8"),
+        ({"header": "__import__('os').system('true')"}, "."),
+        ({"other": np.zeros(3, np.float32)}, "must hold idf"),
+        ({"idf": np.zeros(3, np.float32), "more": np.zeros(3, np.float32)}, "must hold idf"),
+        ({"idf": np.array([1, np.nan, 1], np.float32)}, "finite"),
+        ({"idf": np.zeros(4, np.float32)}, "3 terms"),
+    ],
+)
+def test_hostile_npz_files_are_refused(folder, tmp_path, options, problem):
+    """Zip bombs, absurd shapes, objects, other types and other arrays are refused by what the headers say."""
+    import re  # noqa: PLC0415  (one use)
+
+    arrays = {"idf": np.zeros(3, np.float32)} if "header" in options else {}
+    replace_file(folder, "idf.npz", npz(tmp_path / "x.npz", **{**arrays, **options}))
+    line = refused(folder)
+    assert re.search(problem, line)
+
+
+def test_hostile_parquet_files_are_refused(folder, tmp_path):
+    """Other columns, other rows, garbage, unknown splits and missing ids are refused."""
+    path = tmp_path / "x.parquet"
+    good = parquet.read_table(folder / "pairs-0001.parquet")
+    place = good.schema.get_field_index("split")
+    wrong = good.set_column(place, good.schema.field("split"), pa.array(["train", "dev", "test"]).dictionary_encode())
+    double = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", "p0", "p2"]))
+    absent = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", None, "p2"]))
+    far = good.set_column(2, good.schema.field("prompt_row"), pa.array([0, 1, 99], pa.int32()))
+    cases = [
+        (good.drop_columns(["of"]), "its columns are"),
+        (good.slice(0, 2), "it has 2 rows"),
+        (wrong, "the column split holds 'test'"),
+        (double, "occurs twice"),
+        (absent, "missing"),
+        (far, "prompt_row lies outside"),
+    ]
+    saved = (folder / "pairs-0001.parquet").read_bytes()
+    for table, problem in cases:
+        parquet.write_table(table, path, compression="zstd")
+        replace_file(folder, "pairs-0001.parquet", path.read_bytes())
+        assert problem in refused(folder)
+    replace_file(folder, "pairs-0001.parquet", b"PAR1" + os.urandom(200) + b"PAR1")
+    assert "pairs-0001.parquet is refused" in refused(folder)
+    replace_file(folder, "pairs-0001.parquet", saved)
+    assert len(FeatureStore.load(folder)) == 5
+
+
+def test_hostile_rubrics_are_refused(folder, tmp_path):
+    """A rubric with another's id, an empty cell or a check that is none is refused."""
+    name, path = "rubrics-0002.parquet", tmp_path / "x.parquet"
+    good = parquet.read_table(folder / name)
+    for column, values, problem in (
+        ("rubric_id", ["a", "b", "c"], "not the hash"),
+        ("text", ["Names the river", None, "Is short"], "empty cell"),
+        ("check", ["", "[]", ""], "a check is an object"),
+        ("check", ["", "{", ""], "refused"),
+    ):
+        place = good.schema.get_field_index(column)
+        parquet.write_table(good.set_column(place, good.schema.field(column), pa.array(values)), path)
+        replace_file(folder, name, path.read_bytes())
+        line = refused(folder)
+        assert name in line
+        assert problem in line
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda meta: meta.update(schema_version=2), "schema version is 2"),
+        (lambda meta: meta.update(format="x"), "svr-feature-store"),
+        (lambda meta: meta.update(revision=7), "one part for each revision"),
+        (lambda meta: meta.update(parts={}), "one part for each revision"),
+        (lambda meta: meta.update(judge=None), "must be texts"),
+        (lambda meta: meta["counts"].update(pairs=-1), "whole numbers"),
+        (lambda meta: meta["counts"].update(pairs=6), "not those of its parts"),
+        (lambda meta: meta["counts"].update(rubrics=2), "it has 3 rows"),
+        (lambda meta: meta["parts"][0].pop("z"), "entry is missing"),
+        (lambda meta: meta["parts"][0]["z"].update(file="../z-0001.npz"), "names a file"),
+        (lambda meta: meta["parts"][0]["z"].update(file=5), "names a file"),
+        (lambda meta: meta["parts"][0]["counts"].update(pairs=2), "it has 3 rows|indptr must have"),
+        (lambda meta: meta.update(vocabulary=None), "entry is missing"),
+    ],
+)
+def test_hostile_meta_is_refused(folder, change, problem):
+    """Versions, counts, parts and file names are checked before anything is opened by them."""
+    meta = orjson.loads((folder / "meta.json").read_bytes())
+    change(meta)
+    (folder / "meta.json").write_bytes(orjson.dumps(meta))
+    line = refused(folder)
+    assert any(part in line for part in problem.split("|"))
+
+
+def test_meta_that_is_no_object(folder):
+    """Garbage in place of meta.json is refused."""
+    for data in (b"", b"[]", b"{", b"\x80\x04."):
+        (folder / "meta.json").write_bytes(data)
+        assert "meta.json is refused" in refused(folder)
+
+
+# ── for the fit ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_arrays_hold_the_active_rubrics_of_a_split(folder):
+    """Inactive rubrics and the other split are left out; negatives and source prompts keep their meaning."""
+    store = FeatureStore.load(folder)
+    edges = RedundancyEdges(np.array([0], np.int32), np.array([1], np.int32), np.array([0.5], np.float32))
+    arrays, active = fit_arrays(store, split="train", redundancy=edges)
+    assert active.tolist() == [1, 2]
+    assert (arrays.n_rubrics, arrays.n_pairs, arrays.n_prompts, arrays.n_features) == (2, 4, 3, 3)
+    assert arrays.z_rubric.tolist() == [0, 1, 1]
+    assert arrays.z_delta.tolist() == [0.75, 0.25, 1.25]
+    assert arrays.negative_of.tolist() == [-1, -1, 0, -1]
+    assert arrays.source_prompt.tolist() == [1, 1]
+    assert (arrays.redundancy_i.tolist(), arrays.redundancy_j.tolist()) == ([0], [1])
+    both, _ = fit_arrays(store)
+    dev, _ = fit_arrays(store, split="dev")
+    assert both.n_pairs == 5
+    assert dev.z_delta.tolist() == [0.75]
+    with pytest.raises(ValueError, match="split must be one of"):
+        fit_arrays(store, split="test")
