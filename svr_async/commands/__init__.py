@@ -21,3 +21,11 @@ def eval_main() -> None:
     from svr_async.commands.main import run  # noqa: PLC0415
 
     sys.exit(run(evaluate, "svr-eval"))
+
+
+def fit_main() -> None:
+    """Run `svr-fit`, which is `svr fit`."""
+    from svr_async.commands.fit import fit  # noqa: PLC0415
+    from svr_async.commands.main import run  # noqa: PLC0415
+
+    sys.exit(run(fit, "svr-fit"))

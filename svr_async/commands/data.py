@@ -78,6 +78,51 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
         _print(facts)
 
 
+@data.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH.")
+@click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
+@click.option("--seed", default="held-out", show_default=True, help="Salt of the hash that draws the prompts.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
+)
+@common
+def split(path: Path, adapter: str, share: float, seed: str, out: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
+
+    \b
+    Example:  svr data split pairs.jsonl --share 0.2 --out split/
+    """
+    from svr_async.adapters import get_adapter  # noqa: PLC0415
+    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
+    from svr_async.vocabulary.splits import split_by_prompt  # noqa: PLC0415
+
+    train, test = split_by_prompt(get_adapter(adapter).load(path).pairs, share, salt=seed)
+    counts = {}
+    for name, pairs in (("train", train), ("test", test)):
+        counts[name] = len(pairs)
+        write_atomic(out / f"{name}.jsonl", b"".join(_line(pair) for pair in pairs))
+    if as_json:
+        click.echo(orjson.dumps(counts))
+    else:
+        click.echo(f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}")
+
+
+def _line(pair: Any) -> bytes:
+    """Return a pair as a line in the format that `pairs` reads."""
+    messages = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
+    row = {
+        "id": pair.id,
+        "prompt": messages,
+        "response_a": pair.response_a,
+        "response_b": pair.response_b,
+        "label": "A" if pair.chosen_first else "B",
+        "domain": pair.domain,
+        "subset": pair.subset,
+    }
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
 def _describe(dataset: Any, row: int) -> dict[str, Any]:
     from collections import Counter  # noqa: PLC0415
 

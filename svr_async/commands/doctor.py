@@ -114,7 +114,7 @@ async def _ask_once(judge: str, base_url: str) -> str:
     from svr_async.vocabulary.pair import Presentation, user_prompt  # noqa: PLC0415
 
     profile = find_profile(judge.removesuffix("+rules"), base_url=base_url)
-    config = EngineConfig(concurrency=1, attempts=3, repairs=1, first_contact_s=4.0, wait_s=0.2)
+    config = EngineConfig(concurrency=1, attempts=3, repairs=1, first_contact_s=1.0, wait_s=0.2)
     shown = Presentation(
         pair_id="doctor", prompt=user_prompt("What is 2 + 2?"), response_a="2 + 2 is 4.", response_b="I like turtles."
     )

@@ -9,7 +9,7 @@ import click
 
 from svr_async.commands.options import common
 
-METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
+METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -24,6 +24,8 @@ METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", 
 @click.option(
     "--method", type=click.Choice(METHODS), help="How rubrics are found. Default: fixed with --rubrics, else vanilla."
 )
+@click.option("--bank", type=click.Path(path_type=Path), metavar="DIR", help="A trained bank of rubrics.")
+@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
 @click.option(
     "--rubrics",
     type=click.Path(path_type=Path),
@@ -59,7 +61,6 @@ METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", 
 @click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
 @click.option(
     "--timeout",
-    "timeout_s",
     type=click.FloatRange(min=0.1),
     default=600.0,
     show_default=True,
@@ -67,7 +68,6 @@ METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", 
 )
 @click.option(
     "--give-up-after",
-    "give_up_after_s",
     type=click.FloatRange(min=1),
     default=1800.0,
     show_default=True,
@@ -105,9 +105,7 @@ METHODS = ("vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", 
     help="Where replies are kept.",
 )
 @click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
-@click.option(
-    "--seed", "salt", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from."
-)
+@click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -129,4 +127,5 @@ def evaluate(**flags: Any) -> int:
     from svr_async.commands.evaluation import EvalFlags, run_command  # noqa: PLC0415  (--help stays quick)
 
     flags.pop("config")
-    return run_command(EvalFlags(**flags))
+    fields = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
+    return run_command(EvalFlags(**{fields.get(name, name): value for name, value in flags.items()}))

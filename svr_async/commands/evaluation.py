@@ -49,6 +49,8 @@ class EvalFlags:
     judge: str
     method: str | None
     rubrics: Path | None
+    bank: Path | None
+    top_k: int | None
     data: Path | None
     sample: bool
     limit: str | None
@@ -126,7 +128,11 @@ def _parse_limit(limit: str) -> tuple[int, int]:
 
 def choose_method(flags: EvalFlags) -> Method:
     """Return the method that the flags name."""
-    name = flags.method or ("fixed" if flags.rubrics else "vanilla")
+    name = flags.method or ("svr" if flags.bank else "fixed" if flags.rubrics else "vanilla")
+    if flags.bank is not None:
+        return _bank_method(flags, flags.bank, name)
+    if name in {"svr", "uniform"}:
+        raise UsageError(f"--method {name} needs --bank DIR", hint="svr train makes one")
     rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
     if rubrics and name not in {"fixed", "pointwise"}:
         raise UsageError(f"--method {name} does not use --rubrics", hint="leave one out; fixed and pointwise use them")
@@ -138,6 +144,23 @@ def choose_method(flags: EvalFlags) -> Method:
         return ContentBlind(name)
     methods: dict[str, Method] = {"self-rubric": SelfRubric(), "oracle": Oracle(), "pointwise": Pointwise(rubrics)}
     return methods.get(name, Vanilla())
+
+
+def _bank_method(flags: EvalFlags, folder: Path, name: str) -> Method:
+    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
+    from svr_async.scoring.svr import Svr, SvrPointwise, open_chooser  # noqa: PLC0415
+
+    if flags.rubrics is not None or name not in {"svr", "uniform", "pointwise"}:
+        other = "--rubrics" if flags.rubrics is not None else f"--method {name}"
+        raise UsageError(f"--bank and {other} exclude each other", hint="svr, uniform and pointwise use a bank")
+    chooser = open_chooser(RubricBank.load(folder), top_k=flags.top_k, uniform=name == "uniform")
+    return SvrPointwise(chooser) if name == "pointwise" else Svr(chooser, name)
+
+
+def bank_identity(method: Method) -> list[Any] | None:
+    """Return what of a bank can change an item: its digest and how many rubrics are used; None without a bank."""
+    chooser = getattr(method, "chooser", None)
+    return None if chooser is None else [chooser.bank.digest, asdict(chooser.settings)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +212,7 @@ def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair
     from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
 
     config = EngineConfig(
-        concurrency=_concurrency(flags.concurrency, plan.profile.concurrency),
+        concurrency=parse_concurrency(flags.concurrency, plan.profile.concurrency),
         rpm=flags.rpm or plan.profile.rpm,
         tpm=flags.tpm or plan.profile.tpm,
         give_up_after_s=flags.give_up_after_s,
@@ -212,10 +235,11 @@ def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair
     return open_endpoint_judge(plan.spec, plan.profile, options)
 
 
-def _concurrency(text: str, default: int) -> int:
+def parse_concurrency(text: str, default: int) -> int:
+    """Read --concurrency: auto is the profile\'s."""
     if text == "auto":
         return default
-    if not text.isdigit() or not 1 <= int(text) <= MOST_CONCURRENCY:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_CONCURRENCY:
         raise UsageError(f"--concurrency {text} is not auto or a number", hint=f"1 to {MOST_CONCURRENCY}")
     return int(text)
 
@@ -237,6 +261,7 @@ def make_record(
         "domains": sorted(flags.domain),
         "method": method.name,
         "rubrics": rubrics,
+        "bank": bank_identity(method),
         "order": [flags.order, flags.audit, flags.salt],
         "tie_credit": flags.tie_credit,
         **plan.identity(),
@@ -248,7 +273,7 @@ def make_record(
         pairs=pairs,
         method=method.name,
         judge=plan.name,
-        bank=None,
+        bank=None if flags.bank is None else str(flags.bank),
         identity=identity,
         command=command_line(),
         config={name: str(value) if isinstance(value, Path) else value for name, value in config.items()},
@@ -273,11 +298,12 @@ def run_command(flags: EvalFlags) -> int:
         raise UsageError(
             f"{folder} exists and --no-resume is set", hint="name another with --out, or leave --no-resume out"
         )
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_evaluate(flags, record, method, plan, folder))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's factory of event loops where it is installed."""
     try:
         import uvloop  # noqa: PLC0415  (optional: the extra [fast])
     except ImportError:
@@ -343,8 +369,8 @@ def _finish(
             f"stopped by {signal.Signals(stopper.signal).name}: {left} — run the same command to go on", err=True
         )
         return 128 + stopper.signal
-    coverage = metrics["coverage"] or 0.0
-    if coverage < flags.min_coverage:
+    coverage = metrics["coverage"]  # None where no pair has a right answer
+    if coverage is not None and coverage < flags.min_coverage:
         unscored = metrics["n_total"] - metrics["n_scored"]
         raise CoverageError(
             f"{unscored} of {metrics['n_total']} pairs have no verdict: "

@@ -35,6 +35,7 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
     from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -46,7 +47,8 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
         price = profile.price
         key = f"{profile.key_env} {'is set' if os.environ.get(profile.key_env) else 'is not set'}"
         cost = "not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"
-        table.add_row(name, profile.model, profile.base_url, key if profile.key_env else "none needed", cost)
+        cells = (name, profile.model, profile.base_url, key if profile.key_env else "none needed", cost)
+        table.add_row(*map(escape, cells))
     console = Console(highlight=False)
     console.print(table)
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")

@@ -21,10 +21,16 @@ COMMANDS = {
     "doctor": ("svr_async.commands.doctor:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
     "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),
+    "induce": ("svr_async.commands.induce:induce", "Induce candidate rubrics from preference pairs."),
+    "judge": ("svr_async.commands.induce:judge", "Judge pools of rubrics: pairs to a feature store."),
+    "fit": ("svr_async.commands.fit:fit", "Fit selector and weights on a feature store: to a bank."),
+    "train": ("svr_async.commands.train:train", "Train a bank of rubrics on preference pairs."),
+    "bank": ("svr_async.commands.bank:bank", "Look at a bank of rubrics and care for it."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
 }
 INTERRUPTED = 130
 BUG = 1
+MOST_CHARS = 2000  # of an error's line, parts of which may come from an endpoint or a file
 
 
 class LazyGroup(click.Group):
@@ -75,18 +81,23 @@ def svr() -> None:
 
 def run(command: click.Command, name: str, args: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; every expected error is one line on stderr."""
+    try:
+        return _run(command, name, args)
+    except (BrokenPipeError, SystemExit) as error:
+        if not _reader_has_gone(error):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit does not complain again
+        return 0
+
+
+def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
-    except SvrError as error:
-        return _complain(name, error.one_line(), error.exit_code)
-    except click.ClickException as error:
-        return _complain(_path_of(error, name), _click_message(error), 2)
-    except (KeyboardInterrupt, click.Abort):
-        return _complain(name, "interrupted; run the same command again to go on", INTERRUPTED)
+    except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
+        return _expected(name, error)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit does not complain again
-        return 0
+        raise
     except Exception as error:
         if os.environ.get("SVR_TRACE"):
             raise
@@ -95,8 +106,27 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
     return result if isinstance(result, int) else 0
 
 
+def _expected(name: str, error: BaseException) -> int:
+    if isinstance(error, SvrError):
+        return _complain(name, error.one_line(), error.exit_code)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message())
+        return 0
+    if isinstance(error, click.ClickException):
+        return _complain(_path_of(error, name), _click_message(error), 2)
+    return _complain(name, "interrupted; run the same command again to go on", INTERRUPTED)
+
+
+def _reader_has_gone(error: BaseException) -> bool:
+    """Whether a pipe's reader left before the end: click and rich turn that into an exit of their own."""
+    pacified = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")  # what click puts there in this case
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError) or pacified
+
+
 def _complain(name: str, text: str, code: int) -> int:
-    click.echo(f"{name}: {' '.join(text.split())}", err=True)
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415  (only an error needs it)
+
+    click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code
 
 

@@ -25,15 +25,24 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config {path} is not valid TOML: {error}") from error
-    known = {param.name: param for param in ctx.command.params if param.name}
-    for key in values:
-        name = key.replace("-", "_")
+    known = {spelling: param for param in ctx.command.params for spelling in _spellings(param)}
+    defaults = dict(ctx.default_map or {})
+    for key, value in values.items():
+        name = key.replace("_", "-")
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"see {ctx.command_path} --help"
+            hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
             raise ConfigError(f"--config {path} has the unknown key {key!r}", hint=hint)
-    ctx.default_map = {**(ctx.default_map or {}), **{key.replace("-", "_"): value for key, value in values.items()}}
+        param = known[name]
+        defaults[str(param.name)] = [value] if getattr(param, "multiple", False) and isinstance(value, str) else value
+    ctx.default_map = defaults
     return path
+
+
+def _spellings(param: click.Parameter) -> list[str]:
+    """Return how a parameter is spelled in a file: as its flag without the dashes, or by its name."""
+    flags = [opt.lstrip("-") for opt in param.opts if opt.startswith("--")]
+    return [] if param.name == "config" else [*flags, str(param.name).replace("_", "-")]
 
 
 config_option = click.option(

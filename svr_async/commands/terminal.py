@@ -79,7 +79,7 @@ class RunProgress:
         if stats.usd is not None:
             parts.append(f"${stats.usd:.2f}")
         if stats.sent and not stats.in_flight and stats.last_failure:
-            parts.append(f"last: {stats.last_failure[:60]}")
+            parts.append(f"last: {_harmless(stats.last_failure, 60)}")
         return ", ".join(parts)
 
 
@@ -102,7 +102,7 @@ def _open_bar(total: int) -> tuple[Progress, TaskID]:
         TextColumn("judging"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("[dim]{task.fields[facts]}", markup=True),
+        TextColumn("{task.fields[facts]}", style="dim", markup=False),
         TimeElapsedColumn(),
         TextColumn("[dim]left"),
         TimeRemainingColumn(),
@@ -120,7 +120,7 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
 
     console = Console(highlight=False)
     title = f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}"
-    console.print(f"[bold]{title}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
+    console.print(f"[bold]{_plain(title)}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
     console.print(_headline(metrics))
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column, justify in (
@@ -133,7 +133,7 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
         table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich's literal
     for name, row in metrics["by_domain"].items():
         half = _percent(row["accuracy_half_credit"])
-        table.add_row(name, str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]), half)
+        table.add_row(_plain(name), str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]), half)
     if len(metrics["by_domain"]) > 1:
         console.print(table)
     _print_official(console, metrics)
@@ -142,8 +142,21 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     console.print(f"[dim]order[/]     {_order(metrics['order'])}")
     console.print(f"[dim]calls[/]     {_calls(metrics)}")
     for note in metrics["notes"]:
-        console.print(f"[dim]note[/]      {note}")
-    console.print(f"[dim]report[/]    {folder}/report.html", soft_wrap=True)
+        console.print(f"[dim]note[/]      {_plain(note)}")
+    console.print(f"[dim]report[/]    {_plain(folder)}/report.html", soft_wrap=True)
+
+
+def _harmless(text: str, limit: int = 400) -> str:
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415  (a small module, needed only when shown)
+
+    return one_line(text, limit)
+
+
+def _plain(text: str) -> str:
+    """Return a text from data or an endpoint that neither steers the terminal nor is read as markup."""
+    from rich.markup import escape  # noqa: PLC0415  (rich loads only when something is shown)
+
+    return escape(_harmless(text))
 
 
 def _headline(metrics: Mapping[str, Any]) -> str:
@@ -171,8 +184,8 @@ def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
 def _print_scores(console: Any, title: str, scores: Mapping[str, Any]) -> None:
     numbers = _numbers(scores)
     if numbers:
-        text = ", ".join(f"{name} {_percent(value)}" for name, value in numbers.items())
-        console.print(f"[dim]{title:<9}[/] {text}")
+        text = ", ".join(f"{_plain(name)} {_percent(value)}" for name, value in numbers.items())
+        console.print(f"[dim]{_plain(title):<9}[/] {text}")
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

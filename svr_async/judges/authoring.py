@@ -92,7 +92,7 @@ def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric
 def _rubric(entry: Any) -> Rubric | None:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric"), str):
         return None
-    text = " ".join(entry["rubric"].split())
+    text = " ".join(clean(entry["rubric"]).split())
     if not text or len(text) > MAX_RUBRIC_CHARS:
         return None
     grounding = entry.get("grounding")
@@ -100,7 +100,7 @@ def _rubric(entry: Any) -> Rubric | None:
         text=text,
         facet=_known(entry.get("facet"), FACETS),
         importance=_known(entry.get("importance"), IMPORTANCES),
-        grounding=" ".join(grounding.split())[:MAX_RUBRIC_CHARS] if isinstance(grounding, str) else "",
+        grounding=" ".join(clean(grounding).split())[:MAX_RUBRIC_CHARS] if isinstance(grounding, str) else "",
     )
 
 
@@ -112,4 +112,4 @@ def read_text(text: str) -> str:
     """Read a plain text reply; ReplyRejectedError where it is empty."""
     if not text.strip():
         raise ReplyRejectedError("Your answer was empty.")
-    return text.strip()
+    return clean(text.strip())

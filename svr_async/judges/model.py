@@ -59,7 +59,6 @@ class ModelJudge:
         if done.value is None:
             return without_value(done)
         rows = _global_rows(done.value.rows, rubrics)
-        flags = tuple(flag for flag in done.value.flags if flag == "inconsistent")
         for _ in range(MAX_REASKS):
             missing = [rubric for rubric in rubrics if rubric.id not in rows]
             if not missing:
@@ -67,19 +66,28 @@ class ModelJudge:
             again = await self._ask(self.writer.compare(shown, missing, overall=False))
             if again.value is not None:
                 rows |= _global_rows(again.value.rows, missing)
-        if any(rubric.id not in rows for rubric in rubrics):
-            flags = (*flags, "missing_rubrics")
         ordered = tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
+        flags = ("inconsistent",) if any(row.inconsistent for row in ordered) else ()
+        if len(ordered) < len(rubrics):
+            flags = (*flags, "missing_rubrics")
         value = Comparisons(rows=ordered, preferred=done.value.preferred)
         return Answer(value=value, requests=(done.key,), flags=flags)
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
-        """Ask for scores of one response alone."""
+        """Ask for scores of one response alone; missing ones are asked again like missing verdicts."""
         done = await self._ask(self.writer.pointwise(prompt, response, rubrics))
         if done.value is None:
             return without_value(done)
-        by_id = {rubric.id: done.value[local] for local, rubric in _named(rubrics) if local in done.value}
-        return Answer(value=by_id, requests=(done.key,))
+        by_id = _global_scores(done.value, rubrics)
+        for _ in range(MAX_REASKS):
+            missing = [rubric for rubric in rubrics if rubric.id not in by_id]
+            if not missing:
+                break
+            again = await self._ask(self.writer.pointwise(prompt, response, missing))
+            if again.value is not None:
+                by_id |= _global_scores(again.value, missing)
+        flags = ("missing_rubrics",) if any(rubric.id not in by_id for rubric in rubrics) else ()
+        return Answer(value=by_id, requests=(done.key,), flags=flags)
 
     async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
         middle = len(rubrics) // 2
@@ -112,3 +120,7 @@ def _named(rubrics: Sequence[Rubric]) -> list[tuple[str, Rubric]]:
 
 def _global_rows(rows: Mapping[str, RubricComparison], rubrics: Sequence[Rubric]) -> dict[str, RubricComparison]:
     return {rubric.id: replace(rows[local], rubric_id=rubric.id) for local, rubric in _named(rubrics) if local in rows}
+
+
+def _global_scores(scores: Mapping[str, float], rubrics: Sequence[Rubric]) -> dict[str, float]:
+    return {rubric.id: scores[local] for local, rubric in _named(rubrics) if local in scores}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.errors import ConfigError
-from svr_async.judges.protocol import Judge
+from svr_async.judges.protocol import Author, Judge
 from svr_async.vocabulary.pair import Prompt
 
 if TYPE_CHECKING:
@@ -22,9 +22,13 @@ SIMULATED_FINGERPRINT = "svr-sim"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJudge:
-    """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only."""
+    """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
+
+    `author` is the same thing as a writer of rubrics and probes; a recording has none.
+    """
 
     judge: Judge
+    author: Author | None = None
     engine: Engine | None = None
     profile: Profile | None = None
     prompts: Mapping[str, str]
@@ -76,9 +80,10 @@ def needs_endpoint(spec: str) -> bool:
 def open_offline_judge(spec: str, prompts: Mapping[str, Prompt]) -> OpenJudge:
     """Open `rules` or `recorded:PATH`; neither loads aiohttp."""
     if spec == "rules":
-        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415  (each judge loads only its own parts)
+        from svr_async.judges.rules.author import RulesAuthor  # noqa: PLC0415  (each judge loads only its own parts)
+        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
 
-        return OpenJudge(judge=RulesJudge(), prompts={})
+        return OpenJudge(judge=RulesJudge(), author=RulesAuthor(), prompts={})
     from svr_async.judges.recorded import load_recorded  # noqa: PLC0415
 
     path = spec.removeprefix("recorded:")
@@ -93,6 +98,7 @@ def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -
     from svr_async.engine.memo import Memo  # noqa: PLC0415
     from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
     from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
+    from svr_async.judges.authoring import ModelAuthor  # noqa: PLC0415
     from svr_async.judges.model import ModelJudge  # noqa: PLC0415
     from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415
     from svr_async.judges.templates import load_templates  # noqa: PLC0415
@@ -108,10 +114,12 @@ def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -
         price=profile.price,
         failures=options.failures,
     )
-    judge: Judge = ModelJudge(engine, QuestionWriter(profile, templates), profile.name)
+    writer = QuestionWriter(profile, templates)
+    judge: Judge = ModelJudge(engine, writer, profile.name)
     if spec.endswith("+rules"):
         from svr_async.judges.hybrid import HybridJudge  # noqa: PLC0415
         from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
 
         judge = HybridJudge(judge, RulesJudge())
-    return OpenJudge(judge=judge, engine=engine, profile=profile, prompts=templates.digests)
+    author = ModelAuthor(engine, writer)
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)

@@ -18,6 +18,9 @@ from svr_async.errors import ConfigError
 EFFORT_STYLES = ("field", "object", "none")
 STRUCTURED_MODES = ("none", "json_object")
 SHIPPED = "shipped with the package"
+_NUMBERS: dict[str, Any] = {
+    "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": int | float, "tpm": int | float,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +97,17 @@ def _read(path: Path) -> str:
 
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            hint = "write [name] above its settings"
+            raise ConfigError(f"{source}: {name!r} stands outside a [judge] table", hint=hint)
+    return tables
 
 
-def _profile(name: str, table: Any, source: str) -> Profile:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{source}: {name!r} stands outside a [judge] table", hint="write [name] above its settings")
+def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
     known = {field.name for field in fields(Profile)} - {"name", "source"}
     for key in table:
         if key not in known:
@@ -114,10 +120,17 @@ def _profile(name: str, table: Any, source: str) -> Profile:
     for required in ("model", "base_url"):
         if not isinstance(values.get(required), str):
             raise ConfigError(f'{source}: judge {name} needs {required} = "…"')
-    try:
-        return Profile(name=name, source=source, **values)
-    except TypeError as error:
-        raise ConfigError(f"{source}: judge {name}: {error}") from error
+    for key, value in values.items():
+        wanted = _NUMBERS.get(key, Price if key == "price" else str)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ConfigError(
+                f"{source}: judge {name}: {key} = {value!r} is {type(value).__name__}, not {_words(wanted)}"
+            )
+    return Profile(name=name, source=source, **values)
+
+
+def _words(wanted: Any) -> str:
+    return {str: "a text", int: "a whole number"}.get(wanted, "a number")
 
 
 def _price(name: str, value: Any, source: str) -> Price:

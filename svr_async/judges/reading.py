@@ -15,12 +15,16 @@ from typing import Any
 import orjson
 
 from svr_async.engine.request import ReplyRejectedError
+from svr_async.judges.fence import clean
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 _BRACKETS = re.compile(r"\[\[([AB])\]\]")
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
 MAX_STARTS = 512
+MAX_WASTED_CHARS = 1_000_000  # read in vain while looking for objects: about 20 ms
+MAX_NONCES = 8
+MAX_REPAIR_CHARS = 20_000  # the library takes quadratic time on nested brackets: 0.6 s for this many
 MAX_REPLY_CHARS = 2_000_000
 _VERDICTS = {"pass": Verdict.PASS, "fail": Verdict.FAIL}
 _SIDES = {"a": Side.A, "b": Side.B}
@@ -59,7 +63,13 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     """
     text = text[-MAX_REPLY_CHARS:]
     candidates = [value for value in _objects(text) if isinstance(value.get(key), list)]
-    found = _choose(candidates, nonce)
+    signed = [value for value in candidates if nonce and value.get("nonce") == nonce]
+    if nonce and nonce in text:  # the judge did sign something: what is unsigned was only quoted
+        found = _choose(signed or _signed_near(text, key, nonce), len(candidates))
+    else:
+        found = _choose(
+            [value for value in candidates if not nonce or "nonce" not in value], len(candidates), "no_nonce"
+        )
     if found is not None:
         return found
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
@@ -68,14 +78,27 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     return Found(repaired, ("repaired",))
 
 
-def _choose(candidates: Sequence[Mapping[str, Any]], nonce: str) -> Found | None:
-    signed = [value for value in candidates if value.get("nonce") == nonce]
-    unsigned = [value for value in candidates if "nonce" not in value]
-    chosen = signed or unsigned
-    if not chosen:
+def _choose(values: Sequence[Mapping[str, Any]], n_candidates: int, *flags: str) -> Found | None:
+    if not values:
         return None
-    flags = ("multiple_verdicts",) if len(candidates) > 1 else ()
-    return Found(chosen[-1], flags if signed else (*flags, "no_nonce"))
+    return Found(values[-1], (("multiple_verdicts",) if n_candidates > 1 else ()) + flags)
+
+
+def _signed_near(text: str, key: str, nonce: str) -> list[Mapping[str, Any]]:
+    """Return the last object that begins right before a nonce, however many broken ones were quoted ahead of it."""
+    end = len(text)
+    for _ in range(MAX_NONCES):
+        end = text.rfind(nonce, 0, end)
+        start = text.rfind("{", 0, end) if end >= 0 else -1
+        if start < 0:
+            break
+        try:
+            value, _ = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and value.get("nonce") == nonce and isinstance(value.get(key), list):
+            return [value]
+    return []
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -83,17 +106,17 @@ def _objects(text: str) -> list[dict[str, Any]]:
     whole = _loads(text)
     if isinstance(whole, dict):
         return [whole]
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
     found: list[dict[str, Any]] = []
-    position = 0
+    position = wasted = 0
     for _ in range(MAX_STARTS):
         match = _OBJECT_START.search(text, position)
-        if match is None:
+        if match is None or wasted > MAX_WASTED_CHARS:
             break
         try:
-            value, position = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+            value, position = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError) as error:
             position = match.start() + 1
+            wasted += getattr(error, "pos", position + 1000) - match.start()
             continue
         if isinstance(value, dict):
             found.append(value)
@@ -111,10 +134,13 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
     """Repair the last object that starts with the nonce, or the last that holds the key."""
-    start = _last_start(text, nonce if nonce in text else key)
-    if start < 0:
+    start = _last_start(text, nonce if nonce and nonce in text else key)
+    if start < 0 or len(text) - start > MAX_REPAIR_CHARS:
         return None
     from json_repair import repair_json  # noqa: PLC0415  (only broken replies pay for it)
 
@@ -124,7 +150,7 @@ def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         return None
-    return value if value.get("nonce", nonce) == nonce else None
+    return value if not nonce or value.get("nonce", nonce) == nonce else None
 
 
 def _last_start(text: str, mark: str) -> int:
@@ -140,7 +166,8 @@ def read_comparisons(
     ReplyRejectedError when no row is valid, or when `preferred_candidate` is asked for and missing.
     """
     found = read_object(text, "rubric_comparisons", nonce, repair=repair)
-    preferred = _SIDES.get(str(found.value.get("preferred_candidate", "")).casefold())
+    named = found.value.get("preferred_candidate")
+    preferred = _SIDES.get(named.casefold()) if isinstance(named, str) else None
     if overall and preferred is None:
         raise ReplyRejectedError('Your answer lacked "preferred_candidate", which is "A" or "B".')
     rows = _matched_rows(found.value["rubric_comparisons"], set(ids))
@@ -193,13 +220,13 @@ def read_rubrics(
     if not kept:
         raise ReplyRejectedError('Your answer held no rubric: "rubrics" is a list of texts.')
     note = found.value.get("rubric_note")
-    return kept, note if isinstance(note, str) else ""
+    return kept, clean(note) if isinstance(note, str) else ""
 
 
 def _rubric_text(entry: Any) -> str:
     if isinstance(entry, Mapping):
         entry = entry.get("rubric", entry.get("text"))
-    return " ".join(entry.split()) if isinstance(entry, str) else ""
+    return " ".join(clean(entry).split()) if isinstance(entry, str) else ""
 
 
 def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, float]:

@@ -55,12 +55,19 @@ def _shipped(name: str) -> str:
 def _replacements(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise ConfigError(f"--prompts {folder} is not a folder", hint=f"put any of {', '.join(NAMES)}.txt into one")
-    found = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.txt"))}
+    found = {path.stem: _text_of(path) for path in sorted(folder.glob("*.txt"))}
     unknown = sorted(set(found) - set(NAMES))
     if unknown or not found:
         what = f"{unknown[0]}.txt, which no role uses" if unknown else "no prompt"
         raise ConfigError(f"--prompts {folder} holds {what}", hint=f"the names are {', '.join(NAMES)}")
     return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the prompt {path}: {error}") from error
 
 
 def _parse(name: str, text: str) -> Template:

@@ -1,0 +1,121 @@
+"""The work behind `svr induce` and `svr judge`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.adapters import get_adapter
+from svr_async.commands.evaluation import loop_factory, select_pairs
+from svr_async.commands.training import TrainFlags, open_judge, open_session, train_config, usable
+from svr_async.errors import ArtefactError, ConfigError, UsageError
+from svr_async.scoring.bank import RubricBank
+from svr_async.training.build import candidate_of
+from svr_async.training.inducing import induced
+from svr_async.training.judging import judge_pools, sources_of
+from svr_async.training.merge import Candidate, merge
+from svr_async.training.session import Growth, Session
+from svr_async.training.state import candidate_from_json, candidate_to_json
+from svr_async.training.storing import write_store
+from svr_async.vocabulary.atomic import write_atomic
+
+
+def run_induce(flags: Mapping[str, Any]) -> int:
+    """Induce, merge, write JSON Lines of candidates, the most observed first."""
+    out = Path(flags["out"])
+    settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"), descriptive=flags["descriptive"])
+    candidates = _run(settings, _induce)
+    lines = (orjson.dumps(candidate_to_json(c), option=orjson.OPT_APPEND_NEWLINE) for c in candidates)
+    write_atomic(out, b"".join(lines))
+    click.echo(
+        orjson.dumps({"rubrics": len(candidates)}) if flags["as_json"] else f"{len(candidates)} rubrics in {out}"
+    )
+    return 0
+
+
+def run_judge(flags: Mapping[str, Any]) -> int:
+    """Judge pools of a bank's or file's rubrics and write the feature store."""
+    bank = _rubrics(flags["bank"], flags["candidates"])
+    out = Path(flags["out"])
+    settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"))
+
+    async def work(session: Session) -> int:
+        index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
+        sources = sources_of(session, bank)
+        await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
+        write_store(session, out, bank)
+        return sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs)
+
+    entries = _run(settings, work)
+    text = f"{entries:,} judged entries on {len(bank)} rubrics in {out}"
+    click.echo(orjson.dumps({"entries": entries, "rubrics": len(bank)}) if flags["as_json"] else text)
+    return 0
+
+
+async def _induce(session: Session) -> tuple[Candidate, ...]:
+    return merge(await induced(session, "induce", session.material.train, {}))
+
+
+def _run(settings: TrainFlags, work: Any) -> Any:
+    dataset = get_adapter(settings.adapter).load(settings.pairs)
+    pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
+    config = train_config(settings)
+
+    async def main() -> Any:
+        judge = open_judge(settings)
+        try:
+            return await work(open_session(settings, config, dataset, pairs, judge))
+        finally:
+            await judge.close()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main())
+
+
+def _train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
+    same = ("adapter", "judge", "base_url", "limit", "seed", "concurrency", "budget", "max_calls", "prompts", "memo")
+    return TrainFlags(
+        **{name: flags[name] for name in same},
+        pairs=flags["pairs"],
+        out=stages,
+        rounds=1,
+        preset="default",
+        pool=flags.get("pool"),
+        pool_size=flags.get("pool_size", 18),
+        top_k=None,
+        ablate=("induction",) if descriptive else (),
+        decontaminate=(),
+        licence="",
+        quiet=flags["quiet"],
+        as_json=flags["as_json"],
+    )
+
+
+def _rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
+    if (bank is None) == (candidates is None):
+        raise UsageError("svr judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
+    if bank is not None:
+        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics]
+    assert candidates is not None
+    try:
+        lines = candidates.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"cannot read {candidates}: {error.strerror}") from error
+    found = [_candidate(line, f"{candidates} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise UsageError(f"{candidates} holds 0 rubrics", hint="svr induce writes such a file")
+    return found
+
+
+def _candidate(line: bytes, where: str) -> Candidate:
+    try:
+        return candidate_from_json(orjson.loads(line))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtefactError(
+            f"{where} is not a candidate: {error}", hint="write the file again with svr induce"
+        ) from error

@@ -1,0 +1,258 @@
+"""The work behind `svr train`: flags in, a bank folder out. Loaded only when a training runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
+from svr_async.errors import UsageError
+from svr_async.fit.config import PRESETS
+from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
+from svr_async.training.asking import RUBRICS_PER_CALL, Crew
+from svr_async.training.banking import build_bank
+from svr_async.training.config import TrainConfig
+from svr_async.training.decontaminate import Contamination, find_contaminated
+from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.pools import PoolConfig, PoolPolicy
+from svr_async.training.rounds import run_rounds
+from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.stages import Stages, digest_of
+from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.splits import split_by_prompt
+
+FREE_TOP_K = (6, 12, 24, 48, 96)  # a free judge may use more rubrics than one call holds
+OFFLINE_WORKERS = 8
+RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainFlags:
+    """The flags of `svr train`, by name."""
+
+    pairs: Path
+    adapter: str
+    judge: str
+    base_url: str
+    out: Path
+    rounds: int
+    preset: str
+    pool: str | None
+    pool_size: int
+    top_k: int | None
+    ablate: tuple[str, ...]
+    decontaminate: tuple[str, ...]
+    limit: str | None
+    seed: int
+    concurrency: str
+    budget: float | None
+    max_calls: int | None
+    prompts: Path | None
+    memo: Path
+    licence: str
+    quiet: bool
+    as_json: bool
+
+
+def run_command(flags: TrainFlags) -> int:
+    """Train and return the exit code; SvrError for what stops the run."""
+    refuse_benchmark_for_training(flags.pairs)
+    dataset = get_adapter(flags.adapter).load(flags.pairs)
+    pairs = [pair for pair in select_pairs(dataset.pairs, flags.limit, ()) if usable(pair)]
+    kept, dropped = decontaminated(pairs, flags.decontaminate)
+    config = train_config(flags)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_train(flags, config, dataset, kept, dropped))
+
+
+def usable(pair: PreferencePair) -> bool:
+    """Whether a pair can teach anything: a preference between two different responses."""
+    return pair.has_preference and pair.chosen != pair.rejected
+
+
+def train_config(flags: TrainFlags) -> TrainConfig:
+    """Return the settings that the flags name."""
+    free = flags.judge == "rules"
+    policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
+    choices = (flags.top_k,) if flags.top_k else (FREE_TOP_K if free else (6,))
+    fit = replace(PRESETS[flags.preset], seed=flags.seed)
+    paper = flags.preset == "paper"
+    return TrainConfig(
+        rounds=flags.rounds,
+        split_seed=flags.seed,
+        fit=fit,
+        pools=PoolConfig(policy=policy, size=flags.pool_size),
+        top_k_choices=choices,
+        filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
+        ablate=frozenset(flags.ablate),
+    )
+
+
+def decontaminated(
+    pairs: Sequence[PreferencePair], named: Sequence[str]
+) -> tuple[list[PreferencePair], list[Contamination]]:
+    """Return the pairs without those that overlap with the named benchmarks, and what was found."""
+    benchmarks = []
+    for entry in named:
+        name, mark, path = entry.partition("=")
+        if not mark or not path:
+            raise UsageError(f"--decontaminate {entry} names no file", hint="write it as rubricbench=PATH")
+        benchmarks.append((name, get_adapter(name).load(Path(path)).pairs))
+    found = find_contaminated(pairs, benchmarks) if benchmarks else []
+    gone = {hit.pair_id for hit in found}
+    return [pair for pair in pairs if pair.id not in gone], found
+
+
+async def _train(
+    flags: TrainFlags,
+    config: TrainConfig,
+    dataset: Dataset,
+    pairs: Sequence[PreferencePair],
+    dropped: Sequence[Contamination],
+) -> int:
+    begun = time.monotonic()
+    judge = open_judge(flags)
+    try:
+        session = open_session(flags, config, dataset, pairs, judge)
+        rounds = await run_rounds(session)
+        best = max(rounds, key=lambda one: (one.dev_accuracy, -one.number))
+        record = make_record(flags, session, rounds, best, judge, dropped)
+        bank = build_bank(session, best, facts=record["dev"], licence=flags.licence)
+        digest = bank.save(flags.out / "bank")
+        write_atomic(flags.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    finally:
+        await judge.close()
+    if flags.as_json:
+        click.echo(orjson.dumps({**record, "bank_digest": digest}, option=orjson.OPT_INDENT_2))
+    else:
+        _print_rounds(record, flags.out, digest, time.monotonic() - begun)
+    return 0
+
+
+def open_judge(flags: TrainFlags) -> OpenJudge:
+    """Open the judge that trains; a recording cannot, since it induces nothing."""
+    if not needs_endpoint(flags.judge):
+        opened = open_offline_judge(flags.judge, {})
+        if opened.author is None:
+            raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+        return opened
+    from svr_async.engine.engine import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
+    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
+    from svr_async.engine.money import Budget  # noqa: PLC0415
+    from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
+    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+
+    profile = find_profile(flags.judge.removesuffix("+rules"), base_url=flags.base_url)
+    flags.out.mkdir(parents=True, exist_ok=True)
+    options = EndpointOptions(
+        memo=flags.memo,
+        config=EngineConfig(
+            concurrency=parse_concurrency(flags.concurrency, profile.concurrency), rpm=profile.rpm, tpm=profile.tpm
+        ),
+        budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
+        failures=FailureLog(flags.out / "failures.jsonl"),
+        prompts=flags.prompts,
+    )
+    return open_endpoint_judge(flags.judge, profile, options)
+
+
+def open_session(
+    flags: TrainFlags, config: TrainConfig, dataset: Dataset, pairs: Sequence[PreferencePair], judge: OpenJudge
+) -> Session:
+    """Split the pairs by prompt, learn the features, and set up a run in the output folder."""
+    train, dev = split_by_prompt(pairs, config.dev_share, salt=str(config.split_seed))
+    if not train or not dev:
+        raise UsageError(
+            f"{len(pairs)} pairs give {len(train)} to train on and {len(dev)} to check with", hint="give more pairs"
+        )
+    identity = digest_of(dataset.digest, [pair.id for pair in pairs], flags.judge, dict(judge.prompts))
+    engine = judge.engine
+    assert judge.author is not None
+    crew = Crew(
+        judge=judge.judge,
+        author=judge.author,
+        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
+        rubrics_per_call=RUBRICS_PER_CALL if engine else RUBRICS_PER_FREE_CALL,
+    )
+    begun = time.monotonic()
+    say = partial(_say, None if flags.quiet else begun)
+    say(f"{len(train)} pairs to train on, {len(dev)} to check with")
+    return Session(
+        crew=crew,
+        config=config,
+        stages=Stages(flags.out / "stages"),
+        material=prepare(train, dev, digest=identity),
+        fit_round=fit_round,
+        calibrate=calibrate_round,
+        margins=partial(margins_with, config.fit),
+        say=say,
+    )
+
+
+def _say(begun: float | None, text: str) -> None:
+    if begun is None:
+        return
+    click.echo(f"{time.monotonic() - begun:7.1f} s  {text}", err=True)
+
+
+def make_record(
+    flags: TrainFlags,
+    session: Session,
+    rounds: Sequence[FittedRound],
+    best: FittedRound,
+    judge: OpenJudge,
+    dropped: Sequence[Contamination],
+) -> dict[str, Any]:
+    """Return what is kept of a training: each round's figures, the choice, and what was left out."""
+    return {
+        "pairs": str(flags.pairs),
+        "judge": judge.label,
+        "preset": flags.preset,
+        "train_pairs": len(session.material.train),
+        "dev_pairs": len(session.material.dev),
+        "ablate": sorted(flags.ablate),
+        "rounds": [dict(one.record) for one in rounds],
+        "dev": {"accuracy": best.dev_accuracy, "pairs": len(session.material.dev), "round": best.number},
+        "contaminated": [{"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in dropped],
+    }
+
+
+def _print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    names = (
+        "round",
+        "bank",
+        "kept",
+        "support",
+        "hard_negatives",
+        "judged_entries",
+        "top_k",
+        "filler_weight",
+        "dev_accuracy",
+    )
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in record["rounds"]:
+        mark = "bold" if row["round"] == record["dev"]["round"] else ""
+        table.add_row(
+            *(f"{row[name]:.3f}" if name == "dev_accuracy" else f"{row[name]:g}" for name in names), style=mark
+        )
+    console = Console(highlight=False)
+    console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
+    console.print(table)
+    if record["contaminated"]:
+        console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
+    console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
