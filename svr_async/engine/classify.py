@@ -35,7 +35,10 @@ class Billed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failed call. `wait_s` is what the endpoint asked for; `signature` is equal for equal failures."""
+    """One failed call. `wait_s` is what the endpoint asked for; `signature` is equal for equal failures.
+
+    `answered`: the endpoint itself replied, so that the trouble may be this one call's and no outage.
+    """
 
     kind: Kind
     detail: str
@@ -45,6 +48,7 @@ class Failure:
     hint: str = ""
     billed: Billed = Billed.NO
     signature: str = ""
+    answered: bool = False
 
 
 QUOTA_CODES = frozenset({
@@ -56,7 +60,8 @@ MODEL_CODES = frozenset({"model_not_found", "model_not_available", "deployment_n
 CONTEXT_CODES = frozenset({"context_length_exceeded", "string_above_max_length", "context_window_exceeded"})
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "responsible_ai_policy_violation"})
 CONTEXT_WORDS = re.compile(
-    r"maximum context length|context window|max_model_len|input (?:is )?too long|prompt is too long|too many tokens",
+    r"maximum context length|context window|max_model_len|input (?:is )?too long|prompt is too long|too many tokens"
+    r"|request too large",
     re.IGNORECASE,
 )
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -68,22 +73,34 @@ def classify_status(
 ) -> Failure:
     """Classify an HTTP reply that is not a usable completion; `error` is the body's error object or empty."""
     words = {str(error.get(name) or "").lower() for name in ("code", "type")}
+    status = _status_within(status, error.get("code"))
     message = str(error.get("message") or body_preview or "no message")[:300]
     detail = f"HTTP {status}: {message}"
     signature = f"{status}:{message[:120]}"
     fatal = _fatal(status, words, message, detail)
     if fatal is not None:
         return fatal
-    if words & CONTEXT_CODES or (status in {400, 413, 422} and CONTEXT_WORDS.search(message)):
+    if words & CONTEXT_CODES or (status in {400, 413, 422, 429} and CONTEXT_WORDS.search(message)):
         return Failure(kind=Kind.ITEM, outcome=Outcome.CONTEXT_TOO_LONG, detail=detail, signature=signature)
     if words & FILTER_CODES:
         return Failure(kind=Kind.ITEM, outcome=Outcome.REFUSAL, detail=detail, signature=signature)
     if status == 429 or "rate_limit_exceeded" in words:
         return _rate_limit(headers, detail)
     if status in TRANSIENT_STATUSES or status >= 500 or status == 200:
-        wait_s = retry_after(headers)
-        return Failure(kind=Kind.TRANSIENT, detail=detail, wait_s=wait_s, billed=Billed.UNKNOWN, signature=signature)
+        return Failure(
+            kind=Kind.TRANSIENT,
+            detail=detail,
+            wait_s=retry_after(headers),
+            billed=Billed.UNKNOWN,
+            signature=signature,
+            answered=status in {200, 500},
+        )
     return Failure(kind=Kind.ITEM, detail=detail, signature=signature)
+
+
+def _status_within(status: int, code: Any) -> int:
+    """Return the status that a gateway put into the error of a reply with status 200, where there is one."""
+    return code if status == 200 and type(code) is int and 400 <= code < 600 else status
 
 
 def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure | None:
@@ -139,7 +156,7 @@ def _number(text: str, scale: float) -> float | None:
 def _seconds_until(date: str, now: str) -> float | None:
     try:
         gap = (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
     return max(0.0, gap)
 

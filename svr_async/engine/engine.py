@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -104,7 +105,7 @@ class Engine:
         self._transport = transport
         self._lane = Lane(concurrency=self.config.concurrency, rpm=self.config.rpm, tpm=self.config.tpm)
         self._flights: dict[bytes, asyncio.Future[Completion[Any]]] = {}
-        self._failures = failures or FailureLog()
+        self._failures = FailureLog() if failures is None else failures  # an empty log is falsy
         self._counters = Counters()
         self._behind: set[bytes] = set()
         self.fingerprints: set[str] = set()
@@ -120,7 +121,8 @@ class Engine:
     async def close(self) -> None:
         """Close connections and commit what is waiting."""
         await self._transport.close()
-        await asyncio.to_thread(self.memo.close)
+        await asyncio.to_thread(self.memo.drain)
+        self.memo.close()
 
     def stop(self) -> None:
         """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
@@ -147,7 +149,7 @@ class Engine:
             try:
                 completion: Completion[T] = await asyncio.shield(flight)
             except asyncio.CancelledError:
-                if not flight.cancelled():
+                if not flight.cancelled() or _being_cancelled():
                     raise
                 continue
             self._counters.joined += 1
@@ -156,10 +158,12 @@ class Engine:
 
     async def map(
         self, questions: Iterable[Question[T]], *, workers: int | None = None
-    ) -> AsyncIterator[tuple[int, Completion[T]]]:
+    ) -> AsyncGenerator[tuple[int, Completion[T]], None]:
         """Yield (index, completion) in order of completion, with memory flat in the number of questions."""
-        async for done in bounded_map(self.complete, questions, workers=workers or self.config.concurrency):
-            yield done
+        flow = bounded_map(self.complete, questions, workers=workers or self.config.concurrency)
+        async with aclosing(flow) as results:
+            async for done in results:
+                yield done
 
     def stats(self) -> EngineStats:
         """Return a snapshot of the engine's facts."""
@@ -212,7 +216,7 @@ class Engine:
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""
-        request, tries, problem, reply = question.request, 0, "", None
+        request, tries, refusals, problem, reply = question.request, 0, 0, "", None
         while tries <= self.config.repairs:
             try:
                 reply = await self._call(request)
@@ -223,6 +227,9 @@ class Engine:
                 value = _parse(question, reply, tries)
             except ReplyRejectedError as error:
                 problem = str(error)
+                refusals += reply.refused
+                if refusals > 1 or (reply.truncated and request.max_tokens > question.request.max_tokens):
+                    break
                 request = self._next_request(question.request, request, reply, problem, tries)
                 self._counters.repaired += 1
                 continue
@@ -363,13 +370,25 @@ class Engine:
             self.fatal = error
             self._lane.stop()
 
-    def give_up(self, failure: Failure, started: float) -> bool:
-        """Decide whether a call that keeps failing is given up; raises EndpointDownError when nothing succeeds."""
-        lane, config = self._lane, self.config
-        if lane.succeeded and lane.last_success > started:
-            return True
+    @property
+    def under_way(self) -> int:
+        """Questions that are being asked, those between two tries too."""
+        return len(self._flights)
+
+    def succeeded_since(self, moment: float) -> bool:
+        """Whether any call has succeeded after this moment of the steady clock."""
+        return self._lane.succeeded and self._lane.last_success > moment
+
+    def outlast(self, failure: Failure, started: float) -> None:
+        """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""
+        config = self.config
+        first_s = min(config.first_contact_s, config.give_up_after_s)
+        self.endure(failure, started, config.give_up_after_s if self._lane.succeeded else first_s)
+
+    def endure(self, failure: Failure, started: float, patience_s: float) -> None:
+        """Raise EndpointDownError when no call has succeeded for this long."""
+        lane = self._lane
         silent_s = time.monotonic() - (lane.last_success if lane.succeeded else started)
-        patience_s = config.give_up_after_s if lane.succeeded else min(config.first_contact_s, config.give_up_after_s)
         if silent_s > patience_s:
             error = EndpointDownError(
                 f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
@@ -377,24 +396,39 @@ class Engine:
             )
             self._stop_run(error)
             raise error
-        return False
 
 
 class _Patience:
-    """tenacity's stop condition: transient failures of one call, with rate limits left out of the count."""
+    """tenacity's stop condition: transient failures of one call, with rate limits left out of the count.
+
+    A call is given up after `attempts` failures while others succeed: since it began, where the endpoint answered it,
+    or between one failure and the next, where it did not. So an outage, which hits all calls alike, loses none (but
+    the very last call of a run, where it is the only one left: there is nothing to tell an outage by).
+    """
 
     def __init__(self, engine: Engine, started: float) -> None:
         self._engine = engine
-        self._started = started
-        self._transient = 0
+        self._started = self._failed_at = started
+        self._failures = self._alone = 0
 
     def exhausted(self, state: RetryCallState) -> bool:
         failure = _failure_of(state)
-        if failure.kind is not Kind.RATE_LIMITED:
-            self._transient += 1
-        if self._transient < self._engine.config.attempts:
+        if failure.kind is Kind.RATE_LIMITED:
+            self._engine.endure(failure, self._started, self._engine.config.give_up_after_s)
             return False
-        return self._engine.give_up(failure, self._started)
+        engine, most = self._engine, self._engine.config.attempts
+        self._failures += 1
+        self._alone += engine.succeeded_since(self._started if failure.answered else self._failed_at)
+        self._failed_at = time.monotonic()
+        if self._failures < most:
+            if failure.billed is Billed.NO:  # nothing listens: no need to try so often before giving up
+                engine.outlast(failure, self._started)
+            return False
+        own_fault = failure.answered or engine.under_way == 1
+        if self._alone >= most or (own_fault and engine.succeeded_since(self._started)):
+            return True
+        engine.outlast(failure, self._started)
+        return False
 
 
 def _failure_of(state: RetryCallState) -> Failure:
@@ -402,6 +436,11 @@ def _failure_of(state: RetryCallState) -> Failure:
     if not isinstance(error, _RetryableError):
         raise AssertionError(f"only retryable failures come here, not {error!r}")
     return error.failure
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
@@ -412,10 +451,12 @@ def _parse(question: Question[T], reply: Reply, tries: int) -> T:
     """Read a reply; from the second on, one that is whole but broken is repaired."""
     if reply.refused:
         raise ReplyRejectedError(f"The judge refused ({reply.finish_reason}).")
+    if reply.truncated:
+        raise ReplyRejectedError("The answer was cut off by the token limit.")
     try:
         return question.parse(reply.text)
     except ReplyRejectedError:
-        if question.salvage is None or tries == 1 or reply.truncated:
+        if question.salvage is None or tries == 1:
             raise
         return question.salvage(reply.text)
 

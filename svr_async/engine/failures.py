@@ -17,10 +17,11 @@ class FailureLog:
     def __init__(self, path: Path | None = None, *, forget: bool = False) -> None:
         self._path = path
         self._known: dict[str, tuple[Outcome, str]] = {}
-        if path is not None and forget:
-            path.unlink(missing_ok=True)
+        self._torn = False
         if path is not None and path.exists():
-            self._known = dict(_read(path))
+            data = _load(path)
+            self._torn = not data.endswith(b"\n")
+            self._known = {} if forget else dict(_read(data))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -35,6 +36,8 @@ class FailureLog:
         if self._path is None:
             return
         line = orjson.dumps({"key": key, "outcome": outcome.value, "detail": detail}) + b"\n"
+        if self._torn:
+            line, self._torn = b"\n" + line, False
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -47,9 +50,18 @@ class FailureLog:
             ) from error
 
 
-def _read(path: Path) -> list[tuple[str, tuple[Outcome, str]]]:
+def _load(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {path}: {error.strerror}", hint="move it away; failures are asked again"
+        ) from error
+
+
+def _read(data: bytes) -> list[tuple[str, tuple[Outcome, str]]]:
     found = []
-    for line in path.read_bytes().splitlines():
+    for line in data.splitlines():
         try:
             value = orjson.loads(line)
             found.append((str(value["key"]), (Outcome(value["outcome"]), str(value["detail"]))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 PAUSE_JITTER = 0.1
 DEFAULT_PAUSE_S = 1.0
+MIN_PAUSE_S = 0.05  # an endpoint that says "0 seconds" is still not asked again at once
 
 
 @dataclass(slots=True)
@@ -61,6 +63,9 @@ class Lane:
     def leave(self) -> None:
         """Give the slot back."""
         self.in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -74,7 +79,7 @@ class Lane:
 
     def pause(self, seconds: float | None) -> None:
         """Let no call leave for `seconds` (one where the endpoint named none); the later of two deadlines counts."""
-        wait_s = DEFAULT_PAUSE_S if seconds is None else seconds
+        wait_s = DEFAULT_PAUSE_S if seconds is None else max(MIN_PAUSE_S, seconds)
         self._paused_until = max(self._paused_until, time.monotonic() + wait_s)
 
     def stop(self) -> None:
@@ -94,7 +99,19 @@ class Lane:
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._pass_on(waiter)
+                raise
+
+    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
+        """Hand the wake-up of a call that was cancelled at that moment to the next one, or forget its place."""
+        if waiter.done() and not waiter.cancelled():
+            self._wake()
+        else:
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
 
     async def _wait_for_rate(self, tokens: int) -> None:
         now = time.monotonic()
@@ -103,7 +120,7 @@ class Lane:
             delay = max(delay, self._tokens.reserve(tokens, now))
         if delay > 0:
             await self._sleep(delay)
-        while (left := self._paused_until - time.monotonic()) > 0:
+        while not self._stopped and (left := self._paused_until - time.monotonic()) > 0:
             await self._sleep(left * (1 + PAUSE_JITTER * random.random()))  # noqa: S311  (jitter, not a secret)
         if self._stopped:
             raise LaneStoppedError

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import diskcache
 
@@ -22,6 +22,7 @@ from svr_async.engine.memo_disk import (
     DATABASE,
     SETTINGS,
     BytesDisk,
+    open_for_reading,
     pack,
     prepare_folder,
     refuse_foreign_database,
@@ -91,8 +92,7 @@ class _ReadOnlyRows:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-        self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._connection = open_for_reading(path)
 
     def read(self, key: bytes) -> bytes | None:
         query = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND filename IS NULL"
@@ -107,7 +107,8 @@ class _ReadOnlyRows:
 
     def keys(self) -> Iterator[bytes]:
         for (key,) in self._connection.execute("SELECT key FROM Cache WHERE raw = 1"):
-            yield bytes(key)
+            if isinstance(key, bytes):
+                yield key
 
     def close(self) -> None:
         self._connection.close()
@@ -166,12 +167,19 @@ class Memo:
         self._queue.put(pending)
         await pending.done
 
-    def close(self) -> None:
-        """Commit what is waiting and close the files."""
+    def drain(self) -> None:
+        """Commit what is waiting, however long that takes; call it from any thread."""
         if self._writer is not None:
             self._queue.put(None)
             self._writer.join()
             self._writer = None
+
+    def close(self) -> None:
+        """Commit what is waiting and close the files; call it from the thread that read from the memo.
+
+        Each thread has its own connection; SQLite folds its log into the file when the last one closes.
+        """
+        self.drain()
         self._rows.close()
 
     def keys(self) -> Iterator[bytes]:
@@ -196,6 +204,8 @@ class Memo:
             for loop, items in _by_loop(batch).items():
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_resolve, items, error)
+        if self.writable:
+            self._rows.close()
 
     def _commit(self, batch: list[_Pending]) -> StorageError | None:
         if self._broken is not None:
@@ -281,8 +291,10 @@ def _can_write(folder: Path) -> bool:
     return True
 
 
-def _storage_error(folder: Path, error: Any) -> StorageError:
-    text = str(error)
+def _storage_error(folder: Path, error: BaseException) -> StorageError:
+    while isinstance(error.__context__, sqlite3.Error | OSError):  # a failed ROLLBACK hides what went wrong first
+        error = error.__context__
+    text = str(error) or "another process holds it"
     if "full" in text or getattr(error, "errno", None) == 28:
         return StorageError(
             f"the disk that holds the memo {folder} is full", hint="free some space and run the same command again"

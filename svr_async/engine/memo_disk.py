@@ -6,10 +6,13 @@ hostile or damaged database could run code. This disk knows one mode and refuses
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
 import sqlite3
 import stat
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,15 @@ SETTINGS: dict[str, Any] = {
 }
 _COUNTERS = {"count", "size", "hits", "misses"}
 _TABLES = {"Settings", "Cache", "sqlite_stat1", "sqlite_sequence"}
+_PLAIN_TABLE = re.compile(
+    r"CREATE TABLE (?!.*\b(?:AS|CHECK|GENERATED|REFERENCES)\b)[\w\s(),]+", re.IGNORECASE | re.DOTALL
+)
+_PLAIN_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX Cache_\w+ ON Cache ?\([\w, ]+\)")
+_COUNTING = re.compile(
+    r"CREATE TRIGGER Settings_\w+ AFTER (?:INSERT|UPDATE|DELETE) ON Cache FOR EACH ROW BEGIN"
+    r" UPDATE Settings SET value = value(?: [+-] (?:1|NEW\.size|OLD\.size))+ WHERE key = \"(?:count|size)\"; END"
+)
+_BIRTH_S = 1.0  # another process may be creating the database at this moment
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
@@ -59,7 +71,7 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
     def get(self, key: Any, raw: Any) -> bytes:
         """Return a stored key."""
         if not raw or not isinstance(key, bytes):
-            raise StorageError("the memo holds a row with a foreign key", hint="svr cache verify")
+            raise StorageError("the memo holds a row with a foreign key", hint="move it away; it is not ours alone")
         return key
 
     def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, sqlite3.Binary]:  # noqa: ARG002  (diskcache calls it with key)
@@ -89,7 +101,7 @@ def pack(key: bytes, payload: bytes) -> bytes:
 def unpack(key: bytes, row: bytes) -> bytes | None:
     """Return the payload of a row, or None where it does not match its digest."""
     head = 1 + DIGEST_SIZE
-    if len(row) <= head or row[:1] != ROW_VERSION:
+    if len(row) <= head or row[:1] != ROW_VERSION or row[head : head + 1] not in {b"r", b"z"}:
         return None
     flag, packed = row[head : head + 1], row[head + 1 :]
     payload = _inflate(packed) if flag == b"z" else packed
@@ -128,33 +140,57 @@ def refuse_foreign_database(path: Path) -> None:
     """Look at a database before diskcache opens it: only its own tables, triggers and settings may be there."""
     if not path.exists():
         return
+    _refuse_empty(path)
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5) as connection:
-            connection.execute("PRAGMA trusted_schema=OFF")
+        with contextlib.closing(open_for_reading(path)) as connection:
             objects = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-            settings = _settings(connection) if objects else {}
+            _refuse_objects(path, objects)
+            known = any(name == "Settings" for _, name, _, _ in objects)
+            settings = connection.execute("SELECT key, value FROM Settings").fetchall() if known else []
     except (sqlite3.DatabaseError, OSError) as error:
         raise StorageError(
             f"{path} is not a memo that can be read ({error})",
             hint="move it away, or svr cache verify to see what is left",
         ) from error
-    finally:
-        if "connection" in locals():
+    _refuse_settings(path, dict(settings))
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a database read-only; where SQLite cannot share it (a read-only file system), as a file nobody changes."""
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=5, check_same_thread=False, isolation_level=None
+        )
+        try:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        except sqlite3.OperationalError:
             connection.close()
-    _refuse_objects(path, objects)
-    _refuse_settings(path, settings)
+            if "immutable" in mode:
+                raise
+        except sqlite3.DatabaseError:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise AssertionError("the last mode returns or raises")
 
 
-def _settings(connection: sqlite3.Connection) -> dict[str, Any]:
-    return dict(connection.execute("SELECT key, value FROM Settings").fetchall())
+def _refuse_empty(path: Path) -> None:
+    """Refuse a database of zero bytes: something cut it off, and all that it held would be paid for again."""
+    deadline = time.monotonic() + _BIRTH_S
+    while path.stat().st_size == 0:
+        if time.monotonic() > deadline:
+            raise StorageError(f"{path} is empty: it was cut off", hint="restore it, or delete it to start afresh")
+        time.sleep(0.02)
 
 
 def _refuse_objects(path: Path, objects: list[tuple[str, str, str, str | None]]) -> None:
     for kind, name, table, sql in objects:
         known = table in _TABLES and (
-            (kind == "table" and name in _TABLES)
-            or (kind == "index" and (name.startswith(("sqlite_autoindex_", "Cache_"))))
-            or (kind == "trigger" and name.startswith("Settings_") and "UPDATE Settings SET value" in str(sql))
+            (kind == "table" and name in _TABLES and _PLAIN_TABLE.fullmatch(str(sql)))
+            or (kind == "index" and (sql is None or _PLAIN_INDEX.fullmatch(sql)))
+            or (kind == "trigger" and _COUNTING.fullmatch(str(sql)))
         )
         if not known:
             raise StorageError(

@@ -55,7 +55,13 @@ class Reply:
     def from_bytes(cls, data: bytes) -> Reply:
         """Read what `to_bytes` wrote; ValueError, KeyError or TypeError on anything else."""
         value = orjson.loads(data)
-        return cls(**{**value, "usage": Usage(**value["usage"])})
+        usage = Usage(**value["usage"])
+        reply = cls(**{**value, "usage": usage})
+        texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id)
+        counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+        if not all(type(text) is str for text in texts) or not all(count == _count(count) for count in counts):
+            raise TypeError("a reply's fields have other types")
+        return reply
 
 
 def read_completion(body: bytes, status: int = HTTPStatus.OK) -> Reply:

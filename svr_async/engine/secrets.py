@@ -46,7 +46,10 @@ def key_from_environment(variable: str) -> Secret:
 
 def refuse_key_in_url(url: str) -> str:
     """Return `url` when it is plain http(s) without user info or query; ConfigError otherwise (it would be logged)."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"the base URL cannot be read: {error}", hint="write it as http://host:port/v1") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(
             f"{url.rsplit('@', maxsplit=1)[-1]!r} is not a base URL", hint="write it as http://host:port/v1"
@@ -70,7 +73,7 @@ class RedactionFilter(logging.Filter):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-            record.exc_info = None
+        record.exc_info = record.exc_text = None
         for secret in self._secrets:
             text = secret.mask(text)
         record.msg, record.args = text, ()

@@ -12,7 +12,7 @@ import aiohttp
 
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.request import Request
-from svr_async.engine.secrets import Secret
+from svr_async.engine.secrets import MASK, Secret
 from svr_async.errors import RefusedError
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -93,9 +93,13 @@ class HttpTransport:
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str] | None) -> RawReply:
         async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
-            data = await _read_capped(response.content)
+            data = self._without_key(await _read_capped(response.content))
             lowered = {name.lower(): value for name, value in response.headers.items()}
             return RawReply(status=response.status, headers=lowered, body=data)
+
+    def _without_key(self, data: bytes) -> bytes:
+        """Mask the key where a server echoes it, before anything is logged or kept."""
+        return data.replace(self._key.reveal().encode(), MASK.encode()) if self._key else data
 
 
 async def _read_capped(stream: aiohttp.StreamReader) -> bytes:

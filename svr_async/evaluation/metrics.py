@@ -38,7 +38,7 @@ def accuracy_block(items: Sequence[Item]) -> dict[str, Any]:
         "accuracy": _share(right, n),
         "accuracy_scored": _share(right, scored),
         "accuracy_half_credit": _share(right + ties / 2, n),
-        "accuracy_bounds": [_share(right, n), _share(right + (n - scored) + ties, n)],
+        "accuracy_bounds": [_share(right, n), _share(right + (n - scored) + ties, n)] if n else [0.0, 1.0],
         "accuracy_ci95": [round(low, 6), round(high, 6)],
     }
 

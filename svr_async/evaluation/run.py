@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -87,7 +86,7 @@ async def run_evaluation(
         return await _judge_or_stop(evaluation, pair, stopper)
 
     pairs = (pair for pair in evaluation.pairs if not stopper.stopped)
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout(None) as limit:
             stopper.within(limit)
             async with aclosing(bounded_map(work, pairs, workers=evaluation.workers)) as done:
@@ -95,6 +94,9 @@ async def run_evaluation(
                     items[index] = item
                     if item is not None:
                         on_item(item)
+    except TimeoutError:
+        if not stopper.stopped:  # not the end of a drain, but a bug somewhere below
+            raise
     return items
 
 

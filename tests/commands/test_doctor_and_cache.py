@@ -1,0 +1,209 @@
+"""`svr doctor`, `svr cache`, `svr judges` and `svr data`: what is there, what is wrong, and the cure."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from rig import name_judge, serving, write_bench
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.engine.memo import Memo
+from svr_async.engine.reply import Reply
+from svr_async.simulation.config import SimConfig
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(group, "svr", [*map(str, args)])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+def fill(folder: Path, count: int) -> None:
+    """Write a memo."""
+
+    async def write() -> None:
+        memo = Memo.open(folder)
+        for number in range(count):
+            await memo.put(number.to_bytes(32, "big"), Reply(text=f"text {number}"))
+        memo.close()
+
+    asyncio.run(write())
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_place_is_all_ok(cli: Cli, tmp_path: Path) -> None:
+    """Memo, disk and data are checked, each in a line."""
+    write_bench(tmp_path / "bench.jsonl", 5)
+    code, out, err = cli("doctor", "--data", "bench.jsonl", "--benchmark", "rubricbench")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()] == [["ok", "memo"], ["ok", "disk"], ["ok", "data"]]
+    assert "5 pairs" in out
+
+
+def test_the_judge_is_called_once_and_its_answer_shown(cli: Cli, tmp_path: Path) -> None:
+    """Profile, key and one real question; an endpoint that is simulated is said to be."""
+    with serving() as sim:
+        name_judge(tmp_path, sim.base_url)
+        code, out, _ = cli("doctor", "--judge", "sim")
+        assert (code, "answered in" in out, "SIMULATED" in out) == (0, True, True), out
+        assert sim.stats()["paid"] == 1
+        code, out, _ = cli("doctor", "--judge", "gpt-oss-20b", "--base-url", sim.base_url, "--json")
+        rows = {row["check"]: row for row in orjson.loads(out)}
+        assert (code, all(row["ok"] for row in rows.values())) == (0, True)
+        assert "$OPENAI_API_KEY is not set" in rows["judge"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "says"),
+    [
+        (SimConfig(api_key="right"), 4, "environment variable"), (SimConfig(quota=1), 0, "answered in"),
+        (SimConfig(context_tokens=10), 2, "not with a verdict"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_judge_is_one_line_with_a_cure(
+    cli: Cli, tmp_path: Path, config: SimConfig, code: int, says: str
+) -> None:
+    """Key, credit, context: the exit code is that of the first thing wrong."""
+    with serving(config) as sim:
+        name_judge(tmp_path, sim.base_url)
+        found, out, _ = cli("doctor", "--judge", "sim")
+    assert (found, says in out) == (code, True), out
+    assert ("FAIL call" in out) == (code != 0)
+
+
+def test_a_judge_that_is_not_there_is_said_to_be_down(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens: exit 6, within seconds; an unknown judge is exit 2 with near names."""
+    code, out, _ = cli("doctor", "--judge", "http://127.0.0.1:9/v1#m")
+    assert (code, "cannot connect" in out) == (6, True), out
+    code, out, _ = cli("doctor", "--judge", "gpt-oss-12b")
+    assert (code, "did you mean gpt-oss-120b" in out) == (2, True), out
+
+
+def test_a_bad_memo_a_full_disk_and_bad_data_are_found(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each check fails by itself, with its own exit code, and the others still run."""
+    (tmp_path / "memo").mkdir()
+    (tmp_path / "memo").chmod(0o777)
+    (tmp_path / "bad.jsonl").write_text("{")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    code, out, _ = cli("doctor", "--memo", "memo", "--data", "bad.jsonl")
+    assert code == 5
+    assert out.count("FAIL") == 3
+    assert "chmod go-w" in out
+    assert "free some space" in out
+
+
+# --- cache -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_memo_is_counted_and_verified(cli: Cli, tmp_path: Path) -> None:
+    """Replies, size, and that every one matches its digest; in words and as JSON."""
+    fill(tmp_path / "memo", 5)
+    code, out, _ = cli("cache", "stats", "--memo", "memo")
+    assert (code, "5 replies" in out) == (0, True)
+    code, out, _ = cli("cache", "verify", "--memo", "memo")
+    assert (code, out.strip()) == (0, "memo: all 5 replies are whole")
+    for command in ("stats", "verify"):
+        code, out, _ = cli("cache", command, "--memo", "memo", "--json")
+        found = orjson.loads(out)
+        assert (code, found["rows"], found["damaged"]) == (0, 5, 0)
+        assert found["bytes"] > 0
+
+
+def test_damage_is_exit_five_with_its_extent(cli: Cli, tmp_path: Path) -> None:
+    """A flipped bit is found, counted and explained; with --json stdout is still JSON."""
+    fill(tmp_path / "memo", 5)
+    memo = Memo.open(tmp_path / "memo")
+    memo._rows.write([((1).to_bytes(32, "big"), b"damaged")])
+    memo.close()
+    code, _, err = cli("cache", "verify", "--memo", "memo")
+    assert (code, "1 of 5 rows in memo are damaged" in err, err.count("\n")) == (5, True, 1)
+    code, out, _ = cli("cache", "verify", "--memo", "memo", "--json")
+    assert (code, orjson.loads(out)["damaged"]) == (5, 1)
+    code, out, _ = cli("cache", "stats", "--memo", "memo")
+    assert (code, "1 damaged" in out) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["stats", "verify"])
+def test_no_memo_is_exit_two_and_none_is_made(cli: Cli, command: str) -> None:
+    """Looking after a memo that is not there creates nothing."""
+    code, _, err = cli("cache", command, "--memo", "none")
+    assert (code, "there is no memo in none" in err) == (2, True)
+    assert not Path("none").exists()
+
+
+# --- judges and data -------------------------------------------------------------------------------------------------
+
+
+def test_judges_are_listed_with_key_and_price(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shipped and own profiles; whether a key is set, never the key; a price only where one was entered."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-77")
+    name_judge(tmp_path, "http://127.0.0.1:8000/v1", price=[1, 0.5, 4])
+    code, out, _ = cli("judges")
+    assert code == 0
+    for text in ("gpt-oss-120b", "rules", "recorded:PATH", "sim", "$1 / $0.5 / $4", "is set", "judges.toml"):
+        assert text in out
+    code, listed, _ = cli("judges", "--json")
+    rows: dict[str, Any] = orjson.loads(listed)
+    assert rows["gpt-4o-mini"]["key_is_set"] is True
+    assert rows["deepseek-v4-flash"]["key_is_set"] is False
+    assert "sk-sentinel-77" not in out + listed
+
+
+def test_a_wrong_judges_file_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    """Every command that reads it says the same."""
+    (tmp_path / "judges.toml").write_text("[x\n")
+    for args in (("judges",), ("eval", "rubricbench", "--sample", "--judge", "gpt-oss-20b")):
+        code, out, err = cli(*args)
+        assert (code, out, "judges.toml is not valid TOML" in err, err.count("\n")) == (2, "", True, 1)
+
+
+def test_data_sets_are_listed_and_shown(cli: Cli, tmp_path: Path) -> None:
+    """Names, licences, columns, counts and one pair; a row that is not there is named."""
+    code, out, _ = cli("data", "ls")
+    assert (code, "rubricbench" in out, "helpsteer3" in out) == (0, True, True)
+    code, out, _ = cli("data", "ls", "--json")
+    assert {row["name"] for row in orjson.loads(out)} >= {"rubricbench", "rewardbench", "rmbench", "pairs"}
+    code, out, _ = cli("data", "show", "rewardbench")
+    assert (code, "chosen" in out) == (0, True)
+    write_bench(tmp_path / "bench.jsonl", 3)
+    code, out, _ = cli("data", "show", "rubricbench", "--data", "bench.jsonl", "--row", "2", "--json")
+    facts = orjson.loads(out)
+    assert (code, facts["pairs"], facts["pair"]["id"]) == (0, 3, "sim-test-00001")
+    code, out, _ = cli("data", "show", "rubricbench", "--sample")
+    assert (code, "response_a" in out) == (0, True)
+    code, _, err = cli("data", "show", "rubricbench", "--data", "bench.jsonl", "--row", "9")
+    assert (code, "--row 9" in err) == (2, True)
+    code, _, err = cli("data", "show", "rubricbnch")
+    assert (code, "did you mean rubricbench" in err) == (2, True)
+
+
+def test_a_text_that_would_steer_the_terminal_is_shown_harmless(cli: Cli, tmp_path: Path) -> None:
+    """Escape sequences and markup of a data set are printed as text."""
+    rows = [{"id": "1", "prompt": "\x1b[2J[bold]hi[/bold]\u202e", "chosen": "a\x07", "rejected": "b"}]
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    code, out, _ = cli("data", "show", "pairs", "--data", "odd.jsonl")
+    assert code == 0
+    assert "[bold]hi[/bold]" in out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)

@@ -1,0 +1,434 @@
+"""`svr eval` from flags to run folder, against the simulated endpoint and without any."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import LAUNCHER, environment, name_judge, pairs, read_lines, serving, steady_metrics, write_bench
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.engine.memo import Memo
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import GROUPS, FaultConfig
+from svr_async.simulation.server import SimServer
+
+N = 120
+SENTINEL = "sk-sentinel-0a1b2c3d"
+Eval = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of this module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> Eval:
+    """Return a function that runs `svr eval` on planted pairs in an empty folder; it returns the exit code."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", N)
+    name_judge(tmp_path, sim.base_url)
+
+    def call(*args: str | Path, judge: str = "sim", out: str = "run") -> int:
+        flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", judge, "--out", out, "-q", *map(str, args)]
+        return run(group, "svr", flags)
+
+    return call
+
+
+def items(folder: str | Path = "run") -> bytes:
+    """Return items.jsonl."""
+    return (Path(folder) / "items.jsonl").read_bytes()
+
+
+def metrics(folder: str | Path = "run") -> dict[str, Any]:
+    """Return metrics.json."""
+    found: dict[str, Any] = orjson.loads((Path(folder) / "metrics.json").read_bytes())
+    return found
+
+
+# --- the same bytes, whatever happens --------------------------------------------------------------------------------
+
+
+def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
+    """One call at a time, eight, or five hundred: the same items byte for byte, and the same metrics."""
+    for concurrency in (1, 8, 512):
+        memo = f"memo-{concurrency}"
+        assert (
+            evaluate("--method", "oracle", "--concurrency", concurrency, "--memo", memo, out=f"run-{concurrency}") == 0
+        )
+    assert items("run-1").count(b"\n") == N
+    assert items("run-1") == items("run-8") == items("run-512")
+    assert steady_metrics(Path("run-1")) == steady_metrics(Path("run-8")) == steady_metrics(Path("run-512"))
+    assert metrics("run-1")["calls"]["sent"] == metrics("run-512")["calls"]["sent"] >= N
+
+
+@pytest.mark.parametrize("method", ["vanilla", "oracle", "self-rubric", "pointwise"])
+def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path: Path, method: str) -> None:
+    """Against an endpoint with thirty kinds of fault the items are those of the flawless one."""
+    limit = () if method == "vanilla" else ("--limit", "40")
+    assert evaluate("--method", method, *limit, "--memo", "smooth-memo", out="smooth") == 0
+    kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
+    small = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
+    with serving(SimConfig(faults=FaultConfig(rate=0.2, kinds=kinds, **small))) as rough:
+        name_judge(tmp_path, rough.base_url)
+        assert evaluate("--method", method, *limit, "--memo", "rough-memo", out="rough") == 0
+        assert len(rough.stats()["faults"]) > 10
+    assert items("rough") == items("smooth")
+    assert metrics("rough")["calls"]["retries"] + metrics("rough")["calls"]["repaired"] > 5
+    ours, theirs = steady_metrics(Path("rough")), steady_metrics(Path("smooth"))
+    assert {key: ours[key] for key in ours if key != "usage"} == {key: theirs[key] for key in ours if key != "usage"}
+
+
+def test_a_second_run_costs_nothing(evaluate: Eval, sim: SimServer) -> None:
+    """Everything comes from the memo: no call, no socket, the same bytes."""
+    assert evaluate("--limit", "30") == 0
+    first, calls = items(), sim.stats()["calls"]
+    assert evaluate("--limit", "30", out="again") == 0
+    assert evaluate("--limit", "30", "--offline", out="offline") == 0
+    assert sim.stats()["calls"] == calls
+    assert items("again") == items("offline") == first
+    found = metrics("again")["calls"]
+    assert (found["sent"], found["memo_hits"] >= 30) == (0, True)
+
+
+def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
+    """After a cap on calls, the same command pays only for the rest and ends like a run without a stop."""
+    assert evaluate("--audit", "0", "--memo", "memo-whole", out="whole") == 0
+    assert evaluate("--audit", "0", "--max-calls", "45", "--concurrency", "8") == 4
+    assert metrics()["complete"] is False
+    kept = metrics()["n_total"]
+    assert kept == 45
+    before = sim.stats()["paid"]
+    assert evaluate("--audit", "0") == 0
+    assert sim.stats()["paid"] - before == N - 45
+    assert items() == items("whole")
+    assert metrics()["complete"] is True
+
+
+# --- methods and judges ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise", "fixed"])
+def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, method: str) -> None:
+    """Each method scores every pair, names itself, and leaves a folder that loads."""
+    (tmp_path / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
+    extra = ["--rubrics", "rubrics.txt"] if method == "fixed" else ["--method", method]
+    assert evaluate("--limit", "12", *extra) == 0
+    loaded = RunFolder.load(tmp_path / "run")
+    assert len(loaded.items) == 12
+    assert metrics()["method"] == method
+    assert metrics()["judge_label"] == "sim (SIMULATED endpoint)"
+    assert metrics()["coverage"] == 1.0
+
+
+@pytest.mark.parametrize("method", ["longest", "shortest", "first"])
+def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> None:
+    """They send nothing and are labelled as what they are."""
+    assert evaluate("--method", method) == 0
+    assert metrics()["judge_label"] == "no judge (content-blind baseline)"
+    assert metrics()["calls"]["sent"] == 0
+
+
+def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key, no network: a report and a table in one command, labelled as offline checks."""
+    monkeypatch.chdir(tmp_path)
+    assert run(group, "svr", ["eval", "rubricbench", "--sample", "-q"]) == 0
+    (folder,) = Path("runs").iterdir()
+    assert "rules" in metrics(folder)["judge_label"]
+    assert metrics(folder)["notes"]
+
+
+def test_checks_in_front_of_a_model_save_rubrics(evaluate: Eval) -> None:
+    """`J+rules` runs to the end, and is a different run from J alone."""
+    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim+rules") == 0
+    assert metrics()["judge"] == "sim+rules"
+    assert metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
+    assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim") == 2
+
+
+def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None:
+    """Replies from a file are read like live ones; pairs that are not in it are unscored and counted."""
+    lines = [
+        {"pair_id": pair.id, "order": order, "role": "direct", "reply": f"Well. [[{right}]]"}
+        for pair in pairs(10)
+        for order, right in (("ab", "A" if pair.chosen_first else "B"), ("ba", "B" if pair.chosen_first else "A"))
+    ]
+    (tmp_path / "replies.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 0
+    found = metrics()
+    assert (found["accuracy"], found["n_scored"], found["order"]["flip_rate"]) == (1.0, 10, 0.0)
+    assert found["judge_label"] == "recorded replies (replies.jsonl)"
+    assert evaluate("--limit", "12", judge="recorded:replies.jsonl", out="more") == 3
+    assert metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
+    (tmp_path / "replies.jsonl").write_bytes(orjson.dumps(lines[0]))
+    assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 2  # another recording
+
+
+def test_a_judge_can_be_a_url(evaluate: Eval, sim: SimServer) -> None:
+    """URL#model needs no profile; with --base-url any model name works."""
+    assert evaluate("--limit", "3", judge=f"{sim.base_url}#sim-perfect") == 0
+    assert evaluate("--limit", "3", "--base-url", sim.base_url, judge="sim-perfect", out="other") == 0
+    assert items() == items("other")
+
+
+def test_a_perfect_judge_is_mostly_right(evaluate: Eval, sim: SimServer) -> None:
+    """The whole chain is the right way round: a judge that sees the planted worth agrees with almost all labels."""
+    assert evaluate(judge=f"{sim.base_url}#sim-perfect") == 0
+    assert metrics()["accuracy"] > 0.85
+
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["ab", "ba", "both", "hash"])
+def test_orders_are_shown_as_asked(evaluate: Eval, order: str) -> None:
+    """The policy is kept in the metrics, `both` judges every pair twice, and a swap turns no item's gold."""
+    assert evaluate("--limit", "20", "--order", order, "--audit", "0") == 0
+    rows = read_lines(Path("run/items.jsonl"))
+    assert metrics()["order"]["policy"] == order
+    assert metrics()["order"]["audited"] == (20 if order == "both" else 0)
+    assert [row["gold"] for row in rows] == [pair.gold for pair in pairs(20)]
+    shown = {row["order"] for row in rows}
+    assert shown == ({"ab", "ba"} if order == "hash" else {order})
+
+
+def test_limits_and_domains_choose_pairs(evaluate: Eval) -> None:
+    """The first N, from A to B, or a domain, whatever its case."""
+    assert evaluate("--limit", "7", "--method", "first") == 0
+    assert evaluate("--limit", "5-7", "--method", "first", out="range") == 0
+    assert items().splitlines()[4:7] == items("range").splitlines()
+    assert evaluate("--domain", "code", "--domain", "SAFETY", "--method", "first", out="domain") == 0
+    assert set(metrics("domain")["by_domain"]) == {"CODE", "SAFETY"}
+
+
+def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls, tokens and dollars without a call or a run folder; what is paid for is not counted."""
+    name_judge(Path.cwd(), sim.base_url, price=[1.0, 0.5, 4.0])
+    calls = sim.stats()["calls"]
+    assert evaluate("--dry-run", "--json", "--audit", "0") == 0
+    plan = orjson.loads(capsys.readouterr().out)
+    assert (plan["calls"], plan["memo_hits"]) == (N, 0)
+    assert plan["max_usd"] > plan["usd"] > 0
+    assert plan["max_completion_tokens"] == N * 8192
+    assert evaluate("--dry-run", "--method", "self-rubric", "--limit", "10", "--audit", "0") == 0
+    assert "20 calls to send" in capsys.readouterr().out
+    assert sim.stats()["calls"] == calls
+    assert not Path("run").exists()
+    assert evaluate("--limit", "10", "--audit", "0") == 0
+    capsys.readouterr()
+    assert evaluate("--dry-run", "--json", "--audit", "0") == 0
+    assert orjson.loads(capsys.readouterr().out)["calls"] == N - 10
+
+
+def test_a_dry_run_of_an_offline_judge_costs_nothing(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    """Judges that send nothing say so."""
+    assert evaluate("--dry-run", judge="rules") == 0
+    assert "0 calls" in capsys.readouterr().out
+
+
+def test_json_output_is_the_metrics(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json stdout is metrics.json and nothing else."""
+    assert evaluate("--limit", "5", "--json") == 0
+    shown = capsys.readouterr()
+    assert orjson.loads(shown.out) == metrics()
+    assert shown.err == ""
+
+
+def test_the_summary_shows_the_headline(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    """Accuracy with its interval, coverage, calls, and where the report is."""
+    assert evaluate("--limit", "10") == 0
+    shown = capsys.readouterr().out
+    for text in ("accuracy", "coverage", "of 10 pairs", "report.html", "SIMULATED"):
+        assert text in shown
+
+
+def test_flags_come_from_variables_and_files_too(
+    evaluate: Eval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SVR_EVAL_… stands in for a flag, --config for many, spelled as on the command line; what is typed wins."""
+    (tmp_path / "my.toml").write_text(
+        'method = "longest"\nlimit = 7\nseed = "x"\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
+    )
+    assert evaluate("--config", "my.toml") == 0
+    assert (metrics()["method"], metrics()["n_total"], list(metrics()["by_domain"])) == ("longest", 7, ["CODE"])
+    config = orjson.loads(Path("run/manifest.json").read_bytes())["config"]
+    assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("x", 30.0, 60.0)
+    assert evaluate("--config", "my.toml", "--method", "first", out="typed") == 0
+    assert metrics("typed")["method"] == "first"
+    for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "y", "TIMEOUT": "9", "AUDIT": "0"}.items():
+        monkeypatch.setenv(f"SVR_EVAL_{name}", value)
+    assert evaluate(out="variables") == 0
+    assert (metrics("variables")["method"], metrics("variables")["n_total"]) == ("shortest", 4)
+    config = orjson.loads(Path("variables/manifest.json").read_bytes())["config"]
+    assert (config["salt"], config["timeout_s"]) == ("y", 9.0)
+    assert evaluate("--limit", "5", out="both") == 0
+    assert metrics("both")["n_total"] == 5
+
+
+def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> None:
+    """Replaced prompts are used, recorded by digest, and do not go on in a folder of other prompts."""
+    assert evaluate("--limit", "4") == 0
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "direct.txt").write_text("Which is better?\n=== closing ===\nEnd with [[A]] or [[B]].")
+    assert evaluate("--limit", "4", "--prompts", "prompts") == 2
+    assert evaluate("--limit", "4", "--prompts", "prompts", out="mine") == 0
+    digests = [orjson.loads((Path(run_) / "manifest.json").read_bytes())["prompts"] for run_ in ("run", "mine")]
+    assert digests[0]["direct"] != digests[1]["direct"]
+    assert digests[0]["compare"] == digests[1]["compare"]
+
+
+def test_the_default_folder_is_found_again(evaluate: Eval) -> None:
+    """Without --out equal runs share a folder and different ones do not."""
+    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--method", "first", "-q"]
+    assert run(group, "svr", flags) == run(group, "svr", flags) == 0
+    assert len(list(Path("runs").iterdir())) == 1
+    assert run(group, "svr", [*flags, "--limit", "3"]) == 0
+    assert len(list(Path("runs").iterdir())) == 2
+    assert run(group, "svr", [*flags, "--no-resume"]) == 2
+
+
+# --- failures, coverage, secrets -------------------------------------------------------------------------------------
+
+
+def test_unscored_pairs_are_named_and_can_be_accepted_or_asked_again(
+    evaluate: Eval, tmp_path: Path, capsys: pytest.CaptureFixture[str], sim: SimServer
+) -> None:
+    """Exit 3 below --min-coverage; a resumed run asks nothing again; --retry-errors does, and then all is well."""
+    with serving(SimConfig(context_tokens=50)) as small:
+        name_judge(tmp_path, small.base_url)
+        assert evaluate("--limit", "6") == 3
+        line = capsys.readouterr().err.strip()
+        assert "6 of 6 pairs have no verdict" in line
+        assert "--retry-errors" in line
+        assert metrics()["outcomes"] == {"context_too_long": 6}
+        calls = small.stats()["calls"]
+        assert evaluate("--limit", "6") == 3
+        assert evaluate("--limit", "6", "--min-coverage", "0") == 0
+        assert small.stats()["calls"] == calls
+    name_judge(tmp_path, sim.base_url)
+    assert evaluate("--limit", "6", "--retry-errors", "--dry-run") == 0
+    assert evaluate("--limit", "6") == 3
+    assert evaluate("--limit", "6", "--retry-errors") == 0
+    assert evaluate("--limit", "6") == 0
+
+
+def test_an_endpoint_that_answers_as_another_model_is_noted(evaluate: Eval, tmp_path: Path) -> None:
+    """A reply under another model's name is a note in the metrics and the manifest."""
+    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
+    with serving(SimConfig(faults=faults)) as odd:
+        name_judge(tmp_path, odd.base_url)
+        assert evaluate("--limit", "3") == 0
+    assert any("answered as gpt-oss-120b-preview" in note for note in metrics()["notes"])
+
+
+def test_the_key_is_nowhere(
+    evaluate: Eval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not in the run folder, not in the memo, not on the screen, also when the endpoint refuses it or the run fails."""
+    monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
+    monkeypatch.setenv("SVR_TRACE", "1")
+    for expected, key in ((0, SENTINEL), (4, "another")):
+        with serving(SimConfig(api_key=key)) as locked:
+            name_judge(tmp_path, locked.base_url, key_env="OPENAI_API_KEY")
+            assert evaluate("--limit", "4", "-v", "--memo", f"memo-{expected}", out=f"run-{expected}") == expected
+    shown = capfd.readouterr()
+    assert SENTINEL not in shown.out + shown.err
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 8
+    assert all(SENTINEL.encode() not in path.read_bytes() for path in files)
+
+
+def test_damaged_memo_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
+    """A flipped bit costs one call and is said."""
+    assert evaluate("--limit", "4", "--memo", "memo", "--audit", "0") == 0
+    memo = Memo.open(tmp_path / "memo")
+    key = min(memo.keys())
+    row = memo._rows.read(key)
+    assert row is not None
+    memo._rows.write([(key, row[:-1] + bytes([row[-1] ^ 1]))])
+    memo.close()
+    assert evaluate("--limit", "4", "--memo", "memo", "--audit", "0") == 0
+    assert metrics()["calls"]["sent"] == 1
+    assert any("1 damaged memo row" in note for note in metrics()["notes"])
+
+
+def test_pairs_without_a_right_answer_are_judged_and_not_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run over such pairs only has no accuracy and is no failure."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": f"{name}:1", "prompt": "Name a colour.", "chosen": chosen, "rejected": ["a dog", "a cat"],
+         "num_correct": len(chosen), "num_rejected": 2, "total_completions": len(chosen) + 2, "models": [],
+         "subset": "Ties", "additional_metadata": None}
+        for name, chosen in (("ref", ["red"]), ("tied", ["red", "blue"]))
+    ]  # fmt: skip
+    (tmp_path / "ties.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    code = run(group, "svr", ["eval", "rewardbench2", "--data", "ties.jsonl", "--method", "longest", "--json", "-q"])
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+
+
+# --- the screen ------------------------------------------------------------------------------------------------------
+
+
+def test_texts_of_data_and_endpoint_cannot_steer_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Domains and folders that look like markup or escape sequences are shown as texts."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": str(n), "prompt": "q", "chosen": "aa", "rejected": "b", "domain": domain}
+        for n, domain in enumerate(("[/red]x", "\x1b[2Jevil", "[bold]loud", "\u202eturned"))
+    ]
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    assert (
+        run(group, "svr", ["eval", "pairs", "--data", "odd.jsonl", "--method", "longest", "-q", "--out", "[dim]"]) == 0
+    )
+    shown = capsys.readouterr().out
+    for text in ("[/red]x", "[bold]loud", "evil", "[dim]/report.html"):
+        assert text in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_a_terminal_gets_a_progress_display_that_leaves_nothing_behind(tmp_path: Path) -> None:
+    """On a terminal a bar is drawn while the run goes on; what an endpoint says in it is shown as text."""
+    screen, terminal = pty.openpty()
+    write_bench(tmp_path / "bench.jsonl", 30)
+    kinds = ("500", "reset")
+    with serving(SimConfig(latency_ms=150.0, faults=FaultConfig(rate=0.3, kinds=kinds))) as slow:
+        name_judge(tmp_path, slow.base_url)
+        done = subprocess.Popen(
+            [sys.executable, str(LAUNCHER), "eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim"],
+            cwd=tmp_path, env=environment(TERM="xterm", COLUMNS="120"), stdout=subprocess.PIPE, stderr=terminal,
+        )  # fmt: skip
+        os.close(terminal)
+        drawn = b"".join(_screen(screen))
+        out, _ = done.communicate(timeout=30)
+    assert done.returncode == 0
+    assert b"accuracy" in out
+    assert b"judging" in drawn
+    assert b"in flight" in drawn
+    assert b"Traceback" not in drawn
+
+
+def _screen(screen: int) -> Iterator[bytes]:
+    """Yield what is written to a terminal until its last writer is gone."""
+    with contextlib.suppress(OSError):  # Linux says so by EIO
+        while piece := os.read(screen, 65536):
+            yield piece
+    os.close(screen)

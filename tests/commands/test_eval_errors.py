@@ -1,0 +1,291 @@
+"""Everything a user can get wrong in `svr eval`: one line on stderr, the documented exit code, nothing lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import environment, name_judge, serving, write_bench
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.engine import memo as memo_module
+from svr_async.engine.memo import Memo
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+Eval = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of this module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sim: SimServer) -> Eval:
+    """Return a function that runs `svr …` in a folder with planted data; it returns exit code and stderr's one line."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", 20)
+    name_judge(tmp_path, sim.base_url)
+
+    def call(*args: str | Path) -> tuple[int, str]:
+        capsys.readouterr()
+        code = run(group, "svr", [*map(str, args)])
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1, line
+        assert "bug" not in line
+        return code, line.strip()
+
+    return call
+
+
+BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run")
+ASK = (*BENCH, "--judge", "sim")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("eval", "rubricbenhc", "--sample"), "did you mean rubricbench?"),
+        (("eval", "zzz", "--sample"), "there are rubricbench"),
+        (("eval", "pairs"), "needs --data PATH"),
+        (("eval", "rubricbench", "--data", "missing.jsonl"), "missing.jsonl"),
+        (("eval", "rmbench", "--sample"), "no sample for rmbench"),
+        (("eval", "rubricbench", "--sample", "--data", "bench.jsonl"), "exclude each other"),
+        ((*BENCH, "--limit", "nonsense"), "--limit nonsense is no range"),
+        ((*BENCH, "--limit", "0"), "--limit 0 is no range"), ((*BENCH, "--limit", "5-3"), "--limit 5-3"),
+        ((*BENCH, "--limit", "-5"), "--limit"), ((*BENCH, "--limit", "500-600"), "0 usable pairs"),
+        ((*BENCH, "--domain", "COOKING"), "there is no domain 'cooking'"),
+        ((*BENCH, "--method", "fixed"), "needs --rubrics"),
+        ((*BENCH, "--method", "oracle", "--rubrics", "rubrics.txt"), "rubrics.txt"),
+        ((*BENCH, "--rubrics", "missing.txt"), "cannot read the rubrics missing.txt"),
+        ((*BENCH, "--judge", "gpt-oss-12b"), "gpt-oss-120b"),
+        ((*BENCH, "--judge", "recorded:"), "names no file"),
+        ((*BENCH, "--judge", "recorded:missing.jsonl"), "cannot read the recorded replies"),
+        ((*BENCH, "--judge", "http://host/v1"), "names no model"),
+        ((*BENCH, "--judge", "http://user:secret@host/v1#m"), "user name or password"),
+        ((*BENCH, "--judge", "http://host/v1?key=secret#m"), "query or fragment"),
+        ((*BENCH, "--judge", "m", "--base-url", "nonsense"), "not a base URL"),
+        ((*BENCH, "--judge", "m", "--base-url", "http://[::1/v1"), "base URL"),
+        ((*ASK, "--concurrency", "many"), "--concurrency many"), ((*ASK, "--concurrency", "0"), "--concurrency 0"),
+        ((*ASK, "--concurrency", "99999"), "1 to 8192"),
+        ((*ASK, "--budget", "5"), "add price ="),
+        ((*ASK, "--prompts", "missing"), "--prompts missing is not a folder"),
+        ((*ASK, "--config", "missing.toml"), "cannot read --config missing.toml"),
+        ((*ASK, "--tie-credit", "1"), "tie-credit"), ((*ASK, "--min-coverage", "2"), "min-coverage"),
+        ((*ASK, "--timeout", "0"), "timeout"), ((*ASK, "--rubrisc", "x"), "--rubrics"),
+    ],
+)  # fmt: skip
+def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tuple[str, ...], says: str) -> None:
+    """What was typed, what is wrong with it and how to mend it; no run folder, no memo, no call."""
+    code, line = fail(*args)
+    assert (code, says in line) == (2, True), line
+    assert "secret" not in line
+    assert not Path("run").exists()
+    assert not Path("cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("methd = 'first'", "unknown key 'methd' — did you mean method?"), ("zzz = 1", "unknown key 'zzz'"),
+        ("[a", "not valid TOML"), ("limit = [", "not valid TOML"), ("audit = 7", "audit"),
+        ("method = 'best'", "best"), ("config = 'x'", "unknown key 'config'"), ("timeout = 'soon'", "soon"),
+        ("no-resume = true", "unknown key 'no-resume'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_config_is_named(fail: Eval, tmp_path: Path, text: str, says: str) -> None:
+    """Unknown keys get the nearest name; bad values and bad TOML are named like flags."""
+    (tmp_path / "my.toml").write_text(text)
+    code, line = (
+        fail(*BENCH, "--method", "first", "--config", "my.toml")
+        if "method" not in text
+        else fail(*BENCH, "--config", "my.toml")
+    )
+    assert (code, says in line) == (2, True), line
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """Return one row of RubricBench."""
+    good = {"case_id": "1", "instruction": "q", "response_a": "a", "response_b": "b", "label": 0, "rubrics": "x",
+            "source": "s", "domain": "code"}  # fmt: skip
+    return {name: value for name, value in {**good, **changes}.items() if value is not ...}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "0 usable pairs"), (b"\n\n", "0 usable pairs"), (b"{", "row 1"), (b"[1, 2]", "row 1"),
+        (orjson.dumps(row(response_b=...)), "response_b"), (orjson.dumps(row(label=7)), "label"),
+        (orjson.dumps(row(instruction=None)), "instruction"), (orjson.dumps(row(response_a=5)), "response_a"),
+        (orjson.dumps(row()) + b"\n" + orjson.dumps(row(response_a="other")), "same id '1'"),
+    ],
+)  # fmt: skip
+def test_wrong_data_is_named_by_file_row_and_column(fail: Eval, tmp_path: Path, data: bytes, says: str) -> None:
+    """An empty set, a wrong column, a broken row, two rows with one id: refused before any call."""
+    (tmp_path / "bad.jsonl").write_bytes(data)
+    code, line = fail("eval", "rubricbench", "--data", "bad.jsonl", "--judge", "sim", "-q", "--out", "run")
+    assert (code, says in line, "bad.jsonl" in line) == (2, True, True), line
+    assert not Path("run").exists()
+
+
+def test_lenient_leaves_bad_rows_out_and_says_so(fail: Eval, tmp_path: Path) -> None:
+    """With --lenient the other rows are judged, and a note counts those left out."""
+    rows = [row(case_id=str(n), label=7 if n == 2 else 0) for n in range(4)]
+    (tmp_path / "bad.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    flags = ["eval", "rubricbench", "--data", "bad.jsonl", "--method", "first", "-q", "--out", "run", "--lenient"]
+    assert run(group, "svr", flags) == 0
+    metrics = orjson.loads(Path("run/metrics.json").read_bytes())
+    assert metrics["n_total"] == 3
+    assert any("1 invalid row" in note for note in metrics["notes"])
+
+
+def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
+    """A folder that holds other results is refused, with nothing in it changed, its failures included."""
+    assert run(group, "svr", [*BENCH, "--method", "first"]) == 0
+    Path("run/failures.jsonl").write_text("precious\n")
+    before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
+    code, line = fail(*ASK, "--retry-errors")
+    assert (code, "holds another run" in line, "--out" in line) == (2, True, True)
+    assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
+    code, line = fail(*BENCH, "--method", "first", "--no-resume")
+    assert (code, "--no-resume" in line) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "says"),
+    [
+        (SimConfig(api_key="right"), 4, "environment variable"),
+        (SimConfig(quota=5), 4, "add credit"),
+        (SimConfig(faults=FaultConfig(rate=1.0, kinds=("307",))), 4, "final URL"),
+    ],
+)
+def test_what_the_endpoint_refuses_ends_the_run_with_exit_four(
+    fail: Eval, tmp_path: Path, config: SimConfig, code: int, says: str
+) -> None:
+    """Wrong key, no credit, a redirect: stopped at once with the cure; what was paid is kept and not paid again."""
+    with serving(config) as refusing:
+        name_judge(tmp_path, refusing.base_url)
+        found, line = fail(*ASK, "--concurrency", "2", "--audit", "0")
+        assert (found, says in line) == (code, True), line
+        assert refusing.stats()["calls"] <= config.quota + 4
+        paid = refusing.stats()["paid"]
+        fail(*ASK, "--concurrency", "2", "--audit", "0")
+        assert refusing.stats()["paid"] == paid == config.quota
+        if paid:
+            assert f"{paid} of 20 pairs are judged and kept in run" in line
+            assert orjson.loads(Path("run/metrics.json").read_bytes())["complete"] is False
+
+
+def test_an_unknown_model_is_exit_four(fail: Eval, sim: SimServer) -> None:
+    """A model that the endpoint does not serve points to `svr doctor`."""
+    code, line = fail(*BENCH, "--judge", f"{sim.base_url}#gpt-17")
+    assert (code, "gpt-17" in line, "svr doctor" in line) == (4, True, True)
+    code, line = fail(*BENCH, "--judge", f"{sim.base_url.removesuffix('/v1')}/nope#gpt-oss-120b", "--out", "other")
+    assert (code, "/v1" in line) == (4, True)
+
+
+def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connection refused for long enough ends the run, and the line says that what is paid is kept."""
+    code, line = fail(*BENCH, "--judge", "http://127.0.0.1:9/v1#m", "--give-up-after", "1", "--concurrency", "4")
+    assert (code, "cannot connect" in line, "what is paid is kept" in line) == (6, True, True)
+
+
+@pytest.mark.parametrize("cap", [("--max-calls", "7"), ("--budget", "0.0000001"), ("--max-calls", "0")])
+def test_caps_end_the_run_with_exit_four_and_keep_what_is_paid(
+    fail: Eval, tmp_path: Path, sim: SimServer, cap: tuple[str, str]
+) -> None:
+    """A cap stops the run in time; the next run without it pays only for the rest."""
+    name_judge(tmp_path, sim.base_url, price=[1, 1, 1])
+    paid = sim.stats()["paid"]
+    code, line = fail(*ASK, *cap, "--audit", "0", "--concurrency", "3")
+    assert (code, cap[0] in line) == (4, True)
+    spent = sim.stats()["paid"] - paid
+    assert spent <= {"7": 7, "0": 0}.get(cap[1], 3)
+    assert run(group, "svr", [*ASK, "--audit", "0"]) == 0
+    assert sim.stats()["paid"] - paid == 20
+
+
+def test_a_memo_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
+    """No database, one open to others, a symbolic link: named with its cure before any call."""
+    (tmp_path / "broken").mkdir(mode=0o700)
+    (tmp_path / "broken" / "cache.db").write_text("no database " * 99)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    for name, says in (("broken", "not a memo"), ("open", "chmod go-w"), ("link", "symbolic link")):
+        code, line = fail(*ASK, "--memo", name)
+        assert (code, says in line) == (5, True), line
+
+
+def test_a_read_only_memo_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hits are served; a miss is exit 5 with two cures, or with --offline an unscored pair and exit 3."""
+    assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
+    monkeypatch.setattr(memo_module, "_can_write", lambda _: False)
+    assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
+    code, line = fail(*ASK, "--audit", "0", "--out", "more")
+    assert (code, "read-only" in line, "--offline" in line) == (5, True, True)
+    calls = sim.stats()["calls"]
+    code, line = fail(*ASK, "--audit", "0", "--out", "offline", "--offline")
+    assert (code, "12 of 20 pairs have no verdict" in line) == (3, True)
+    assert sim.stats()["calls"] == calls
+    items = [orjson.loads(text) for text in Path("offline/items.jsonl").read_bytes().splitlines()]
+    assert sum("--offline" in item["detail"] for item in items) == 12
+
+
+FULL = (
+    "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
+    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); import svr_async.engine.memo as memo; "
+    "memo.Memo.open.__func__.__kwdefaults__['patience_s'] = 0.2; "
+    "from svr_async.commands import main; main()"
+)
+
+
+def test_a_disk_that_fills_up_is_exit_five_and_a_later_run_completes(
+    fail: Eval, tmp_path: Path, sim: SimServer
+) -> None:
+    """When the memo cannot grow the run ends with exit 5; every earlier reply is kept, and with room it completes."""
+    Memo.open(tmp_path / "memo").close()
+    flags = [*ASK, "--memo", "memo", "--audit", "0", "--concurrency", "2", "--method", "self-rubric"]
+    before = sim.stats()["paid"]
+    bare = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, *flags], cwd=tmp_path, env=bare, capture_output=True, text=True,
+        check=False, timeout=50,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.count("\n") == 1
+    paid = sim.stats()["paid"] - before
+    memo = Memo.open(tmp_path / "memo")
+    kept = memo.stats()
+    memo.close()
+    assert kept.damaged == 0
+    assert paid - 4 <= kept.rows <= paid
+    assert run(group, "svr", flags) == 0
+    assert sim.stats()["paid"] - before == paid + 40 - kept.rows
+
+
+def test_a_run_folder_that_cannot_be_written_is_exit_five(fail: Eval, tmp_path: Path) -> None:
+    """A file in the folder's way is named before the first call."""
+    (tmp_path / "run").write_text("a file")
+    code, line = fail(*ASK)
+    assert (code, "run" in line) == (5, True)
+
+
+def test_a_failures_file_that_cannot_be_read_is_exit_five(fail: Eval, tmp_path: Path) -> None:
+    """A damaged failures log is named; one with foreign lines is not even noticed."""
+    (tmp_path / "run" / "failures.jsonl").mkdir(parents=True)
+    code, line = fail(*ASK)
+    assert (code, "failures.jsonl" in line) == (5, True)
+    Path("run/failures.jsonl").rmdir()
+    Path("run/failures.jsonl").write_bytes(b"\x00\xff{]\n")
+    assert run(group, "svr", [*ASK, "--limit", "3"]) == 0

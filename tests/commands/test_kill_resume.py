@@ -1,0 +1,188 @@
+"""Killing, stopping and resuming `svr eval`: real processes against a real `svr sim`, whose log is the witness."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from rig import background, name_judge, read_lines, sim_process, steady_metrics, svr, wait_until, write_bench
+
+N = 100
+CONCURRENCY = 4
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Serve the simulated endpoint in a process, slowly enough to be interrupted; yields its URL and its call log."""
+    folder = tmp_path_factory.mktemp("sim")
+    with sim_process(folder, "--latency-ms", "60", "--log", folder / "log.jsonl") as url:
+        yield url, folder / "log.jsonl"
+
+
+@pytest.fixture(scope="module")
+def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run once without a stop; return the run folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    prepare(folder, endpoint[0])
+    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
+
+
+def prepare(folder: Path, url: str) -> None:
+    """Put data and judge into a folder."""
+    write_bench(folder / "bench.jsonl", N)
+    name_judge(folder, url)
+
+
+def paid(log: Path, start: int) -> Counter[str]:
+    """Count paid calls by request since the log had so many lines."""
+    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
+
+
+def after_calls(log: Path, start: int, count: int) -> Callable[[], bool]:
+    """Return a condition: so many calls have ended since the log had `start` lines."""
+    return lambda: len(read_lines(log)) - start >= count
+
+
+def check_resumed(folder: Path, whole: Path, log: Path, start: int, in_flight: int) -> None:
+    """Resume; the result is that of a run without a stop, and no call was paid twice but those that were under way."""
+    done = svr(*FLAGS, "--concurrency", str(CONCURRENCY), "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run" / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
+    assert steady_metrics(folder / "run") == steady_metrics(whole)
+    counts = paid(log, start)
+    assert max(counts.values()) <= 2
+    assert sum(counts.values()) - len(counts) <= in_flight
+    assert orjson.loads(done.stdout)["calls"]["memo_hits"] > 0
+
+
+@pytest.mark.parametrize("calls", [3, 60, 120])
+def test_after_kill_nine_a_resumed_run_is_the_run_that_was_never_killed(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path, calls: int
+) -> None:
+    """Killed early, half way or late: the same command ends with the same bytes and pays twice for nothing."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    with background(*FLAGS, "--concurrency", str(CONCURRENCY), cwd=tmp_path) as process:
+        wait_until(after_calls(log, start, calls))
+        process.kill()
+        process.wait(20)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    check_resumed(tmp_path, whole, log, start, CONCURRENCY)
+
+
+def test_killed_again_and_again_a_run_still_comes_to_its_end(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """Three kills at three moments: each run goes on where the last was; only what was in flight is paid again."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    for _ in range(3):
+        begun = len(read_lines(log))
+        with background(*FLAGS, "--concurrency", str(CONCURRENCY), cwd=tmp_path) as process:
+            wait_until(after_calls(log, begun, 20))
+            process.kill()
+            process.wait(20)
+    counts = paid(log, start)
+    assert sum(counts.values()) - len(counts) <= 3 * CONCURRENCY
+    done = svr(*FLAGS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_drains_writes_a_partial_run_and_says_how_to_go_on(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path, number: int, code: int
+) -> None:
+    """SIGTERM and Ctrl-C: calls under way are kept, the folder says PARTIAL, the last line how to go on."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    with background(*FLAGS, "--concurrency", str(CONCURRENCY), cwd=tmp_path) as process:
+        wait_until(after_calls(log, start, 60))
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    last = errors.strip().splitlines()[-1]
+    assert f"stopped by {signal.Signals(number).name}" in last
+    assert "run the same command to go on" in last
+    assert "PARTIAL" in out
+    metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert metrics["complete"] is False
+    assert 0 < metrics["n_total"] < N
+    assert f"{metrics['n_total']} of {N} pairs are judged and kept in run" in last
+    check_resumed(tmp_path, whole, log, start, 0)
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
+    """While the first signal is being obeyed, a second one does not wait for the drain; the memo stays whole."""
+    log = tmp_path / "log.jsonl"
+    with sim_process(tmp_path, "--latency-ms", "30", "--log", log, "--fault-rate", "0.5", "--faults", "hang") as url:
+        prepare(tmp_path, url)
+        with background(*FLAGS, "--concurrency", "32", cwd=tmp_path) as process:
+            wait_until(lambda: len(read_lines(log)) >= 10)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            assert "again to stop at once" in process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(5) == 130
+    done = svr("cache", "verify", cwd=tmp_path)
+    assert (done.returncode, "are whole" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_signal_before_the_first_answer_is_a_stop_like_any_other(tmp_path: Path) -> None:
+    """Stopped with nothing judged yet: the exit code of the signal and one line, not an error about an empty report."""
+    with sim_process(tmp_path, "--latency-ms", "1500") as url:
+        prepare(tmp_path, url)
+        with background(*FLAGS, "--concurrency", "2", cwd=tmp_path) as process:
+            wait_until(lambda: stats(url)["in_flight"] == 2)
+            process.send_signal(signal.SIGTERM)
+            out, errors = process.communicate(timeout=30)
+    assert process.returncode == 143, errors
+    assert f"0 of {N} pairs are judged" in errors
+    assert "PARTIAL" in out
+
+
+def stats(url: str) -> dict[str, int]:
+    """Ask the simulated endpoint for its counts."""
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/sim/stats") as reply:
+        found: dict[str, int] = orjson.loads(reply.read())
+    return found
+
+
+def test_two_runs_at_once_share_one_memo(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
+    """Two processes with the same memo both end with the same bytes; a call is paid at most once in each."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    flags = [*FLAGS[:-1], "run-a"], [*FLAGS[:-1], "run-b"]
+    with background(*flags[0], cwd=tmp_path) as one, background(*flags[1], cwd=tmp_path) as other:
+        for process in (one, other):
+            _, errors = process.communicate(timeout=40)
+            assert process.returncode == 0, errors
+    for name in ("run-a", "run-b"):
+        assert (tmp_path / name / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
+    assert max(paid(log, start).values()) <= 2
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path, endpoint: tuple[str, Path]) -> None:
+    """With stderr in a file nothing is drawn: no escape sequences, and silence with -q."""
+    prepare(tmp_path, endpoint[0])
+    done: subprocess.CompletedProcess[str] = svr(*FLAGS, "--limit", "10", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    quiet = svr(*FLAGS, "--limit", "10", "-q", cwd=tmp_path)
+    assert quiet.stderr == ""

@@ -1,0 +1,64 @@
+"""Fixtures for all tests: no socket leaves the machine, no setting leaks in from the user's environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_LOOPBACK = ("127.", "::1", "localhost")
+_strangers: list[str] = []
+
+
+def _watch_sockets(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse connections to other machines and look-ups of their names; an audit hook sees every Python socket."""
+    if event == "socket.connect":
+        where = args[1]
+    elif event == "socket.getaddrinfo":
+        where = (args[0],)
+    else:
+        return
+    host = where[0] if isinstance(where, tuple) else where  # a unix socket's address is a path
+    name = host.decode(errors="replace") if isinstance(host, bytes) else host
+    if isinstance(where, tuple) and isinstance(name, str) and not name.startswith(_LOOPBACK):
+        _strangers.append(name)
+        raise PermissionError(f"a test tried to reach {name}")
+
+
+sys.addaudithook(_watch_sockets)
+
+
+@pytest.fixture(autouse=True)
+def only_loopback() -> Iterator[None]:
+    """Fail a test that tried to reach another machine, even where the code under test swallowed the refusal."""
+    _strangers.clear()
+    yield
+    assert not _strangers, f"tried to reach {_strangers}"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Take away the user's keys, endpoints, flags and judges.toml."""
+    for name in os.environ:
+        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
+
+
+@pytest.fixture(autouse=True)
+def steady_tracing() -> Iterator[None]:
+    """Put coverage's tracer back after a test: Python drops it when a RecursionError passes through it."""
+    tracer = sys.gettrace()
+    yield
+    if sys.gettrace() is not tracer:
+        sys.settrace(tracer)
+
+
+@pytest.fixture
+def memo_folder(tmp_path: Path) -> Path:
+    """Return where a test's memo lies; it is not made yet."""
+    return tmp_path / "memo"

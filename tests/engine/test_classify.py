@@ -1,0 +1,246 @@
+"""What a failed call means, table by table."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.engine.classify import (
+    FILTER_CODES,
+    KEY_CODES,
+    MAX_WAIT_S,
+    MODEL_CODES,
+    QUOTA_CODES,
+    Billed,
+    Kind,
+    classify_status,
+    retry_after,
+)
+from svr_async.engine.transport import classify_exception
+from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
+from svr_async.vocabulary.verdict import Outcome
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def date(seconds: float) -> str:
+    """Return an HTTP date so many seconds after NOW."""
+    return format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 501, 502, 503, 504, 505, 520, 522, 524, 529, 599])
+def test_server_trouble_is_tried_again_and_may_have_been_billed(status: int) -> None:
+    """Timeouts, conflicts and every 5xx are transient; whether they were paid for is not known."""
+    failure = classify_status(status, {}, {"message": "oops"})
+    assert (failure.kind, failure.outcome, failure.billed) == (Kind.TRANSIENT, Outcome.API_ERROR, Billed.UNKNOWN)
+    assert failure.wait_s is None
+    assert failure.signature == f"{status}:oops"
+
+
+@pytest.mark.parametrize("status", [400, 406, 410, 411, 413, 414, 415, 422, 418, 451, 201, 204])
+def test_other_refusals_fail_the_item_at_once(status: int) -> None:
+    """A request that the endpoint calls wrong is not sent again, and the run goes on."""
+    failure = classify_status(status, {}, {"message": "bad parameter"})
+    assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.API_ERROR)
+    assert failure.detail == f"HTTP {status}: bad parameter"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (401, {}, AuthError), (403, {}, AuthError),
+        *((status, {field: code}, AuthError) for status in (400, 429, 500) for field in ("code", "type")
+          for code in sorted(KEY_CODES)),
+        (402, {}, QuotaError), (402, {"code": "rate_limit_exceeded"}, QuotaError),
+        *((status, {field: code}, QuotaError) for status in (400, 403, 429, 200) for field in ("code", "type")
+          for code in sorted(QUOTA_CODES)),
+        (429, {"code": "project_spend_limit_exceeded"}, QuotaError),
+        (429, {"type": "INSUFFICIENT_QUOTA"}, QuotaError),
+        *((status, {"code": code}, ModelError) for status in (400, 404) for code in sorted(MODEL_CODES)),
+        (404, {"message": "The model `x` does not exist"}, ModelError),
+        (404, {"message": "Not Found"}, ModelError), (405, {}, ModelError),
+        *((status, {}, RefusedError) for status in (300, 301, 302, 303, 307, 308)),
+    ],
+)  # fmt: skip
+def test_key_quota_model_and_redirects_stop_the_run(status: int, error: dict[str, Any], expected: type) -> None:
+    """What no later call can cure ends the run with its own error and a cure, whatever the status around it."""
+    failure = classify_status(status, {"retry-after": "1"}, error)
+    assert (failure.kind, failure.error) == (Kind.RUN, expected)
+    assert failure.hint
+
+
+def test_the_two_sorts_of_404_have_different_cures() -> None:
+    """A missing model points to the list of models, a missing path to the base URL."""
+    assert "svr doctor" in classify_status(404, {}, {"message": "model x not found"}).hint
+    assert "/v1" in classify_status(404, {}, {"message": "Not Found"}).hint
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"code": "context_length_exceeded", "message": "x"}),
+        (400, {"code": "string_above_max_length"}),
+        (400, {"message": "This model's maximum context length is 8192 tokens. However you requested 9000"}),
+        (400, {"message": "The prompt is too long: 9000 tokens, max_model_len 8192"}),
+        (413, {"message": "Input is too long for requested model"}),
+        (422, {"message": "ContextWindowExceededError: the context window is 4096"}),
+        (500, {"code": "context_window_exceeded"}),
+        (429, {"message": "Request too large for m on tokens per min (TPM): Limit 9, Requested 10"}),
+    ],
+)
+def test_requests_that_can_never_fit_are_named_as_such(status: int, error: dict[str, Any]) -> None:
+    """Every wording of "too long" is the item's outcome context_too_long, not a retry."""
+    failure = classify_status(status, {}, error)
+    assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.CONTEXT_TOO_LONG)
+
+
+@pytest.mark.parametrize("code", sorted(FILTER_CODES))
+@pytest.mark.parametrize("status", [200, 400])
+def test_content_filters_are_refusals(status: int, code: str) -> None:
+    """A filtered prompt is the item's outcome refusal."""
+    failure = classify_status(status, {}, {"code": code, "message": "filtered"})
+    assert (failure.kind, failure.outcome) == (Kind.ITEM, Outcome.REFUSAL)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(429, Kind.RATE_LIMITED), (503, Kind.TRANSIENT), (401, Kind.RUN), (400, Kind.ITEM), (99, Kind.TRANSIENT)],
+)
+def test_an_error_inside_a_200_is_what_its_code_says(code: int, kind: Kind) -> None:
+    """A gateway that wraps the upstream's status in a 200 is understood; without a code the call is tried again."""
+    assert classify_status(200, {}, {"code": code, "message": "upstream"}).kind is kind
+    assert classify_status(200, {}, {}).kind is Kind.TRANSIENT
+
+
+def test_rate_limits_carry_what_the_endpoint_asks_for() -> None:
+    """A 429 waits as long as it says; more than ten minutes ends the run with the time named."""
+    assert classify_status(429, {}, {}).kind is Kind.RATE_LIMITED
+    assert classify_status(503, {}, {"code": "rate_limit_exceeded"}).kind is Kind.RATE_LIMITED
+    assert classify_status(429, {"retry-after": "17"}, {}).wait_s == 17
+    assert classify_status(429, {"retry-after": str(MAX_WAIT_S)}, {}).kind is Kind.RATE_LIMITED
+    late = classify_status(429, {"retry-after": "86400"}, {})
+    assert (late.kind, late.error) == (Kind.RUN, RefusedError)
+    assert "86400 s" in late.detail
+    assert classify_status(503, {"retry-after": "5"}, {}).wait_s == 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "2.5"}, 2.5),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after": "31536000"}, 31_536_000.0),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": "in a while"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": date(30), "date": date(0)}, 30.0),
+        ({"retry-after": date(3600 + 30), "date": date(3600)}, 30.0),
+        ({"retry-after": date(-30), "date": date(0)}, 0.0),
+        ({"retry-after": date(30)}, None),
+        ({"retry-after": date(30), "date": "yesterday"}, None),
+        ({"retry-after": "Sun, 01 Mar 99999999999 12:00:00 GMT", "date": date(0)}, None),
+        ({"retry-after": "Sun, 01 Mar 2026 12:00:30 -0000", "date": date(0)}, None),
+        ({"x-ratelimit-reset-requests": "1s"}, 1.0),
+        ({"x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "1.5s"}, 1.5),
+        ({"x-ratelimit-reset-requests": "1h2m3s"}, 3723.0),
+        ({"x-ratelimit-reset-requests": "12"}, 12.0),
+        ({"x-ratelimit-reset-requests": "soon", "x-ratelimit-reset-tokens": " 2s "}, 2.0),
+        ({"x-ratelimit-reset-requests": "2026-03-01T12:00:30Z"}, None),
+        ({"retry-after": "-1", "x-ratelimit-reset-requests": "3s"}, 3.0),
+        ({"retry-after": "1", "x-ratelimit-reset-requests": "300s"}, 1.0),
+    ],
+)
+def test_how_long_to_wait_is_read_from_every_spelling(headers: dict[str, str], expected: float | None) -> None:
+    """Seconds, milliseconds, dates against the server's own clock, reset headers; nonsense counts as nothing."""
+    assert retry_after(headers) == expected
+
+
+HEADER_VALUES = st.one_of(
+    st.text(max_size=40),
+    st.from_regex(r"[-+]?[0-9]{0,400}(\.[0-9]*)?(e[-+]?[0-9]{1,4})?", fullmatch=True),
+    st.from_regex(r"([0-9]{1,30}[hms]{1,2}){1,4}", fullmatch=True),
+    st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,3} [A-Z][a-z]{2} [0-9]{1,12} [0-9:]{1,12} [-+A-Z0-9]{0,6}", fullmatch=True),
+    st.datetimes(timezones=st.just(UTC)).map(lambda moment: format_datetime(moment, usegmt=True)),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    headers=st.dictionaries(
+        st.sampled_from(
+            ["retry-after", "retry-after-ms", "date", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"]
+        ),
+        HEADER_VALUES,
+    )
+)
+def test_no_header_text_breaks_the_classifier(headers: dict[str, str]) -> None:
+    """Whatever the headers hold, the wait is None or a finite number of seconds that is not negative."""
+    wait_s = retry_after(headers)
+    assert wait_s is None or 0 <= wait_s < float("inf")
+    failure = classify_status(429, headers, {})
+    assert failure.kind in {Kind.RATE_LIMITED, Kind.RUN}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(status=st.integers(200, 599), error=st.dictionaries(st.sampled_from(["code", "type", "message"]), JSON))
+def test_every_reply_has_a_meaning(status: int, error: dict[str, Any]) -> None:
+    """Any status with any error object is classified, in one line of at most a few hundred characters."""
+    failure = classify_status(status, {}, error, body_preview="preview")
+    assert failure.kind in Kind
+    assert len(failure.detail) < 400
+
+
+def test_the_code_counts_before_the_status() -> None:
+    """An empty account is never mistaken for a rate limit, whichever of code and type says so."""
+    for status, field in itertools.product((429, 400, 503), ("code", "type")):
+        assert classify_status(status, {"retry-after": "1"}, {field: "insufficient_quota"}).error is QuotaError
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "billed"),
+    [
+        (aiohttp.ServerDisconnectedError(), Kind.TRANSIENT, Billed.UNKNOWN),
+        (aiohttp.ClientOSError(104, "reset"), Kind.TRANSIENT, Billed.UNKNOWN),
+        (aiohttp.ClientPayloadError("cut"), Kind.TRANSIENT, Billed.UNKNOWN),
+        (OSError(24, "Too many open files"), Kind.TRANSIENT, Billed.UNKNOWN),
+        (ValueError("header"), Kind.TRANSIENT, Billed.UNKNOWN),
+        (aiohttp.InvalidURL("http://[", "x"), Kind.RUN, Billed.NO),
+        (ssl.SSLCertVerificationError(1, "expired"), Kind.RUN, Billed.NO),
+    ],
+)
+def test_exceptions_of_the_transport_are_classified(error: Exception, kind: Kind, billed: Billed) -> None:
+    """A lost connection is tried again and counted as perhaps billed; a bad certificate or URL ends the run."""
+    failure = classify_exception(error)
+    assert (failure.kind, failure.billed) == (kind, billed)
+
+
+def test_a_connection_that_never_opened_was_not_billed() -> None:
+    """Connection refused costs nothing."""
+    key: Any = ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
+    failure = classify_exception(aiohttp.ClientConnectorError(key, OSError(111, "refused")))
+    assert (failure.kind, failure.billed) == (Kind.TRANSIENT, Billed.NO)
+    assert "cannot connect" in failure.detail

@@ -1,0 +1,670 @@
+"""The engine on a scripted transport: single flight, retries, stops, money, dry runs, failures; no socket is opened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import Scripted, ask, completion, refusal, scripted_engine
+
+from svr_async.engine import engine as engine_module
+from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.engine import Completion, Engine, EngineConfig
+from svr_async.engine.failures import FailureLog
+from svr_async.engine.lane import LaneStoppedError
+from svr_async.engine.memo import Memo
+from svr_async.engine.money import Budget, Price
+from svr_async.engine.request import Question, Request
+from svr_async.engine.transport import CallFailedError, RawReply
+from svr_async.errors import (
+    AuthError,
+    BudgetError,
+    EndpointDownError,
+    ModelError,
+    QuotaError,
+    RefusedError,
+    StorageError,
+    SvrError,
+)
+from svr_async.vocabulary.verdict import Outcome
+
+Answer = Callable[[Request, int], Any]
+
+
+def by_turn(*replies: Any) -> Answer:
+    """Answer call number n with the n-th reply, the last one from then on."""
+    return lambda _, n: replies[min(n, len(replies) - 1)]
+
+
+def lost(kind: Kind = Kind.TRANSIENT, billed: Billed = Billed.UNKNOWN) -> CallFailedError:
+    """Return a call that gave no reply."""
+    return CallFailedError(Failure(kind=kind, detail="gone", billed=billed, signature="gone"))
+
+
+async def until(ready: Callable[[], bool]) -> None:
+    """Let other tasks run until something has happened."""
+    for _ in range(100_000):
+        if ready():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not happen")
+
+
+async def gather_all(engine: Engine, questions: list[Question[str]]) -> list[Completion[str] | BaseException]:
+    """Ask all at once; exceptions are results."""
+    return await asyncio.gather(*(engine.complete(question) for question in questions), return_exceptions=True)
+
+
+# --- memo and single flight -------------------------------------------------------------------------------------------
+
+
+async def test_a_reply_is_paid_for_once_and_then_remembered(memo_folder: Path) -> None:
+    """The second time, and in the next process, the answer comes from the memo; its tokens count once."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, transport):
+        first = await engine.complete(ask())
+        second = await engine.complete(ask())
+        assert (first.value, first.outcome, first.from_memo) == ("yes", Outcome.SCORED, False)
+        assert (second.value, second.from_memo, second.reply) == ("yes", True, first.reply)
+        stats = engine.stats()
+        assert (len(transport.sent), stats.sent, stats.memo_hits, stats.prompt_tokens) == (1, 1, 1, 100)
+    assert transport.closed
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call"))) as (engine, transport):
+        again = await engine.complete(ask())
+        assert (again.value, again.key) == ("yes", first.key)
+        assert not transport.sent
+        assert engine.stats().prompt_tokens == 100
+
+
+async def test_the_reply_is_committed_before_it_is_handed_over(memo_folder: Path) -> None:
+    """When `complete` returns, another reader of the memo sees the reply."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+        await engine.complete(ask())
+        other = Memo.open(memo_folder)
+        kept = other.get(ask().request.key)
+        other.close()
+        assert kept is not None
+        assert kept.text == "yes"
+
+
+async def test_identical_questions_under_way_share_one_call(memo_folder: Path) -> None:
+    """A hundred callers of the same question pay once; all get the same answer."""
+    gate = asyncio.Event()
+
+    async def answer() -> RawReply:
+        await gate.wait()
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+        tasks = [asyncio.create_task(engine.complete(ask())) for _ in range(100)]
+        await asyncio.sleep(0)
+        gate.set()
+        found = await asyncio.gather(*tasks)
+        assert {one.value for one in found} == {"yes"}
+        assert len(transport.sent) == 1
+        assert engine.stats().joined == 99
+
+
+async def test_a_failure_is_shared_too(memo_folder: Path) -> None:
+    """Joiners of a call that fails get its failure, and pay nothing of their own."""
+
+    async def answer() -> RawReply:
+        await asyncio.sleep(0)
+        return refusal(400, "bad request")
+
+    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+        found = await gather_all(engine, [ask() for _ in range(10)])
+        assert {one.outcome for one in found if isinstance(one, Completion)} == {Outcome.API_ERROR}
+        assert (len(found), len(transport.sent)) == (10, 1)
+
+
+async def test_when_the_caller_is_cancelled_a_joiner_takes_over(memo_folder: Path) -> None:
+    """Cancelling the one whose call it was does not cancel those who joined: one of them asks instead."""
+    calls: list[asyncio.Future[RawReply]] = []
+
+    async def answer() -> RawReply:
+        calls.append(asyncio.get_running_loop().create_future())
+        return await calls[-1]
+
+    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+        leader, *joiners = [asyncio.create_task(engine.complete(ask())) for _ in range(4)]
+        await until(lambda: bool(calls))
+        leader.cancel()
+        await until(lambda: len(calls) == 2)
+        calls[1].set_result(completion("late"))
+        assert [one.value for one in await asyncio.gather(*joiners)] == ["late"] * 3
+        assert leader.cancelled()
+        assert len(transport.sent) == 2
+        assert engine.stats().in_flight == 0
+
+
+async def test_cancelling_everybody_at_once_cancels_everybody(memo_folder: Path) -> None:
+    """A joiner that is cancelled together with the caller does not mistake that for its turn to ask."""
+
+    async def answer() -> RawReply:
+        await asyncio.sleep(1000)
+        return completion("never")
+
+    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+        tasks = [asyncio.create_task(engine.complete(ask())) for _ in range(5)]
+        await until(lambda: bool(transport.sent))
+        for task in tasks:
+            task.cancel()
+        done, pending = await asyncio.wait(tasks, timeout=5)
+        assert not pending
+        assert all(task.cancelled() for task in done)
+        assert (len(transport.sent), engine.stats().in_flight) == (1, 0)
+
+
+async def test_a_joiner_that_is_cancelled_leaves_the_call_alone(memo_folder: Path) -> None:
+    """Cancelling a joiner cancels neither the call nor its other joiners."""
+    gate = asyncio.Event()
+
+    async def answer() -> RawReply:
+        await gate.wait()
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+        leader, quitter, other = [asyncio.create_task(engine.complete(ask())) for _ in range(3)]
+        await until(lambda: bool(transport.sent))
+        quitter.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        assert [one.value for one in await asyncio.gather(leader, other)] == ["yes"] * 2
+        assert quitter.cancelled()
+        assert len(transport.sent) == 1
+
+
+async def test_cancelled_calls_leak_no_slot(memo_folder: Path) -> None:
+    """After cancelling calls in flight and waiting, the engine has all its slots and answers the next question."""
+    block = True
+
+    async def answer() -> RawReply:
+        if block:
+            await asyncio.sleep(1000)
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=2) as (engine, _):
+        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(10)]
+        await asyncio.sleep(0.01)
+        assert (engine.stats().in_flight, engine.stats().waiting) == (2, 8)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (engine.stats().in_flight, engine.stats().waiting) == (0, 0)
+        block = False
+        assert (await engine.complete(ask("next"))).value == "yes"
+
+
+async def test_map_gives_every_question_its_answer_and_its_place(memo_folder: Path) -> None:
+    """`map` answers as calls end; leaving it early stops the workers."""
+    async with scripted_engine(memo_folder, lambda request, _: completion(request.messages[0][1])) as (engine, _):
+        async with aclosing(engine.map([ask(f"q{n}") for n in range(40)])) as results:
+            found = {index: done.value async for index, done in results}
+        assert found == {n: f"q{n}" for n in range(40)}
+        async with aclosing(engine.map(ask(f"r{n}") for n in range(10**6))) as results:
+            async for _ in results:
+                break
+        assert len(asyncio.all_tasks()) == 1
+
+
+# --- retries ----------------------------------------------------------------------------------------------------------
+
+FAULTS = [
+    refusal(500), refusal(503, headers={"retry-after": "0"}), refusal(408), refusal(200, "upstream"),
+    RawReply(status=200, headers={}, body=b'{"choices": []}'), RawReply(status=200, headers={}, body=b'{"cho'),
+    RawReply(status=200, headers={}, body=b"<html>"), lost(), lost(billed=Billed.NO), refusal(429),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+async def test_a_fault_that_passes_costs_calls_and_changes_nothing(
+    memo_folder: Path, fault: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice a fault, then the answer: the value is that of a smooth call, and the failures are counted."""
+    monkeypatch.setattr("svr_async.engine.lane.DEFAULT_PAUSE_S", 0.01)
+    async with scripted_engine(memo_folder, by_turn(fault, fault, completion("yes"))) as (engine, transport):
+        done = await engine.complete(ask())
+        assert (done.value, done.outcome, len(transport.sent)) == ("yes", Outcome.SCORED, 3)
+        stats = engine.stats()
+        assert (stats.sent, stats.retries, stats.failed) == (3, 2, 0)
+        assert stats.last_failure
+
+
+async def test_rate_limits_are_not_counted_as_tries(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often an endpoint says "slow down", the item is not given up."""
+    monkeypatch.setattr("svr_async.engine.lane.MIN_PAUSE_S", 0.001)
+    turns = [refusal(429, headers={"retry-after": "0"})] * 30
+    async with scripted_engine(memo_folder, by_turn(*turns, completion("yes")), attempts=2) as (engine, _):
+        assert (await engine.complete(ask())).value == "yes"
+        assert engine.stats().rate_limited == 30
+
+
+async def test_a_rate_limit_pauses_every_call(memo_folder: Path) -> None:
+    """After one 429 no call leaves before the time that it asked for, not even those that met no limit."""
+    times: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def answer(_: Request, n: int) -> RawReply:
+        times.append(loop.time())
+        return refusal(429, headers={"retry-after-ms": "150"}) if n == 0 else completion("yes")
+
+    async with scripted_engine(memo_folder, answer, concurrency=1) as (engine, _):
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(5)])
+        assert [one.value for one in found if isinstance(one, Completion)] == ["yes"] * 5
+        assert min(times[1:]) - times[0] >= 0.15
+
+
+async def test_an_endless_rate_limit_ends_the_run(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that only ever says "slow down" is given up like one that says nothing."""
+    monkeypatch.setattr("svr_async.engine.lane.MIN_PAUSE_S", 0.001)
+    turns = by_turn(refusal(429, headers={"retry-after": "0"}))
+    async with scripted_engine(memo_folder, turns, give_up_after_s=0.1) as (engine, _):
+        with pytest.raises(EndpointDownError, match="no answer"):
+            await engine.complete(ask())
+
+
+async def test_one_poisoned_question_is_given_up_while_others_go_on(memo_folder: Path) -> None:
+    """A question that always fails costs `attempts` calls, becomes an api_error, and holds up nobody."""
+
+    def answer(request: Request, _: int) -> RawReply:
+        return refusal(500, "poison") if request.messages[0][1] == "q3" else completion("yes")
+
+    async with scripted_engine(memo_folder, answer, attempts=6, concurrency=2) as (engine, transport):
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(300)])
+        outcomes = [one.outcome for one in found if isinstance(one, Completion)]
+        assert outcomes.count(Outcome.API_ERROR) == 1
+        assert outcomes.count(Outcome.SCORED) == 299
+        assert sum(request.messages[0][1] == "q3" for request in transport.sent) <= 20
+
+
+async def test_a_question_that_only_ever_hangs_up_is_given_up_while_others_go_on(memo_folder: Path) -> None:
+    """A call that gets no answer while others do is counted against it, failure by failure, and given up in the end."""
+
+    async def answer(request: Request) -> RawReply:
+        await asyncio.sleep(0.002)
+        if request.messages[0][1] == "q0":
+            raise lost()
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda request, _: answer(request), attempts=4, concurrency=2) as (
+        engine,
+        transport,
+    ):
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(400)])
+        outcomes = [one.outcome for one in found if isinstance(one, Completion)]
+        assert (outcomes.count(Outcome.API_ERROR), outcomes.count(Outcome.SCORED)) == (1, 399)
+        assert sum(request.messages[0][1] == "q0" for request in transport.sent) <= 20
+
+
+@pytest.mark.parametrize("fault", [refusal(503), lost(billed=Billed.NO), lost()], ids=["503", "refused", "reset"])
+async def test_an_outage_loses_no_call_that_began_before_it(memo_folder: Path, fault: Any) -> None:
+    """Calls under way when everything went down fail more than `attempts` times, and still succeed after it."""
+    turns = [completion("yes")] * 5 + [fault] * 80
+    async with scripted_engine(memo_folder, by_turn(*turns, completion("yes")), attempts=3) as (engine, _):
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(30)])
+        assert [one.value for one in found if isinstance(one, Completion)] == ["yes"] * 30
+
+
+async def test_an_endpoint_that_never_answers_ends_the_run_soon(memo_folder: Path) -> None:
+    """Without one success, patience is `first_contact_s`; the error says for how long and how to go on."""
+    async with scripted_engine(memo_folder, by_turn(lost()), attempts=2, first_contact_s=0.05) as (engine, _):
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
+        assert all(isinstance(one, EndpointDownError | LaneStoppedError) for one in found)
+        assert isinstance(engine.fatal, EndpointDownError)
+        assert engine.fatal.exit_code == 6
+        assert "what is paid is kept" in engine.fatal.hint
+
+
+async def test_an_endpoint_that_goes_down_is_waited_for(memo_folder: Path) -> None:
+    """After a first success, an outage shorter than `give_up_after_s` costs time and no item."""
+    down = [lost()] * 40
+    async with scripted_engine(
+        memo_folder, by_turn(completion("a"), *down, completion("b")), attempts=3, first_contact_s=0.01
+    ) as (engine, _):
+        assert (await engine.complete(ask("q1"))).value == "a"
+        assert (await engine.complete(ask("q2"))).value == "b"
+    async with scripted_engine(memo_folder, by_turn(completion("a"), *down), attempts=3, give_up_after_s=0.05) as (
+        engine,
+        _,
+    ):
+        await engine.complete(ask("q3"))
+        with pytest.raises(EndpointDownError):
+            await engine.complete(ask("q4"))
+
+
+# --- replies that cannot be read --------------------------------------------------------------------------------------
+
+
+async def test_an_unreadable_reply_is_asked_again_twice_over(memo_folder: Path) -> None:
+    """First the same question past any gateway cache, then with a repair turn; what is kept is under the first key."""
+    turns = by_turn(completion("bad"), completion("bad"), completion("good"))
+    async with scripted_engine(memo_folder, turns) as (engine, transport):
+        done = await engine.complete(ask())
+        assert done.value == "good"
+        assert done.reply is not None
+        assert done.reply.tries == 3
+        first, second, third = transport.sent
+        assert (first.no_cache, second.no_cache, third.no_cache) == (False, True, True)
+        assert second.key == first.key
+        assert [role for role, _ in third.messages] == ["user", "assistant", "user"]
+        assert "Your answer was bad." in third.messages[2][1]
+        assert engine.stats().repaired == 2
+        assert (await engine.complete(ask())).from_memo
+        assert done.key == first.key.hex()
+
+
+async def test_a_judge_that_never_makes_sense_is_a_parse_error(memo_folder: Path) -> None:
+    """After `repairs` more tries the outcome is parse_error, nothing is kept, and all calls are counted."""
+    async with scripted_engine(memo_folder, by_turn(completion("bad")), repairs=3) as (engine, transport):
+        done = await engine.complete(ask())
+        assert (done.value, done.outcome, done.detail) == (None, Outcome.PARSE_ERROR, "Your answer was bad.")
+        assert len(transport.sent) == 4
+        assert engine.memo.get(ask().request.key) is None
+
+
+async def test_an_empty_reply_is_never_an_answer(memo_folder: Path) -> None:
+    """Null content is asked again."""
+    async with scripted_engine(memo_folder, by_turn(completion(None), completion("yes"))) as (engine, _):
+        assert (await engine.complete(ask())).value == "yes"
+
+
+async def test_a_truncated_reply_gets_twice_the_room_once(memo_folder: Path) -> None:
+    """`length` doubles the token limit for one more call; a second one is the outcome truncated."""
+    turns = by_turn(completion("half", "length"), completion("whole"))
+    async with scripted_engine(memo_folder, turns) as (engine, transport):
+        assert (await engine.complete(ask(max_tokens=100))).value == "whole"
+        assert [request.max_tokens for request in transport.sent] == [100, 200]
+    async with scripted_engine(memo_folder, by_turn(completion("half", "length"))) as (engine, transport):
+        done = await engine.complete(ask("other", max_tokens=100))
+        assert (done.value, done.outcome, len(transport.sent)) == (None, Outcome.TRUNCATED, 2)
+
+
+async def test_a_truncated_reply_is_no_answer_however_it_reads(memo_folder: Path) -> None:
+    """A verdict in a reply that was cut off may be one that the judge only quoted: it does not count."""
+    turns = by_turn(completion("[[A]]", "length"), completion("[[A]] says the response. [[B]]"))
+    async with scripted_engine(memo_folder, turns) as (engine, _):
+        assert (await engine.complete(ask())).value == "[[A]] says the response. [[B]]"
+
+
+@pytest.mark.parametrize(
+    "refused", [completion("x", "content_filter"), completion(None, choices=[{"message": {"refusal": "No."}}])]
+)
+async def test_a_refusal_is_asked_again_once(memo_folder: Path, refused: RawReply) -> None:
+    """One refusal may be chance, two are the outcome refusal; a refusal is never kept as an answer."""
+    async with scripted_engine(memo_folder, by_turn(refused, completion("yes"))) as (engine, _):
+        assert (await engine.complete(ask("q1"))).value == "yes"
+    async with scripted_engine(memo_folder, by_turn(refused)) as (engine, transport):
+        done = await engine.complete(ask("q2"))
+        assert (done.outcome, len(transport.sent)) == (Outcome.REFUSAL, 2)
+        assert engine.memo.get(ask("q2").request.key) is None
+
+
+async def test_a_salvaged_reply_is_the_same_from_the_memo(memo_folder: Path) -> None:
+    """What only `salvage` can read is used from the second try on, and read the same way in the next process."""
+
+    def question() -> Question[str]:
+        return Question(
+            request=ask().request, parse=ask(bad=("broken",)).parse, sketch=str, salvage=lambda text: f"mended {text}"
+        )
+
+    async with scripted_engine(memo_folder, by_turn(completion("broken"))) as (engine, transport):
+        assert (await engine.complete(question())).value == "mended broken"
+        assert len(transport.sent) == 2
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call"))) as (engine, _):
+        assert (await engine.complete(question())).value == "mended broken"
+
+
+async def test_a_remembered_reply_that_no_longer_parses_is_asked_again(memo_folder: Path) -> None:
+    """A stricter reader does not fail on yesterday's memo; the new reply takes the old one's place."""
+    async with scripted_engine(memo_folder, by_turn(completion("old"))) as (engine, _):
+        await engine.complete(ask())
+    async with scripted_engine(memo_folder, by_turn(completion("new"))) as (engine, _):
+        assert (await engine.complete(ask(bad=("old",)))).value == "new"
+        assert (await engine.complete(ask(bad=("old",)))).from_memo
+
+
+async def test_an_item_that_is_refused_as_too_long_or_filtered_says_so(memo_folder: Path) -> None:
+    """Context and filter errors are outcomes of the item after a single call."""
+    for code, outcome in (
+        ("context_length_exceeded", Outcome.CONTEXT_TOO_LONG),
+        ("content_filter", Outcome.REFUSAL),
+        ("invalid_value", Outcome.API_ERROR),
+    ):
+        async with scripted_engine(memo_folder, by_turn(refusal(400, "no", code=code))) as (engine, transport):
+            done = await engine.complete(ask(code))
+            assert (done.outcome, len(transport.sent), engine.stats().failed) == (outcome, 1, 1)
+
+
+# --- what ends the run ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (refusal(401), AuthError), (refusal(403), AuthError), (refusal(402), QuotaError),
+        (refusal(429, "no credit", code="insufficient_quota"), QuotaError),
+        (refusal(404, "model x not found"), ModelError), (refusal(307), RefusedError),
+        (refusal(429, headers={"retry-after": "99999"}), RefusedError),
+        (CallFailedError(Failure(kind=Kind.RUN, detail="certificate expired", hint="mend it")), RefusedError),
+    ],
+)  # fmt: skip
+async def test_fatal_replies_stop_everything(memo_folder: Path, reply: Any, error: type[SvrError]) -> None:
+    """The first such reply ends the run with its error; no more calls leave than were in flight."""
+    gate = asyncio.Event()
+
+    async def late() -> Any:
+        await gate.wait()
+        return reply
+
+    def answer(_: Request, n: int) -> Any:
+        return completion("yes") if n < 3 else late()
+
+    async with scripted_engine(memo_folder, answer, concurrency=4) as (engine, transport):
+        for n in range(3):
+            assert (await engine.complete(ask(f"paid{n}"))).value == "yes"
+        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(50)]
+        await asyncio.sleep(0.01)
+        gate.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, error | LaneStoppedError) for one in found)
+        assert len(transport.sent) <= 3 + 4
+        assert isinstance(engine.fatal, error)
+        assert engine.fatal.exit_code == 4
+        assert engine.fatal.hint
+        with pytest.raises(error):
+            await engine.complete(ask("one more"))
+        assert engine.memo.get(ask("paid2").request.key) is not None
+
+
+async def test_stopping_lets_calls_under_way_end(memo_folder: Path) -> None:
+    """After `stop`, calls in flight finish and are kept; those that wait are turned away."""
+    gate = asyncio.Event()
+
+    async def answer() -> RawReply:
+        await gate.wait()
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=2) as (engine, transport):
+        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(6)]
+        await asyncio.sleep(0.01)
+        engine.stop()
+        gate.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [getattr(one, "value", None) for one in found] == ["yes"] * 2 + [None] * 4
+        assert len(transport.sent) == 2
+        assert engine.memo.get(ask("q1").request.key) is not None
+
+
+async def test_a_stop_during_a_rate_limit_is_noticed_at_once(memo_folder: Path) -> None:
+    """A run that is stopped while it waits for a rate limit ends without waiting for it."""
+    turns = by_turn(refusal(429, headers={"retry-after": "500"}))
+    async with scripted_engine(memo_folder, turns) as (engine, transport):
+        task = asyncio.create_task(engine.complete(ask()))
+        await until(lambda: engine.stats().rate_limited > 0)
+        await asyncio.sleep(0.01)
+        engine.stop()
+        with pytest.raises(LaneStoppedError):
+            await asyncio.wait_for(task, 5)
+        assert len(transport.sent) == 1
+
+
+async def test_a_memo_that_cannot_be_written_stops_the_run(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a paid reply cannot be kept, no further call is paid for."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes")), concurrency=1) as (engine, transport):
+
+        async def broken(*_: object) -> None:
+            raise StorageError("the disk is full")
+
+        monkeypatch.setattr(engine.memo, "put", broken)
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(10)])
+        assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
+        assert isinstance(engine.fatal, StorageError)
+        assert len(transport.sent) <= 2
+
+
+async def test_a_failures_log_that_cannot_be_written_stops_the_run(memo_folder: Path, tmp_path: Path) -> None:
+    """A failure that cannot be noted is a storage error too."""
+    log = FailureLog(tmp_path / "missing" / "failures.jsonl")
+    async with scripted_engine(memo_folder, by_turn(refusal(400)), failures=log) as (engine, _):
+        with pytest.raises(StorageError):
+            await engine.complete(ask())
+        assert isinstance(engine.fatal, StorageError)
+
+
+# --- money ------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_call_cap_is_never_exceeded(memo_folder: Path) -> None:
+    """With `max_calls` 5, five calls leave, retries included; the rest of the run ends with a BudgetError."""
+    for concurrency in (1, 8):
+        turns = by_turn(refusal(500), completion("yes"))
+        async with scripted_engine(memo_folder, turns, budget=Budget(max_calls=5), concurrency=concurrency) as (
+            engine,
+            transport,
+        ):
+            found = await gather_all(engine, [ask(f"{concurrency}-{n}") for n in range(20)])
+            assert len(transport.sent) == 5
+            assert isinstance(engine.fatal, BudgetError)
+            assert sum(isinstance(one, Completion) for one in found) == 4
+
+
+async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(memo_folder: Path) -> None:
+    """Each call costs one dollar: a budget of five stops within five dollars and one set of calls in flight."""
+    price = Price(input=10_000.0, cached=10_000.0, output=0.0)
+
+    async def answer() -> RawReply:
+        await asyncio.sleep(0)
+        return completion("yes")
+
+    for concurrency in (1, 4):
+        async with scripted_engine(
+            memo_folder, lambda *_: answer(), budget=Budget(max_usd=5.0), price=price, concurrency=concurrency
+        ) as (engine, transport):
+            await gather_all(engine, [ask(f"{concurrency}-{n}") for n in range(50)])
+            assert isinstance(engine.fatal, BudgetError)
+            assert 5 <= len(transport.sent) <= 5 + concurrency
+            assert engine.stats().usd == len(transport.sent)
+
+
+async def test_answers_from_the_memo_cost_nothing(memo_folder: Path) -> None:
+    """A budget of nothing still serves what is already paid for."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+        await engine.complete(ask())
+    async with scripted_engine(memo_folder, by_turn(completion("no")), budget=Budget(max_calls=0)) as (engine, _):
+        assert (await engine.complete(ask())).value == "yes"
+        with pytest.raises(BudgetError):
+            await engine.complete(ask("new"))
+
+
+async def test_calls_that_were_lost_are_counted(memo_folder: Path) -> None:
+    """`lost` counts the calls that may be billed without an answer; refused connections are not among them."""
+    turns = by_turn(lost(), lost(billed=Billed.NO), refusal(502), completion("yes"))
+    async with scripted_engine(memo_folder, turns) as (engine, _):
+        await engine.complete(ask())
+        assert engine.stats().lost == 2
+
+
+# --- dry runs, offline runs, failures ---------------------------------------------------------------------------------
+
+
+async def test_a_dry_run_counts_and_sends_nothing(memo_folder: Path) -> None:
+    """Each different question counts once with its tokens; what the memo holds is used and not counted."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+        await engine.complete(ask("paid"))
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), dry_run=True) as (engine, transport):
+        assert (await engine.complete(ask("paid"))).value == "yes"
+        for text in ("a", "a", "b"):
+            assert (await engine.complete(ask(text))).value == "planned"
+        stats = engine.stats()
+        assert not transport.sent
+        assert (stats.planned_calls, stats.memo_hits, stats.sent) == (2, 1, 0)
+        assert (stats.planned_completion_tokens, stats.planned_max_completion_tokens) == (14, 200)
+        assert engine.memo.get(ask("a").request.key) is None
+
+
+async def test_an_offline_engine_sends_nothing(memo_folder: Path) -> None:
+    """Offline, a question that is not in the memo is an api_error that says why, and is not noted as a failure."""
+    log = FailureLog()
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), offline=True, failures=log) as (
+        engine,
+        transport,
+    ):
+        done = await engine.complete(ask())
+        assert (done.value, done.outcome) == (None, Outcome.API_ERROR)
+        assert "--offline" in done.detail
+        assert not transport.sent
+        assert len(log) == 0
+
+
+async def test_final_failures_are_not_asked_again_until_told_to(memo_folder: Path, tmp_path: Path) -> None:
+    """On resuming, a question that failed for good costs nothing; with `forget` it is asked again."""
+    path = tmp_path / "failures.jsonl"
+    async with scripted_engine(memo_folder, by_turn(completion("bad")), failures=FailureLog(path)) as (engine, _):
+        assert (await engine.complete(ask())).outcome is Outcome.PARSE_ERROR
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
+        engine,
+        transport,
+    ):
+        done = await engine.complete(ask())
+        assert (done.outcome, done.detail, len(transport.sent)) == (Outcome.PARSE_ERROR, "Your answer was bad.", 0)
+    async with scripted_engine(memo_folder, by_turn(completion("good")), failures=FailureLog(path, forget=True)) as (
+        engine,
+        _,
+    ):
+        assert (await engine.complete(ask())).value == "good"
+    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
+        engine,
+        _,
+    ):
+        assert (await engine.complete(ask())).value == "good"
+
+
+def test_limits_without_sense_are_refused() -> None:
+    """A concurrency or a number of attempts below one is named with its value."""
+    with pytest.raises(ValueError, match=r"concurrency must be >= 1 \(got 0\)"):
+        EngineConfig(concurrency=0)
+    with pytest.raises(ValueError, match=r"attempts must be >= 1 \(got 0\)"):
+        EngineConfig(attempts=0)
+
+
+async def test_only_so_many_fingerprints_are_kept(memo_folder: Path) -> None:
+    """An endpoint with a new fingerprint for every reply does not fill the memory."""
+
+    def answer(_: Request, n: int) -> RawReply:
+        return completion("yes", system_fingerprint=f"f{n}", model=f"m{n}")
+
+    async with scripted_engine(memo_folder, answer) as (engine, _):
+        await gather_all(engine, [ask(f"q{n}") for n in range(100)])
+        assert len(engine.fingerprints) == len(engine.models) == engine_module.MAX_NAMES_KEPT
+
+
+async def test_the_script_stands_in_for_a_transport(memo_folder: Path) -> None:
+    """What these tests answer with is closed by the engine like a real transport."""
+    transport = Scripted(by_turn(completion("yes")))
+    async with Engine(transport, Memo.open(memo_folder)) as engine:
+        assert (await engine.complete(ask())).value == "yes"
+    assert transport.closed

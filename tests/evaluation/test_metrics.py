@@ -1,0 +1,144 @@
+"""metrics.json: every pair stays in the denominator, and each number is what its name says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from svr_async.adapters import get_adapter
+from svr_async.engine.money import Price
+from svr_async.engine.stats import EngineStats
+from svr_async.evaluation import metrics
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+
+BLANK = Item(
+    id="0", item="0", domain="d", subset="", order="ab", outcome="scored", predicted="A", gold="A", correct=True,
+    margin=1.0, margins={"ab": 1.0}, rubrics=(), flags=(), detail="", requests=(),
+)  # fmt: skip
+
+
+def right(domain: str = "d") -> Item:
+    """Return an item that was judged right."""
+    return replace(BLANK, domain=domain)
+
+
+def wrong(domain: str = "d") -> Item:
+    """Return an item that was judged wrong."""
+    return replace(BLANK, domain=domain, predicted="B", correct=False, margin=-1.0)
+
+
+def tied() -> Item:
+    """Return a tie."""
+    return replace(BLANK, outcome="tie", predicted=None, correct=False, margin=0.0)
+
+
+def failed(outcome: str = "parse_error") -> Item:
+    """Return an item without a verdict."""
+    return replace(BLANK, outcome=outcome, predicted=None, correct=False, margin=None, margins={})
+
+
+def free() -> Item:
+    """Return an item without a right answer."""
+    return replace(BLANK, gold=None, correct=None)
+
+
+def test_accuracy_by_its_four_names() -> None:
+    """Five right, two wrong, two ties, one failure: strict, scored only, half credit, and the bounds around them."""
+    items = [*[right()] * 5, *[wrong()] * 2, *[tied()] * 2, failed(), free()]
+    found = metrics.accuracy_block(items)
+    assert (found["n_total"], found["n_scored"], found["coverage"]) == (10, 9, 0.9)
+    assert found["accuracy"] == 0.5
+    assert found["accuracy_scored"] == pytest.approx(5 / 9, abs=1e-6)
+    assert found["accuracy_half_credit"] == 0.6
+    assert found["accuracy_bounds"] == [0.5, 0.8]
+    low, high = found["accuracy_ci95"]
+    assert low < 0.5 < high
+
+
+@pytest.mark.parametrize("items", [[], [free()]])
+def test_nothing_judged_gives_no_number(items: list[Item]) -> None:
+    """Without a pair that has a right answer accuracies are null, never 0/0; the interval is all of [0, 1]."""
+    found = metrics.accuracy_block(items)
+    assert (found["n_total"], found["accuracy"], found["coverage"]) == (0, None, None)
+    assert found["accuracy_bounds"] == found["accuracy_ci95"] == [0.0, 1.0]
+
+
+def test_domains_are_apart_and_sorted() -> None:
+    """Each domain has its own n, accuracy and interval."""
+    found = metrics.by_domain([right("b"), wrong("b"), right("a"), free()])
+    assert list(found) == ["a", "b"]
+    assert (found["b"]["n"], found["b"]["accuracy"]) == (2, 0.5)
+    assert (found["a"]["n"], found["a"]["accuracy"]) == (1, 1.0)
+
+
+def both(ab: float, ba: float, gold: str = "A") -> Item:
+    """Return an item that was judged in both orders."""
+    return replace(BLANK, margins={"ab": ab, "ba": ba}, gold=gold)
+
+
+def test_the_audit_counts_flips_and_leaning() -> None:
+    """Flip rate over pairs judged both ways; `lean_a` is the share of verdicts for the response shown first."""
+    stuck_on_first = [both(1.0, -1.0)] * 3  # in the data's order: A when A was first, B when B was
+    steady = [both(1.0, 1.0)] * 5
+    found = metrics.order_block([*stuck_on_first, *steady, right(), failed()], OrderPolicy.HASH)
+    assert (found["policy"], found["audited"]) == ("hash", 8)
+    assert found["flip_rate"] == pytest.approx(3 / 8)
+    assert found["lean_a"] == pytest.approx((3 * 2 + 5) / 16)
+    assert (found["accuracy_ab"], found["accuracy_ba"]) == (1.0, 5 / 8)
+
+
+def test_a_judge_stuck_on_the_first_response_leans_fully() -> None:
+    """Always the first shown: everything flips and `lean_a` is one; always a tie leans neither way."""
+    found = metrics.order_block([both(1.0, -1.0)] * 4, OrderPolicy.BOTH)
+    assert (found["flip_rate"], found["lean_a"]) == (1.0, 1.0)
+    ties = metrics.order_block([both(0.0, 0.0)] * 4, OrderPolicy.BOTH)
+    assert (ties["flip_rate"], ties["lean_a"], ties["accuracy_ab"]) == (0.0, 0.5, 0.0)
+    assert metrics.order_block([both(1.0, 0.0)], OrderPolicy.HASH)["flip_rate"] == 1.0
+    none = metrics.order_block([right()], OrderPolicy.AB)
+    assert (none["audited"], none["flip_rate"], none["lean_a"]) == (0, None, None)
+
+
+def test_outcomes_are_counted_in_the_order_of_the_set_and_add_up() -> None:
+    """Every item has exactly one outcome."""
+    items = [right(), tied(), failed(), failed("refusal"), failed("api_error"), right()]
+    found = metrics.outcome_counts(items)
+    assert list(found) == ["scored", "tie", "parse_error", "refusal", "api_error"]
+    assert sum(found.values()) == len(items)
+
+
+def stats(**changes: Any) -> EngineStats:
+    """Return engine facts."""
+    names = [name for name in EngineStats.__slots__ if name not in {"usd", "last_failure"}]
+    values: dict[str, Any] = dict.fromkeys(names, 0)
+    return EngineStats(**values | {"usd": None, "last_failure": ""} | changes)
+
+
+def test_cost_is_that_of_the_answers_and_paid_is_that_of_this_run() -> None:
+    """A run from the memo costs what its answers cost, and pays nothing; without a price both are unknown."""
+    price = Price(input=1.0, cached=0.5, output=2.0)
+    facts = stats(prompt_tokens=1_000_000, completion_tokens=500_000, memo_hits=7, usd=0.0)
+    found = metrics.engine_block(facts, price)
+    assert (found["cost_usd"], found["paid_usd"], found["calls"]["memo_hits"]) == (2.0, 0.0, 7)
+    unknown = metrics.engine_block(stats(sent=3), None)
+    assert (unknown["cost_usd"], unknown["paid_usd"], unknown["calls"]["sent"]) == (None, None, 3)
+    offline = metrics.engine_block(None, None)
+    assert (offline["cost_usd"], offline["calls"]["sent"]) == (0.0, 0)
+
+
+def test_official_scores_see_margins_as_chosen_minus_rejected() -> None:
+    """A pair whose chosen response is listed second is right when the margin favours B; failures stay in."""
+    pairs = [
+        PreferencePair(id=str(n), prompt=user_prompt("q"), chosen="c", rejected="r", domain="CHAT", chosen_first=n != 1)
+        for n in range(4)
+    ]
+    margins = {"0": 1.0, "1": -1.0, "2": 0.0}
+    items = [
+        replace(BLANK, id=key, margin=margin, outcome="scored" if margin else "tie") for key, margin in margins.items()
+    ]
+    items.append(replace(failed(), id="3"))
+    for credit, overall in ((0.0, 0.5), (0.5, 0.625)):
+        assert metrics.official_block(get_adapter("rubricbench"), pairs, items, credit)["overall"] == overall

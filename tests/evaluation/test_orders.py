@@ -1,0 +1,100 @@
+"""Which response is shown first, how often both ways, and the mean of both."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy, average, halved
+from svr_async.scoring.decision import Decision
+from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
+
+
+def pair(name: str) -> PreferencePair:
+    """Return a pair with this id."""
+    return PreferencePair(id=name, prompt=user_prompt("q"), chosen="a", rejected="b")
+
+
+PAIRS = [pair(f"case-{number}") for number in range(4000)]
+
+
+def test_the_hashed_order_is_balanced_and_depends_on_the_id_alone() -> None:
+    """About half of all pairs are swapped; neither the run nor the place in the file plays a part."""
+    plan = OrderPlan(audit=0.0)
+    orders = [plan.orders(one) for one in PAIRS]
+    assert all(len(one) == 1 for one in orders)
+    swapped = sum(one == (Order.BA,) for one in orders)
+    assert 1850 <= swapped <= 2150
+    assert [plan.orders(one) for one in reversed(PAIRS)] == orders[::-1]
+    other = OrderPlan(audit=0.0, salt="other")
+    assert 1800 <= sum(other.orders(one) != plan.orders(one) for one in PAIRS) <= 2200
+
+
+def test_a_judge_that_always_says_a_scores_a_half() -> None:
+    """With the hashed order a stuck judge gains nothing from how the data set lists its pairs."""
+    plan = OrderPlan(audit=0.0)
+    right = sum(plan.orders(one)[0] is Order.AB for one in PAIRS)  # every chosen response is listed first
+    assert 0.46 < right / len(PAIRS) < 0.54
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 1.0])
+def test_the_audit_takes_its_share_both_ways_round(share: float) -> None:
+    """About `audit` of the pairs are shown in both orders, the deciding one first."""
+    plan = OrderPlan(audit=share)
+    audited = [plan.orders(one) for one in PAIRS if len(plan.orders(one)) == 2]
+    assert abs(len(audited) / len(PAIRS) - share) < 0.02
+    assert all(first is not second for first, second in audited)
+    once = OrderPlan(audit=0.0)
+    assert all(plan.orders(one)[0] is once.orders(one)[0] for one in PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("policy", "orders"), [("ab", (Order.AB,)), ("ba", (Order.BA,)), ("both", (Order.AB, Order.BA))]
+)
+def test_fixed_policies_show_what_they_say(policy: str, orders: tuple[Order, ...]) -> None:
+    """`ab`, `ba` and `both` do not depend on the pair."""
+    plan = OrderPlan(policy=OrderPolicy(policy), audit=0.0)
+    assert {plan.orders(one) for one in PAIRS[:50]} == {orders}
+
+
+def decision(margin: float | None, *, shown: Order = Order.AB, deltas: tuple[Side, ...] = ()) -> Decision:
+    """Return a decision in the data set's order."""
+    parts = tuple(
+        Contribution(
+            rubric=Rubric(text=f"r{n}"), comparison=RubricComparison("r", Verdict.PASS, Verdict.PASS, side), weight=2.0
+        )
+        for n, side in enumerate(deltas)
+    )
+    outcome = Outcome.API_ERROR if margin is None else (Outcome.SCORED if margin else Outcome.TIE)
+    return Decision(
+        margin=margin, outcome=outcome, contributions=parts, shown=shown, requests=(f"{shown}",), flags=("f",)
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.floats(-5, 5), st.floats(-5, 5))
+def test_both_orders_are_averaged(ab: float, ba: float) -> None:
+    """The margin is the mean; opposite verdicts of equal strength are a tie."""
+    found = average([decision(ab), decision(ba, shown=Order.BA)])
+    assert found.margin == (ab + ba) / 2
+    assert found.outcome is (Outcome.SCORED if found.margin else Outcome.TIE)
+    assert (found.requests, found.flags) == (("ab", "ba"), ("f",))
+
+
+def test_averaged_contributions_add_up_to_the_margin() -> None:
+    """Each side's evidence counts half, so that the rows still explain the number."""
+    one = decision(0.5, deltas=(Side.A,))
+    other = decision(-1.0, shown=Order.BA, deltas=(Side.B, Side.B))
+    found = average([one, other])
+    assert sum(part.value for part in found.contributions) == found.margin == -0.25
+    assert [part.weight for part in halved(one).contributions] == [1.0]
+
+
+@pytest.mark.parametrize(("ab", "ba"), [(None, 1.0), (1.0, None), (None, None)])
+def test_a_pair_that_failed_one_way_round_is_not_scored(ab: float | None, ba: float | None) -> None:
+    """Half an answer is no answer: the outcome is the failed side's."""
+    found = average([decision(ab), decision(ba, shown=Order.BA)])
+    assert (found.margin, found.outcome) == (None, Outcome.API_ERROR)

@@ -1,0 +1,210 @@
+"""A run: every pair is judged or has a reason, whatever happens on the way; stops keep what was judged."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
+
+from svr_async.engine.engine import Engine
+from svr_async.engine.money import Budget
+from svr_async.errors import AuthError, BudgetError
+from svr_async.evaluation import run as run_module
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods import Oracle, Vanilla
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.pair import Presentation
+from svr_async.vocabulary.verdict import Outcome
+
+N = 12
+
+
+@dataclass
+class Lengths:
+    """A method that prefers the longer response, and notes what it was shown."""
+
+    shown: list[Presentation] = field(default_factory=list)
+    name: str = "lengths"
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        self.shown.append(shown)
+        margin = float(len(shown.response_a) - len(shown.response_b))
+        return Decision(margin=margin, outcome=Outcome.SCORED, shown=shown.order)
+
+
+@dataclass
+class Asking:
+    """A method that asks the engine one question a pair."""
+
+    engine: Engine
+    name: str = "asking"
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        done = await self.engine.complete(ask(shown.pair_id))
+        return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
+
+
+def lines(items: Sequence[Item | None]) -> list[bytes]:
+    """Return the lines of items that are there."""
+    return [item.to_line() for item in items if item is not None]
+
+
+@pytest.mark.parametrize("policy", list(OrderPolicy))
+async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: OrderPolicy) -> None:
+    """Whatever was shown first, the item speaks of the data set's A and B, and the method saw no label."""
+    method = Lengths()
+    plan = OrderPlan(policy=policy, audit=0.3)
+    evaluation = Evaluation(pairs=pairs(N), method=method, judge=None, orders=plan, workers=4)  # type: ignore[arg-type]
+    seen: list[Item] = []
+    items = await run_evaluation(evaluation, Stopper(), on_item=seen.append)
+    for pair, item in zip(pairs(N), items, strict=True):
+        assert item is not None
+        assert item.id == pair.id
+        assert item.margin == len(pair.response_a) - len(pair.response_b)
+        assert set(item.margins.values()) == {item.margin}
+        assert item.order == ("both" if policy is OrderPolicy.BOTH else plan.orders(pair)[0].value)
+    assert len(seen) == N
+    assert len(method.shown) == sum(len(plan.orders(pair)) for pair in pairs(N))
+    assert all(not hasattr(one, "chosen") for one in method.shown)
+
+
+async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path) -> None:
+    """One worker, many workers, and an endpoint with faults: the same bytes."""
+    found = []
+    kinds = ("500", "reset", "truncated", "cut-json", "missing-rubrics", "duplicate-ids", "empty-content")
+    for number, (workers, rate) in enumerate(((1, 0.0), (8, 0.0), (64, 0.0), (8, 0.4))):
+        faults = FaultConfig(rate=rate, kinds=kinds)
+        memo = memo_folder / str(number)
+        async with (
+            SimServer(SimConfig(faults=faults)) as sim,
+            judge_at(sim.base_url, memo, concurrency=workers) as judge,
+        ):
+            steady = replace(judge, writer=replace(judge.writer, profile=replace(judge.writer.profile, identity="s")))
+            evaluation = Evaluation(
+                pairs=pairs(N), method=Oracle(), judge=steady, engine=judge.engine, workers=workers,
+                orders=OrderPlan(audit=0.3),
+            )  # fmt: skip
+            found.append(lines(await run_evaluation(evaluation, Stopper())))
+    assert len(found[0]) == N
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+async def test_an_error_that_ends_the_run_keeps_what_was_judged(memo_folder: Path) -> None:
+    """Pairs judged before the key was refused are items; the others are None, and the stopper has the error."""
+
+    def answer(_: object, n: int) -> object:
+        return completion("yes") if n < 5 else refusal(401, "revoked")
+
+    async with scripted_engine(memo_folder, answer, concurrency=2) as (engine, _):
+        stopper = Stopper()
+        evaluation = Evaluation(
+            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=2,  # type: ignore[arg-type]
+            orders=OrderPlan(audit=0.0),
+        )  # fmt: skip
+        items = await run_evaluation(evaluation, stopper)
+        assert isinstance(stopper.error, AuthError)
+        assert [item is not None for item in items] == [True] * 5 + [False] * 7
+        assert stopper.stopped
+
+
+async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
+    """After an interrupt no pair is begun, those under way are finished and kept."""
+    gate = asyncio.Event()
+
+    async def answer() -> object:
+        await gate.wait()
+        return completion("yes")
+
+    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
+        stopper = Stopper()
+        evaluation = Evaluation(
+            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=8,  # type: ignore[arg-type]
+            orders=OrderPlan(audit=0.0),
+        )  # fmt: skip
+        task = asyncio.create_task(run_evaluation(evaluation, stopper))
+        while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
+            await asyncio.sleep(0.001)
+        stopper.interrupt(signal.SIGTERM)
+        stopper.interrupt(signal.SIGINT)
+        gate.set()
+        items = await task
+        assert sum(item is not None for item in items) == 3
+        assert (stopper.signal, len(transport.sent)) == (signal.SIGTERM, 3)
+
+
+async def test_calls_that_do_not_end_are_left_after_the_drain(
+    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that hangs holds a stopping run up for the time of the drain and no longer."""
+    monkeypatch.setattr(run_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
+
+    async def never() -> object:
+        await asyncio.sleep(1000)
+        return completion("no")
+
+    async with scripted_engine(memo_folder, lambda *_: never(), concurrency=3) as (engine, transport):
+        stopper = Stopper()
+        evaluation = Evaluation(
+            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
+            orders=OrderPlan(audit=0.0),
+        )  # fmt: skip
+        task = asyncio.create_task(run_evaluation(evaluation, stopper))
+        while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
+            await asyncio.sleep(0.001)
+        stopper.interrupt(signal.SIGINT)
+        assert await asyncio.wait_for(task, 10) == [None] * N
+        assert engine.stats().in_flight == 0
+
+
+async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cap stops new calls; those that were sent are paid, so their answers are not thrown away."""
+    monkeypatch.setattr(run_module, "DRAIN_AFTER_ERROR_S", 0.0)
+    async with SimServer(SimConfig(latency_ms=50.0)) as sim:
+        async with judge_at(sim.base_url, memo_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
+            stopper = Stopper()
+            evaluation = Evaluation(
+                pairs=pairs(N),
+                method=Vanilla(),
+                judge=judge,
+                engine=judge.engine,
+                workers=8,
+                orders=OrderPlan(audit=0.0),
+            )
+            items = await run_evaluation(evaluation, stopper)
+        assert isinstance(stopper.error, BudgetError)
+        assert sum(item is not None for item in items) == sim.stats()["completed"] == 5
+
+
+async def test_a_failed_pair_is_an_item_with_its_reason(memo_folder: Path) -> None:
+    """What could not be judged is in the list with outcome and detail, never missing."""
+    async with scripted_engine(memo_folder, lambda *_: refusal(400, "bad")) as (engine, _):
+        evaluation = Evaluation(
+            pairs=pairs(3), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
+        )  # fmt: skip
+        items = await run_evaluation(evaluation, Stopper())
+        assert [item.outcome for item in items if item is not None] == ["api_error"] * 3
+        assert [item.correct for item in items if item is not None] == [False] * 3
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, TimeoutError])
+async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception]) -> None:
+    """An exception that nobody expects ends the run loudly, a timeout too."""
+
+    class Broken(Lengths):
+        async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+            raise error("bug")
+
+    evaluation = Evaluation(pairs=pairs(3), method=Broken(), judge=None, workers=2)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        await run_evaluation(evaluation, Stopper())

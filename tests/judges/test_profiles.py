@@ -1,0 +1,305 @@
+"""Judge profiles, prompt templates, rubric files, and opening a judge by its name."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import QUICK, pairs
+
+from svr_async.engine.engine import EngineConfig
+from svr_async.engine.failures import FailureLog
+from svr_async.engine.money import Budget, Price
+from svr_async.errors import ConfigError
+from svr_async.judges.hybrid import HybridJudge
+from svr_async.judges.model import ModelJudge
+from svr_async.judges.opening import EndpointOptions, needs_endpoint, open_endpoint_judge, open_offline_judge
+from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
+from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.judges.templates import NAMES, load_templates
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.pair import Order, present
+from svr_async.vocabulary.rubric import Check, Rubric
+
+URL = "http://127.0.0.1:8000/v1"
+
+
+def write(folder: Path, text: str) -> Path:
+    """Write a judges.toml."""
+    (folder / "judges.toml").write_text(text)
+    return folder
+
+
+# --- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_five_judges_are_shipped() -> None:
+    """Each has a model, an endpoint and the paper's decoding; no price is made up."""
+    profiles = load_profiles(Path("/nowhere"))
+    assert list(profiles) == ["gpt-oss-120b", "gpt-oss-20b", "gpt-4o-mini", "deepseek-v4-flash", "qwen3.5-397b-a17b"]
+    for profile in profiles.values():
+        assert profile.price is None
+        assert profile.max_tokens == 8192
+        assert dict(profile.params(structured=False))["temperature"] == 0.0
+    reasoning = dict(profiles["gpt-oss-120b"].params(structured=True))
+    assert reasoning == {"temperature": 0.0, "top_p": 1.0, "n": 1, "reasoning_effort": "medium"}
+    assert dict(profiles["gpt-4o-mini"].params(structured=True))["response_format"] == {"type": "json_object"}
+    assert "response_format" not in dict(profiles["gpt-4o-mini"].params(structured=False))
+
+
+def test_effort_is_spelled_as_the_endpoint_wants_it() -> None:
+    """As a field, as an object, or not at all."""
+    base = {"name": "j", "model": "m", "base_url": URL, "reasoning_effort": "high"}
+    assert dict(Profile(**base, effort_style="field").params(structured=False))["reasoning_effort"] == "high"
+    assert dict(Profile(**base, effort_style="object").params(structured=False))["reasoning"] == {"effort": "high"}
+    assert len(Profile(**base).params(structured=False)) == 3
+
+
+def test_users_profiles_extend_and_override(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory wins over the user's config, which wins over what is shipped, setting by setting."""
+    (tmp_path / "config" / "svr-async").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    write(
+        tmp_path / "config" / "svr-async",
+        '[gpt-4o-mini]\nprice = [1, 0.5, 4]\nrpm = 10\n["mine"]\nmodel="m"\nbase_url="http://h/v1"',
+    )
+    write(tmp_path, "[gpt-4o-mini]\nrpm = 20")
+    found = load_profiles(tmp_path)
+    mini = found["gpt-4o-mini"]
+    assert (mini.price, mini.rpm, mini.structured) == (Price(input=1, cached=0.5, output=4), 20, "json_object")
+    assert mini.source == str(tmp_path / "judges.toml")
+    assert found["mine"].identity == "http://h/v1"
+    assert profile_paths(tmp_path)[0] == tmp_path / "judges.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[x", "not valid TOML"), ('model = "m"', "outside a [judge] table"),
+        ('[x]\nmodel = "m"', "needs base_url"), (f'[x]\nbase_url = "{URL}"', "needs model"),
+        (f'[x]\nmodel = 5\nbase_url = "{URL}"', "needs model"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nmax_token = 5', "did you mean max_token"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nzzz = 5', "known are"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\neffort_style = "loud"', "effort_style must be one of"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nstructured = "yes"', "structured must be one of"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = 0', "concurrency must be >= 1"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = "many"', "concurrency"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nkey_env = 5', "key_env"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nrpm = "fast"', "rpm"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = [1, 2]', "price is"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = [1, 2, -3]', "price is"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nprice = 3', "price is"),
+        ('[x]\nmodel = "m"\nbase_url = "http://u:p@h/v1"', "user name or password"),
+        ('[x]\nmodel = "m"\nbase_url = "nonsense"', "not a base URL"),
+    ],
+)  # fmt: skip
+def test_a_wrong_profile_is_named(tmp_path: Path, text: str, says: str) -> None:
+    """File or judge, setting and cure, in one line; never a traceback."""
+    with pytest.raises(ConfigError) as caught:
+        load_profiles(write(tmp_path, text))
+    assert says in caught.value.one_line()
+
+
+def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile, URL#model, or any model name with a base URL; $OPENAI_BASE_URL stands in for the flag."""
+    assert find_profile("gpt-oss-20b", directory=tmp_path).base_url == URL
+    direct = find_profile("http://host:1/v1#org/model", directory=tmp_path)
+    assert (direct.model, direct.base_url, direct.source) == ("org/model", "http://host:1/v1", "--judge")
+    other = find_profile("anything", base_url="http://h/v1", directory=tmp_path)
+    assert (other.model, other.base_url) == ("anything", "http://h/v1")
+    moved = find_profile("gpt-oss-20b", base_url="http://h/v1/", directory=tmp_path)
+    assert (moved.base_url, moved.identity, moved.model) == ("http://h/v1", "http://h/v1", "gpt-oss-20b")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
+    assert find_profile("gpt-oss-20b", directory=tmp_path).base_url == "http://env/v1"
+
+
+def test_a_memo_identity_survives_a_move(tmp_path: Path) -> None:
+    """A profile with an identity of its own keeps its memo when the URL changes."""
+    write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\nidentity = "lab"')
+    assert find_profile("x", base_url="http://h/v1", directory=tmp_path).identity == "lab"
+
+
+def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
+    """A slip of the finger gets a suggestion, a stranger the list."""
+    with pytest.raises(ConfigError, match="no judge 'gpt-oss-12b'") as caught:
+        find_profile("gpt-oss-12b", directory=tmp_path)
+    assert "gpt-oss-120b" in caught.value.hint
+    with pytest.raises(ConfigError) as caught:
+        find_profile("zzz", directory=tmp_path)
+    assert "svr judges" in caught.value.hint
+    with pytest.raises(ConfigError, match="names no model"):
+        find_profile("http://host/v1", directory=tmp_path)
+
+
+# --- templates --------------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_prompts_have_all_they_need() -> None:
+    """Each role has instructions and closing lines; structured ones pass the nonce on; digests tell texts apart."""
+    templates = load_templates()
+    assert set(templates.digests) == set(NAMES)
+    assert len(set(templates.digests.values())) == len(NAMES)
+    for name in NAMES:
+        assert templates[name].instructions
+        if name in {"compare", "compare_overall", "self_rubrics", "pointwise"}:
+            assert "feedbeef" in templates[name].close("feedbeef")
+
+
+def test_a_folder_replaces_the_prompts_that_it_holds(tmp_path: Path) -> None:
+    """A user's direct.txt is used and changes its digest; the other prompts stay."""
+    (tmp_path / "direct.txt").write_text("Mine.\n=== closing ===\nEnd with [[A]] or [[B]].")
+    mine, shipped = load_templates(tmp_path), load_templates()
+    assert mine["direct"].instructions == "Mine."
+    assert mine.digests["direct"] != shipped.digests["direct"]
+    assert mine.digests["compare"] == shipped.digests["compare"]
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({}, "no prompt"), ({"driect.txt": "x"}, "driect.txt"), ({"direct.txt": "no divider"}, "needs instructions"),
+        ({"direct.txt": "=== closing ===\nx"}, "needs instructions"), ({"direct.txt": b"\xff\xfe\xff"}, "direct.txt"),
+    ],
+)  # fmt: skip
+def test_a_wrong_prompt_folder_is_named(tmp_path: Path, files: dict[str, str | bytes], says: str) -> None:
+    """An empty folder, a stray name, a prompt without its parts or that is no text: one line each."""
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConfigError) as caught:
+        load_templates(tmp_path)
+    assert says in caught.value.one_line()
+    with pytest.raises(ConfigError, match="not a folder"):
+        load_templates(tmp_path / "missing")
+
+
+# --- rubric files -----------------------------------------------------------------------------------------------------
+
+
+def rubrics_in(path: Path, data: str | bytes) -> tuple[tuple[Rubric, float], ...]:
+    """Write and load a rubric file."""
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return load_rubric_file(path)
+
+
+def test_plain_text_is_one_rubric_a_line(tmp_path: Path) -> None:
+    """Bullets, numbers, blank lines and comments are no part of a rubric; repeats count once."""
+    text = "# ours\n- Is it short?\n2. Is it right?\n\n* is it  SHORT?\n"
+    found = rubrics_in(tmp_path / "r.txt", text)
+    assert [(rubric.text, weight) for rubric, weight in found] == [("Is it short?", 1.0), ("Is it right?", 1.0)]
+
+
+def test_json_and_json_lines_carry_weights_and_checks(tmp_path: Path) -> None:
+    """Texts or objects with weight, facet, importance and an executable check."""
+    check = '{"name": "max_words", "args": {"n": 5}}'
+    entry = f'{{"text": "Is it short?", "weight": 0.5, "facet": "style", "check": {check}}}'
+    for name, data in (("r.json", f'["Is it right?", {entry}]'), ("r.jsonl", f'"Is it right?"\n\n{entry}\n')):
+        first, (second, weight) = rubrics_in(tmp_path / name, data)
+        assert first == (Rubric(text="Is it right?"), 1.0)
+        assert (weight, second.facet, second.check) == (0.5, "style", Check.of("max_words", n=5))
+    assert rubrics_in(tmp_path / "b.json", '\ufeff[{"rubric": " Is  it so? "}]')[0][0].text == "Is it so?"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("r.txt", "", "holds no rubrics"), ("r.txt", "# only\n", "holds no rubrics"), ("r.json", "[]", "no rubrics"),
+        ("r.json", "{", "not JSON"), ("r.json", "{}", "not a list"), ("r.jsonl", '"a"\n{', "line 2 is not JSON"),
+        ("r.json", "[5]", "entry 1 is int"), ("r.json", '[""]', "needs a text"),
+        ("r.json", '[{"text": 5}]', "needs a text"),
+        ("r.json", f'["{"x" * 513}"]', "1 to 512"), ("r.json", '[{"text": "a", "weight": -1}]', "weight -1"),
+        ("r.json", '[{"text": "a", "weight": "1"}]', "weight '1'"),
+        ("r.json", '[{"text": "a", "weight": true}]', "weight"),
+        ("r.json", '[{"text": "a", "check": 5}]', "bad check"),
+        ("r.json", '[{"text": "a", "check": {"name": 5}}]', "check"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rubric_file_is_named(tmp_path: Path, name: str, data: str, says: str) -> None:
+    """File, entry and what is wrong with it, in one line."""
+    with pytest.raises(ConfigError) as caught:
+        rubrics_in(tmp_path / name, data)
+    assert says in caught.value.one_line()
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_rubric_file(tmp_path / "missing.txt")
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def options(memo: Path, **more: Any) -> EndpointOptions:
+    """Return options with short waits."""
+    return EndpointOptions(
+        memo=memo, config=EngineConfig(**QUICK), budget=Budget(), failures=FailureLog(), timeout_s=10.0, **more
+    )
+
+
+def test_only_endpoints_need_an_endpoint() -> None:
+    """`rules` and recordings send nothing; everything else does."""
+    names = ["rules", "recorded:x", "gpt-oss-120b", "gpt-oss-120b+rules", "http://h/v1#m"]
+    assert [needs_endpoint(name) for name in names] == [False, False, True, True, True]
+
+
+def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
+    """The rules judge and a recording have no engine; a recording without a file name is refused."""
+    assert open_offline_judge("rules", {}).engine is None
+    (tmp_path / "r.jsonl").write_text('{"pair_id": "1", "order": "ab", "role": "direct", "reply": "[[A]]"}')
+    opened = open_offline_judge(f"recorded:{tmp_path / 'r.jsonl'}", {})
+    assert opened.facts() == {"name": "recorded:r.jsonl", "label": "recorded replies (r.jsonl)"}
+    asyncio.run(opened.close())
+    with pytest.raises(ConfigError, match="names no file"):
+        open_offline_judge("recorded:", {})
+
+
+def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
+
+    async def ask() -> tuple[str, dict[str, Any]]:
+        async with SimServer() as sim:
+            profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
+            opened = open_endpoint_judge("sim", profile, options(memo_folder))
+            assert isinstance(opened.judge, ModelJudge)
+            before = opened.label
+            await opened.judge.prefer(present(pairs(1)[0], Order.AB))
+            facts = opened.facts()
+            await opened.close()
+            return before, facts
+
+    before, facts = asyncio.run(ask())
+    assert before == "sim"
+    assert facts["label"] == "sim (SIMULATED endpoint)"
+    assert facts["models_seen"] == ["gpt-oss-120b"]
+    assert "sk-sentinel-1" not in repr(facts)
+
+
+def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(memo_folder: Path) -> None:
+    """`J+rules` decides checkable rubrics itself and puts the others to the model; ids and order stay."""
+
+    async def ask() -> None:
+        async with SimServer() as sim:
+            profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url, key_env="")
+            opened = open_endpoint_judge("sim+rules", profile, options(memo_folder))
+            assert isinstance(opened.judge, HybridJudge)
+            assert opened.judge.name == "sim+rules"
+            assert opened.judge.label == "sim + offline checks"
+            assert opened.engine is not None
+            pair = pairs(1)[0]
+            checked = Rubric(text="Is it at most five words long?", check=Check.of("max_words", n=5))
+            judged = Rubric(text=pair.rubrics[0])
+            seen = present(pair, Order.AB)
+            both = await opened.judge.compare(seen, [checked, judged], overall=False)
+            assert both.value is not None
+            assert judged.id in {row.rubric_id for row in both.value.rows}
+            assert opened.engine.stats().sent == 1
+            assert (await opened.judge.prefer(seen)).value is not None
+            written = await opened.judge.write_rubrics(seen.prompt)
+            assert written.value is not None
+            scored = await opened.judge.score(seen.prompt, seen.response_a, [judged])
+            assert scored.value is not None
+            overall = await opened.judge.compare(seen, [checked, judged], overall=True)
+            assert overall.value is not None
+            assert overall.value.preferred is not None
+            await opened.close()
+
+    asyncio.run(ask())

@@ -1,0 +1,261 @@
+"""What many tests need: planted pairs, engines and judges on an endpoint, a scripted transport, subprocesses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.engine.engine import Engine, EngineConfig
+from svr_async.engine.failures import FailureLog
+from svr_async.engine.memo import Memo
+from svr_async.engine.money import Budget, Price
+from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.secrets import Secret
+from svr_async.engine.transport import HttpTransport, RawReply
+from svr_async.judges.model import ModelJudge
+from svr_async.judges.profiles import Profile
+from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.templates import load_templates
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.files import test_row
+from svr_async.simulation.server import SimServer
+from svr_async.simulation.world import PlantedPair, World
+from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, present
+
+QUICK = {"wait_s": 0.001, "max_wait_s": 0.02}
+LAUNCHER = Path(__file__).parents[1] / "cli.py"
+DOMAINS = ("code", "math", "chat", "ifeval", "safety")
+
+
+@cache
+def planted(count: int) -> tuple[PlantedPair, ...]:
+    """Return pairs of the planted world of seed 0, which every default simulated endpoint knows."""
+    return tuple(World().pairs(count, "test"))
+
+
+def pairs(count: int) -> list[PreferencePair]:
+    """Return planted pairs with their human rubrics."""
+    world = World()
+    return [
+        PreferencePair(
+            id=item.pair.id,
+            prompt=item.pair.prompt,
+            chosen=item.pair.chosen,
+            rejected=item.pair.rejected,
+            chosen_first=item.pair.chosen_first,
+            domain=DOMAINS[place % len(DOMAINS)],
+            rubrics=world.human_rubrics(item),
+        )
+        for place, item in enumerate(planted(count))
+    ]
+
+
+def shown(index: int = 0, order: Order = Order.AB) -> Presentation:
+    """Return one planted pair as a judge sees it."""
+    return present(pairs(index + 1)[index], order)
+
+
+def write_bench(path: Path, count: int) -> Path:
+    """Write planted pairs in RubricBench's schema."""
+    world = World()
+    rows = [test_row(world, item, DOMAINS[place % len(DOMAINS)]) for place, item in enumerate(planted(count))]
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return path
+
+
+def profile(base_url: str, **settings: Any) -> Profile:
+    """Return a profile for a simulated endpoint."""
+    return Profile(**{"name": "sim", "model": "gpt-oss-120b", "base_url": base_url, "key_env": ""} | settings)
+
+
+def writer(base_url: str = "http://127.0.0.1:1/v1", **settings: Any) -> QuestionWriter:
+    """Return a writer of questions in the shipped words."""
+    return QuestionWriter(profile(base_url, **settings), load_templates())
+
+
+@contextlib.asynccontextmanager
+async def engine_at(
+    base_url: str,
+    memo: Path,
+    *,
+    key: str = "",
+    timeout_s: float = 20.0,
+    budget: Budget | None = None,
+    price: Price | None = None,
+    failures: FailureLog | None = None,
+    **config: Any,
+) -> AsyncIterator[Engine]:
+    """Open an engine with short waits on an endpoint."""
+    settings = EngineConfig(**{"concurrency": 16, **QUICK, **config})
+    transport = HttpTransport(base_url, Secret(key), timeout_s=timeout_s)
+    opened = Memo.open(memo, patience_s=0.2)
+    async with Engine(transport, opened, config=settings, budget=budget, price=price, failures=failures) as engine:
+        yield engine
+
+
+@contextlib.asynccontextmanager
+async def judge_at(base_url: str, memo: Path, **config: Any) -> AsyncIterator[ModelJudge]:
+    """Open a model judge with short waits on an endpoint."""
+    async with engine_at(base_url, memo, **config) as engine:
+        yield ModelJudge(engine, writer(base_url), "sim")
+
+
+class Scripted:
+    """A transport that answers each request by a function of (request, number of the call); no socket."""
+
+    def __init__(self, answer: Callable[[Request, int], Any]) -> None:
+        self.answer = answer
+        self.sent: list[Request] = []
+        self.closed = False
+
+    async def send(self, request: Request) -> RawReply:
+        """Note the request and return what the script says; a coroutine is awaited, an exception raised."""
+        self.sent.append(request)
+        answer = self.answer(request, len(self.sent) - 1)
+        if hasattr(answer, "__await__"):
+            answer = await answer
+        if isinstance(answer, BaseException):
+            raise answer
+        assert isinstance(answer, RawReply)
+        return answer
+
+    async def close(self) -> None:
+        """Note that the engine is done."""
+        self.closed = True
+
+
+@contextlib.asynccontextmanager
+async def scripted_engine(
+    memo: Path, answer: Callable[[Request, int], Any], **settings: Any
+) -> AsyncIterator[tuple[Engine, Scripted]]:
+    """Open an engine on a script; `budget`, `price` and `failures` go to the engine, the rest to its config."""
+    transport = Scripted(answer)
+    parts = {name: settings.pop(name) for name in ("budget", "price", "failures") if name in settings}
+    config = EngineConfig(**{"concurrency": 8, **QUICK, **settings})
+    async with Engine(transport, Memo.open(memo, patience_s=0.2), config=config, **parts) as engine:
+        yield engine, transport
+
+
+def completion(text: str | None, finish: str = "stop", **extra: Any) -> RawReply:
+    """Return a chat completion."""
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    body = {"id": "c1", "model": "m", "usage": usage, "choices": [{"message": message, "finish_reason": finish}]}
+    return RawReply(status=200, headers={}, body=orjson.dumps(body | extra))
+
+
+def refusal(status: int, message: str = "no", *, headers: Mapping[str, str] | None = None, **error: Any) -> RawReply:
+    """Return an error reply in OpenAI's shape."""
+    body = orjson.dumps({"error": {"message": message, **error}})
+    return RawReply(status=status, headers=dict(headers or {}), body=body)
+
+
+def ask(text: str = "hello", *, max_tokens: int = 100, bad: Sequence[str] = ("", "bad")) -> Question[str]:
+    """Return a question that any text answers but those in `bad`."""
+
+    def parse(reply: str) -> str:
+        if reply in bad:
+            raise ReplyRejectedError("Your answer was bad.")
+        return reply
+
+    request = Request(endpoint="e", model="m", messages=(("user", text),), max_tokens=max_tokens)
+    return Question(request=request, parse=parse, sketch=lambda: "planned", expected_tokens=7)
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Return this process's environment for a subprocess."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", **extra}
+
+
+def svr(*args: str | Path, cwd: Path, timeout: float = 50, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run `svr` in a subprocess."""
+    command = [sys.executable, str(LAUNCHER), *map(str, args)]
+    return subprocess.run(
+        command, cwd=cwd, env=environment(**env), capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+@contextlib.contextmanager
+def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `svr` in the background; it is gone when the block ends."""
+    command = [sys.executable, str(LAUNCHER), *map(str, args)]
+    process = subprocess.Popen(
+        command, cwd=cwd, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+@contextlib.contextmanager
+def sim_process(cwd: Path, *args: str | Path) -> Iterator[str]:
+    """Serve the simulated endpoint in a process of its own; yields its base URL."""
+    with background("sim", "--port", "0", *args, cwd=cwd) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert " at http" in line, line
+        yield line.split(" at ")[1].split()[0]
+
+
+def wait_until(ready: Callable[[], bool], *, limit_s: float = 30.0) -> None:
+    """Wait for something that happens in another process."""
+    deadline = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines of a JSON Lines file."""
+    data = path.read_bytes() if path.exists() else b""
+    return [orjson.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n") and line.strip()]
+
+
+@contextlib.contextmanager
+def serving(config: SimConfig | None = None) -> Iterator[SimServer]:
+    """Serve the simulated endpoint from a thread of this process, for commands that run in the main thread."""
+    server, ready, done = SimServer(config), threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with server:
+            ready.set()
+            while not done.is_set():  # noqa: ASYNC110  (the event belongs to another thread)
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield server
+    finally:
+        done.set()
+        thread.join(20)
+
+
+def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
+    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name."""
+    values = {"model": "gpt-oss-120b", "base_url": base_url, "key_env": "", "identity": "sim"} | settings
+    text = "".join(f"{name} = {orjson.dumps(value).decode()}\n" for name, value in values.items())
+    (folder / "judges.toml").write_text(f"[sim]\n{text}")
+    return "sim"
+
+
+def steady_metrics(folder: Path) -> dict[str, Any]:
+    """Return metrics.json without what may differ between equal runs."""
+    metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
+    return {name: value for name, value in metrics.items() if name not in {"wall_s", "calls", "paid_usd", "notes"}}

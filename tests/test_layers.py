@@ -1,0 +1,165 @@
+"""The layers have one way down, unsafe serialisers are not used, and importing costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from rig import environment
+
+from svr_async.commands.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "svr_async"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# What each part may import, besides itself, `errors` and the package's version.
+ALLOWED: dict[str, set[str]] = {
+    "vocabulary": set(),
+    "fit": set(),
+    "engine": {"vocabulary"},
+    "judges": {"engine", "vocabulary"},
+    "adapters": {"vocabulary"},
+    "simulation": {"vocabulary"},
+    "scoring": {"judges", "engine", "fit", "vocabulary"},
+    "training": {"scoring", "judges", "engine", "fit", "adapters", "vocabulary"},
+    "evaluation": {"scoring", "judges", "engine", "adapters", "vocabulary"},
+    "serving": {"scoring", "judges", "engine", "adapters", "vocabulary"},
+    "commands": {
+        "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters", "simulation",
+        "vocabulary",
+    },
+}  # fmt: skip
+UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
+HEAVY = {
+    "aiohttp", "numpy", "pyarrow", "jax", "jaxlib", "optax", "sklearn", "scipy", "rich", "jinja2", "torch", "pandas",
+    "huggingface_hub", "matplotlib", "diskcache", "tenacity", "json_repair", "uvloop", "safetensors",
+}  # fmt: skip
+
+
+def part_of(path: Path) -> str:
+    """Return the first folder of a module below the package; its own name for a module at the top."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
+    """Return (module, line, whether at module level at run time) for each import of a file, in functions too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    tree = ast.parse(path.read_text("utf-8"))
+    lazy = {id(node) for parent in ast.walk(tree) if _lazy(parent) for node in ast.walk(parent) if node is not parent}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno, id(node) not in lazy) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} has a relative import"
+            yield str(node.module), node.lineno, id(node) not in lazy
+            if node.module == "svr_async":
+                yield from ((f"svr_async.{alias.name}", node.lineno, id(node) not in lazy) for alias in node.names)
+
+
+def _lazy(node: ast.AST) -> bool:
+    """Whether what stands in a node is not executed on import: functions, and blocks for type checkers."""
+    checking = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return checking or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+@pytest.mark.parametrize("part", sorted({part_of(path) for path in MODULES}))
+def test_no_arrow_points_up(part: str) -> None:
+    """A part imports only what lies below it, also inside functions and for type checkers."""
+    if part in {"__init__", "errors"}:
+        assert not [name for name, *_ in imports(PACKAGE / f"{part}.py") if name.startswith("svr_async.")]
+        return
+    allowed = ALLOWED[part] | {part, "errors", "__version__"}
+    for path in MODULES:
+        if part_of(path) == part:
+            for name, line, _ in imports(path):
+                pieces = name.split(".")
+                if pieces[0] == "svr_async" and len(pieces) > 1:
+                    assert pieces[1] in allowed, f"{path}:{line} imports {name}; {part} may import {sorted(allowed)}"
+
+
+def test_engine_and_fit_do_not_know_each_other() -> None:
+    """The engine's tests need no JAX and the fitter's no event loop."""
+    for path in MODULES:
+        names = {name.split(".")[1] for name, *_ in imports(path) if name.startswith("svr_async.")}
+        if part_of(path) == "engine":
+            assert "fit" not in names, path
+        if part_of(path) == "fit":
+            assert "engine" not in names, path
+            assert "asyncio" not in {name for name, *_ in imports(path)}, path
+
+
+def test_nothing_that_runs_code_is_used_to_store_data() -> None:
+    """No pickle, joblib or their kin anywhere in the package."""
+    for path in MODULES:
+        for name, line, _ in imports(path):
+            assert name.split(".")[0] not in UNSAFE, f"{path}:{line} imports {name}"
+
+
+def test_no_call_runs_or_loads_code_from_data() -> None:
+    """No eval, exec, or loading of arrays with pickles in them."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                assert not (isinstance(node.func, ast.Name) and name in {"eval", "exec"}), f"{path}:{node.lineno}"
+                allow = [word.value for word in node.keywords if word.arg == "allow_pickle"]
+                assert all(isinstance(value, ast.Constant) and value.value is False for value in allow), path
+
+
+def reached_from(*names: str) -> set[Path]:
+    """Return the modules that importing these loads, followed through imports at module level."""
+    found: set[Path] = set()
+    todo = list(names)
+    while todo:
+        base = ROOT.joinpath(*todo.pop().split("."))
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.exists() and path not in found:
+                found.add(path)
+                todo += [name for name, _, eager in imports(path) if eager and name.startswith("svr_async")]
+    return found
+
+
+HELP = ("svr_async", "svr_async.commands", "svr_async.commands.main")
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_asking_for_help_is_light(name: str) -> None:
+    """No module on the way to `svr --help`, or to the help of a command, imports a heavy library at module level."""
+    extra = [COMMANDS[name][0].partition(":")[0]] if name else []
+    reached = reached_from(*HELP, *extra)
+    assert PACKAGE / "errors.py" in reached
+    for path in reached:
+        for module, line, eager in imports(path):
+            assert not (eager and module.split(".")[0] in HEAVY), f"{path}:{line} imports {module}"
+
+
+def test_importing_the_package_does_nothing(tmp_path: Path) -> None:
+    """`import svr_async` loads no library, opens no socket and writes no file."""
+    code = (
+        "import sys; before = set(sys.modules); import svr_async; "
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('svr_async')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment(), check=True
+    )
+    loaded = {name.split(".")[0] for name in ast.literal_eval(done.stdout)}
+    assert not loaded & (HEAVY | {"asyncio", "click", "orjson"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """One subject a file, said in its docstring; and no file has grown beyond reading."""
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        assert ast.get_docstring(ast.parse(text)), path
+        assert text.count("\n") <= 600, path

@@ -1,0 +1,40 @@
+"""Files written whole, or not at all."""
+
+import errno
+
+import pytest
+
+from svr_async.errors import StorageError
+from svr_async.vocabulary.atomic import write_atomic, write_atomic_with
+
+
+def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path):
+    """A file appears with its content, in folders that were not there, without a temporary beside it."""
+    target = tmp_path / "a" / "b" / "file.bin"
+    write_atomic(target, b"content")
+    assert target.read_bytes() == b"content"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    """Where writing fails half way, the old content stays, the temporary is gone and the error is one line."""
+    target = tmp_path / "file"
+    write_atomic(target, b"old")
+
+    def run_out_of_space(file):
+        file.write(b"new")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(StorageError, match="No space left on device") as caught:
+        write_atomic_with(target, run_out_of_space)
+    assert caught.value.hint.startswith("free some space")
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
+    """Where a folder cannot be made, StorageError names the file and passes on the hint."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="cannot write") as caught:
+        write_atomic(tmp_path / "file" / "inside", b"x", hint="choose another folder")
+    assert caught.value.hint == "choose another folder"
