@@ -338,6 +338,8 @@ async def _judge_and_write(
     begun = time.monotonic()
     stats = judge.engine.stats if judge.engine else None
     with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, _signals(stopper, progress):
+        if flags.verbose and judge.engine is not None:
+            judge.engine.on_retry = lambda detail: progress.note(f"trying again: {detail}")
         items = await run_evaluation(evaluation, stopper, on_item=progress.advance)
     judged = [item for item in items if item is not None]
     facts = RunFacts(

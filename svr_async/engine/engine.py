@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
@@ -110,6 +110,7 @@ class Engine:
         self._behind: set[bytes] = set()
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
+        self.on_retry: Callable[[str], None] = lambda _: None
         self._planned: set[bytes] = set()
 
     async def __aenter__(self) -> Self:
@@ -306,6 +307,7 @@ class Engine:
     def _count_retry(self, state: RetryCallState) -> None:
         self._counters.retries += 1
         self._counters.last_failure = _failure_of(state).detail
+        self.on_retry(self._counters.last_failure)
 
     async def _attempt(self, request: Request) -> Reply:
         try:

@@ -18,6 +18,7 @@ from svr_async.errors import ConfigError
 EFFORT_STYLES = ("field", "object", "none")
 STRUCTURED_MODES = ("none", "json_object")
 SHIPPED = "shipped with the package"
+OPENAI_KEY = "OPENAI_API_KEY"
 _NUMBERS: dict[str, Any] = {
     "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": int | float, "tpm": int | float,
 }  # fmt: skip
@@ -30,7 +31,7 @@ class Profile:
     name: str
     model: str
     base_url: str
-    key_env: str = "OPENAI_API_KEY"
+    key_env: str = OPENAI_KEY
     reasoning_effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
@@ -143,9 +144,10 @@ def _price(name: str, value: Any, source: str) -> Price:
 def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None) -> Profile:
     """Return the profile for `--judge SPEC`: a name, or `http://host:port/v1#model`; ConfigError lists near names.
 
-    `base_url`, or else $OPENAI_BASE_URL, overrides the profile's; a name without a profile works with either.
+    `base_url`, or else $OPENAI_BASE_URL, overrides the profile's; a name without a profile works with either. The
+    variable moves no profile with a key of another kind: that key would be sent to the wrong place.
     """
-    base_url = base_url or os.environ.get("OPENAI_BASE_URL", "")
+    environment = os.environ.get("OPENAI_BASE_URL", "")
     if "://" in spec:
         url, mark, model = spec.partition("#")
         if not mark or not model:
@@ -153,7 +155,9 @@ def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None
         return Profile(name=model, model=model, base_url=url, source="--judge")
     profiles = load_profiles(directory)
     if spec in profiles:
-        return _moved(profiles[spec], base_url)
+        own = profiles[spec]
+        return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
+    base_url = base_url or environment
     if base_url:
         return Profile(name=spec, model=spec, base_url=base_url, source="--base-url")
     near = difflib.get_close_matches(spec, profiles, 2, cutoff=0.4)
