@@ -125,7 +125,7 @@ async def _train(
     try:
         session = open_session(flags, config, dataset, pairs, judge)
         rounds = await run_rounds(session)
-        best = max(rounds, key=lambda one: (one.dev_accuracy, -one.number))
+        best = chosen_round(rounds, len(session.material.dev))
         record = make_record(flags, session, rounds, best, judge, dropped)
         bank = build_bank(session, best, facts=record["dev"], licence=flags.licence)
         digest = bank.save(flags.out / "bank")
@@ -137,6 +137,17 @@ async def _train(
     else:
         _print_rounds(record, flags.out, digest, time.monotonic() - begun)
     return 0
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int) -> FittedRound:
+    """Return the last round, unless an earlier one is better on dev by more than a standard error.
+
+    The paper publishes the best round by dev accuracy; on a small dev split that picks a round by chance, and later
+    rounds have seen more judgements.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
 
 
 def open_judge(flags: TrainFlags) -> OpenJudge:

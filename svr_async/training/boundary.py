@@ -74,16 +74,16 @@ async def find_negatives(
         PoolTask(option, [fitted.bank[place].rubric for place in places if place not in known])
         for pair_id, places in active.items()
         for option in options[pair_id]
-        for known in [set(session.ledger.asked(option.id, index).tolist())]
+        for known in [set(session.boundary.asked(option.id, index).tolist())]
         if any(place not in known for place in places)
     ]
-    await judge_tasks(session, f"negatives-{number}", tasks)
+    await judge_tasks(session, f"negatives-{number}", tasks, session.boundary)
     found = []
     for pair in support:
         if pair.id in active:
             importance = _importance(session, fitted, pair)
             margins = [
-                (option, _margin(session.ledger, option, index, importance, active[pair.id]))
+                (option, _margin(session.boundary, option, index, importance, active[pair.id]))
                 for option in options[pair.id]
             ]
             negative = hardest(pair, margins)

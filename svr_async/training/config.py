@@ -32,6 +32,8 @@ class TrainConfig:
     max_support: int = 1024
     min_weight: float = 0.08
     min_activation: float = 0.01
+    enough_judged: int = 400  # ours: judgements before a rubric may be pruned in a round that is not the last
+    several: int = 3  # ours: proposals that make a rubric worth that patience
     merge_cutoff: float = MERGE_CUTOFF
     redundancy_cutoff: float = REDUNDANCY_CUTOFF
     bank_cap: int = BANK_CAP

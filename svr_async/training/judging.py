@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training import asking
 from svr_async.training.asking import PoolTask
+from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.pools import PoolInputs, PoolPolicy, plan_pools
 from svr_async.training.problem import Sources
@@ -46,6 +47,7 @@ async def judge_pools(
         mined=[sources.mined(row) for row in rows],
         own=[sources.own(row) for row in rows],
         mined_of=sources.mined,
+        observed=np.array([candidate.observed_count for candidate in bank], dtype=np.int64),
         judged=[session.ledger.asked(pair.id, index) for pair in pairs],
         preferred=_preferred(session, rows, index, before),
         n_rubrics=len(bank),
@@ -59,8 +61,9 @@ async def judge_pools(
     await judge_tasks(session, stage, tasks)
 
 
-async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask]) -> None:
-    """Judge tasks, or read them back, and note every entry in the ledger."""
+async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
+    """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
+    ledger = session.ledger if ledger is None else ledger
     asked = [[rubric.id for rubric in task.rubrics] for task in tasks]
     ids = [task.pair.id for task in tasks]
     digest = digest_of(session.material.digest, session.crew.judge.name, ids, asked)
@@ -79,7 +82,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask]) -
         entries = {
             rubric_id: float(value) for rubric_id, value in zip(row, values_of, strict=True) if not np.isnan(value)
         }
-        session.ledger.note(pair_id, row, entries)
+        ledger.note(pair_id, row, entries)
 
 
 def _preferred(

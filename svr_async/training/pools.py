@@ -2,9 +2,9 @@
 
 A rubric mined from a pair nearly always favours that pair's chosen side, so judging a pair on its own rubrics
 teaches nothing and flatters the dev split. A pool is therefore chosen as if the pair had not been mined: from rubrics
-of *other* prompts, some of the most similar ones, the rest drawn from the whole bank, the less judged ones first. A
-rubric that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the
-evidence against it.
+of *other* prompts, some of the most similar ones, the rest drawn from the whole bank, the often proposed and little
+judged ones first. A rubric that both this prompt and others gave may be in it; leaving it out just where it holds would
+keep only the evidence against it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ class PoolInputs:
     """What pools are planned from, one entry a pair. Indices are those of the bank.
 
     `neighbours` lists the rows of similar prompts, best first, −1 for none. `mined_of` gives the rubrics that came from
-    a prompt row; `mined` are those from the pair's own prompt, `own` those from it alone. `judged` are the rubrics that
-    are judged already; `preferred` the selector's favourites, best first.
+    a prompt row; `mined` are those from the pair's own prompt, `own` those from it alone. `observed` counts how often
+    each rubric was proposed, `judged` are the rubrics that are judged already, `preferred` the selector's favourites,
+    best first.
     """
 
     pair_ids: Sequence[str]
     neighbours: Indices
     mined: Sequence[Indices]
     own: Sequence[Indices]
+    observed: NDArray[np.int64]
     mined_of: Callable[[int], Indices]
     judged: Sequence[Indices]
     preferred: Sequence[Indices]
@@ -90,7 +92,8 @@ def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[n
     wanted = max(0, config.size - len(chosen))
     favourites = [int(index) for index in inputs.preferred[row] if int(index) not in taken][: wanted // 2]
     taken |= set(favourites)
-    drawn = _explore(inputs.pair_ids[row], counts, taken, wanted - len(favourites), round_number)
+    rarity = (1.0 + counts) / np.sqrt(np.maximum(1, inputs.observed))
+    drawn = _explore(inputs.pair_ids[row], rarity, taken, wanted - len(favourites), round_number)
     return np.array(sorted({*chosen, *favourites, *drawn}), dtype=np.int32)
 
 
@@ -104,14 +107,14 @@ def _near(inputs: PoolInputs, row: int, own: set[int], wanted: int) -> list[int]
     return list(chosen)[:wanted]
 
 
-def _explore(pair_id: str, counts: NDArray[np.int64], taken: set[int], wanted: int, round_number: int) -> list[int]:
-    """Draw rubrics without replacement with odds 1 / (1 + times judged), by exponential clocks."""
+def _explore(pair_id: str, slowness: NDArray[np.float64], taken: set[int], wanted: int, round_number: int) -> list[int]:
+    """Draw rubrics without replacement with odds 1 / `slowness`, by exponential clocks."""
     if wanted <= 0:
         return []
     digest = hashlib.blake2b(f"pool\x1f{round_number}\x1f{pair_id}".encode("utf-8", "replace"), digest_size=8).digest()
-    clocks = np.random.default_rng(int.from_bytes(digest, "big")).exponential(size=len(counts)) * (1.0 + counts)
+    clocks = np.random.default_rng(int.from_bytes(digest, "big")).exponential(size=len(slowness)) * slowness
     clocks[list(taken)] = np.inf
-    wanted = min(wanted, len(counts) - len(taken))
+    wanted = min(wanted, len(slowness) - len(taken))
     if wanted <= 0:
         return []
     return [int(index) for index in np.argpartition(clocks, wanted - 1)[:wanted]]

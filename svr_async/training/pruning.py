@@ -16,10 +16,20 @@ from svr_async.training.session import Growth, Session
 from svr_async.training.similarity_join import similar_pairs
 
 
-def prune(session: Session, bank: Sequence[Candidate], selector: Selector, support: Mapping[str, int]) -> list[int]:
-    """Return the places kept: relevant by weight, activation or support, and no near-duplicate of a more relevant one.
+def prune(
+    session: Session,
+    bank: Sequence[Candidate],
+    selector: Selector,
+    support: Mapping[str, int],
+    judged: NDArray[np.int64],
+    *,
+    last: bool,
+) -> list[int]:
+    """Return the places kept: relevant by weight, activation or support, and repeating no more relevant one.
 
-    A bank is never left empty: where nothing is relevant, the most relevant rubric stays (paper `sec:prune`).
+    A bank is never left empty: where nothing is relevant, the most relevant rubric stays (paper `sec:prune`). Before
+    the `last` round a rubric that several prompts gave is kept until it has been `judged` often enough to be told apart
+    from chance: what is pruned does not come back.
     """
     config = session.config
     activation = activation_rates(session, selector)
@@ -27,6 +37,9 @@ def prune(session: Session, bank: Sequence[Candidate], selector: Selector, suppo
     covered = np.array([support.get(candidate.rubric.id, 0) > 0 for candidate in bank])
     relevant = (selector.weight >= config.min_weight) & (activation > 0)
     relevant |= (activation >= config.min_activation) | covered
+    if not last:
+        several = np.array([candidate.observed_count >= config.several for candidate in bank])
+        relevant |= several & (judged < config.enough_judged)
     order = np.lexsort((np.arange(len(bank)), -relevance))
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
     rubrics = [candidate.rubric for candidate in bank]

@@ -60,7 +60,8 @@ async def one_round(
     dev = build_arrays(material.dev, (), *parts)
     selector = session.fit_round(session, number, train, dev)
     support = support_counts(growth, session.ledger, index)
-    kept = prune(session, bank, selector, support)
+    judged = np.bincount(train.z_rubric, minlength=len(bank))
+    kept = prune(session, bank, selector, support, judged, last=number == config.rounds)
     places = np.array(kept, dtype=np.int64)
     smaller = session.calibrate(
         session, number, selector.restrict(places), train.restrict_rubrics(places), dev.restrict_rubrics(places)

@@ -69,7 +69,11 @@ class Growth:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries."""
+    """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
+
+    `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
+    low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
+    """
 
     crew: Crew
     config: TrainConfig
@@ -80,6 +84,7 @@ class Session:
     margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
     say: Say = lambda _: None
     ledger: Ledger = field(default_factory=Ledger)
+    boundary: Ledger = field(default_factory=Ledger)
 
 
 def prepare(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str) -> Material:

@@ -1,0 +1,191 @@
+"""From sparse arrays to the equal-sized tables that a compiled epoch reads, and the seeded order of its steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svr_async.fit import ragged
+from svr_async.fit.arrays import FitArrays
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+PIECE = 16  # features per piece: a few dozen features a prompt leave little padding
+PAST_THE_END = np.iinfo(np.int32).max  # a piece number that is clipped to the last piece, the empty one
+ROUNDING = 64  # pieces per step are rounded up to this, so that epochs share one compiled program
+
+
+class Table(NamedTuple):
+    """All rows of a fit, padded to equal width. Rows without a judged entry are left out."""
+
+    piece_index: Ints  # (piece + 1, PIECE); the last piece is empty, for padding
+    piece_value: Floats
+    rubric: Ints  # (row, entry)
+    z: Floats  # (row, entry), 0 where padded
+    judged: npt.NDArray[np.bool_]  # (row, entry), False where padded
+    preference: Floats  # (row,), share of the row in the preference loss, mean 1
+    original: Floats  # (row,), share of the row in the diversity loss, mean 1; 0 for hard negatives
+    edge_i: Ints  # (row, edge); places in the judged pool, or rubric numbers (1, edge) for the whole bank
+    edge_j: Ints
+    edge_value: Floats
+
+
+class Plan(NamedTuple):
+    """The steps of one epoch: rows, their weights, and the pieces of their prompts. Leading axes (step, slice)."""
+
+    row: Ints
+    share: Floats  # 1 / rows of the step; 0 for padding
+    piece: Ints
+    owner: Ints
+    number: Ints  # (step,) counted through all epochs, for random keys
+
+
+class Rows(NamedTuple):
+    """Host side of a table: where the pieces of each row's prompt lie."""
+
+    piece_start: npt.NDArray[np.int64]
+    piece_count: npt.NDArray[np.int64]
+    pair: npt.NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that can be learned from."""
+        return len(self.pair)
+
+
+def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
+    """Return the padded table of the pairs that have a judged entry, and where their prompts' pieces lie."""
+    pair = np.flatnonzero(ragged.lengths(arrays.z_indptr))
+    index, value, start, count = _pieces(arrays)
+    borders, at = ragged.take_rows(arrays.z_indptr, pair)
+    width = max(1, int(ragged.lengths(borders).max(initial=0)))
+    rubric = ragged.padded(borders, arrays.z_rubric[at].astype(np.int32), fill=0, width=width)
+    judged = np.arange(width) < ragged.lengths(borders)[:, None]
+    z = ragged.padded(borders, arrays.z_delta[at], fill=0, width=width)
+    preference = _mean_one(arrays.row_weights()[pair])
+    original = _mean_one(arrays.originals[pair].astype(np.float32))
+    edges = _pool_edges(arrays, rubric, judged) if pooled else _bank_edges(arrays)
+    prompt = np.asarray(arrays.pair_prompt)[pair]
+    return Table(index, value, rubric, z, judged, preference, original, *edges), Rows(
+        start[prompt], count[prompt], pair
+    )
+
+
+def plan(rows: Rows, order: npt.NDArray[np.int64], batch: int, *, slices: int, width: int, first: int) -> Plan:
+    """Cut `order` into steps of `batch` rows in `slices` slices, each with `width` places for pieces."""
+    steps = -(-len(order) // batch)
+    part = -(-batch // slices)
+    row = np.full((steps, slices * part), -1, np.int64)
+    row[:, :batch].flat[: len(order)] = order
+    live = row >= 0
+    share = live / np.maximum(live.sum(axis=1, keepdims=True), 1)
+    row = np.where(live, row, 0).reshape(steps * slices, part)
+    counts = np.where(live.reshape(row.shape), rows.piece_count[row], 0)
+    piece, owner = _place(rows.piece_start[row], counts, width)
+    shape = (steps, slices, -1)
+    return Plan(
+        row.astype(np.int32).reshape(shape),
+        share.astype(np.float32).reshape(shape),
+        piece.reshape(shape),
+        owner.reshape(shape),
+        np.arange(first, first + steps, dtype=np.int32),
+    )
+
+
+def epoch_order(n_rows: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    """Return the rows in the order of one epoch: a function of seed and epoch only, so that a fit can be resumed."""
+    return np.random.default_rng([seed, 2, epoch]).permutation(n_rows)
+
+
+def pieces_needed(rows: Rows, orders: list[npt.NDArray[np.int64]], batch: int, *, slices: int) -> int:
+    """Return the places for pieces that the fullest slice of any of these epochs needs, rounded up."""
+    part = -(-batch // slices)
+    most = 1
+    for order in orders:
+        steps = -(-len(order) // batch)
+        counts = np.zeros((steps, slices * part), np.int64)
+        counts[:, :batch].flat[: len(order)] = rows.piece_count[order]
+        most = max(most, int(counts.reshape(-1, part).sum(axis=1).max(initial=1)))
+    return -(-most // ROUNDING) * ROUNDING
+
+
+def _place(start: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], width: int) -> tuple[Ints, Ints]:
+    """Lay the pieces of each slice's rows side by side; the rest points at the empty piece of the last row."""
+    slices, part = counts.shape
+    piece = np.full((slices, width), PAST_THE_END, np.int32)
+    owner = np.full((slices, width), part - 1, np.int32)
+    flat = counts.ravel()
+    within = np.arange(flat.sum()) - np.repeat(ragged.indptr_of(flat)[:-1], flat)
+    in_slice = (np.cumsum(counts, axis=1) - counts).ravel()
+    slice_of = np.repeat(np.repeat(np.arange(slices), part), flat)
+    place = np.repeat(in_slice, flat) + within
+    piece[slice_of, place] = np.repeat(start.ravel(), flat) + within
+    owner[slice_of, place] = np.repeat(np.tile(np.arange(part), slices), flat)
+    return piece, owner
+
+
+def _pieces(
+    arrays: FitArrays,
+) -> tuple[Ints, Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Cut every prompt's features into pieces; return the padded pieces, and each prompt's first piece and count."""
+    borders, per_prompt = ragged.pieces(np.asarray(arrays.feature_indptr), PIECE)
+    index = ragged.padded(borders, arrays.feature_index.astype(np.int32), fill=0, width=PIECE)
+    value = ragged.padded(borders, arrays.feature_value, fill=0, width=PIECE)
+    blank = np.zeros((1, PIECE))
+    index = np.concatenate([index, blank.astype(np.int32)])
+    value = np.concatenate([value, blank.astype(np.float32)])
+    return index, value, ragged.indptr_of(per_prompt)[:-1], per_prompt
+
+
+def _mean_one(values: Floats) -> Floats:
+    mean = float(values.mean()) if len(values) else 0.0
+    return values / np.float32(mean) if mean > 0 else values
+
+
+def _bank_edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
+    """Return the redundancy edges as (1, edge): the same for every row."""
+    i, j, value = arrays.redundancy_i, arrays.redundancy_j, arrays.redundancy_value
+    if i is None or j is None or value is None:
+        i, j, value = np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return i.astype(np.int32)[None], j.astype(np.int32)[None], value.astype(np.float32)[None]
+
+
+def _pool_edges(arrays: FitArrays, rubric: Ints, judged: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
+    """Return for each row the edges between two of its own judged entries, as places in the pool (row, edge)."""
+    n_rows, width = rubric.shape
+    i, j, value = (edges[0] for edges in _bank_edges(arrays))
+    if not len(value):
+        return np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.float32)
+    keys = i.astype(np.int64) * arrays.n_rubrics + j
+    by_key = np.argsort(keys)
+    keys, value = keys[by_key], value[by_key]
+    found: list[tuple[npt.NDArray[np.int64], int, int, Floats]] = []
+    for a in range(width):
+        for b in range(width):
+            wanted = rubric[:, a].astype(np.int64) * arrays.n_rubrics + rubric[:, b]
+            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            rows = np.flatnonzero((keys[at] == wanted) & judged[:, a] & judged[:, b])
+            if len(rows):
+                found.append((rows, a, b, value[at[rows]]))
+    return _gather_edges(found, n_rows)
+
+
+def _gather_edges(
+    found: list[tuple[npt.NDArray[np.int64], int, int, Floats]], n_rows: int
+) -> tuple[Ints, Ints, Floats]:
+    """Turn lists of (rows, place, place, value) into padded (row, edge) arrays."""
+    row = np.concatenate([f[0] for f in found] or [np.zeros(0, np.int64)])
+    first = np.concatenate([np.full(len(f[0]), f[1], np.int32) for f in found] or [np.zeros(0, np.int32)])
+    second = np.concatenate([np.full(len(f[0]), f[2], np.int32) for f in found] or [np.zeros(0, np.int32)])
+    value = np.concatenate([f[3] for f in found] or [np.zeros(0, np.float32)])
+    by_row = np.argsort(row, kind="stable")
+    borders = ragged.indptr_of(np.bincount(row, minlength=n_rows))
+    width = int(ragged.lengths(borders).max(initial=0))
+    return (
+        ragged.padded(borders, first[by_row], fill=0, width=width),
+        ragged.padded(borders, second[by_row], fill=0, width=width),
+        ragged.padded(borders, value[by_row], fill=0, width=width),
+    )

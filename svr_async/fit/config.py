@@ -1,0 +1,84 @@
+"""The settings of a fit, and its two presets: what the paper says, and what measured better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from svr_async.errors import ConfigError
+
+Kind = Literal["mlp", "topics"]
+Pool = Literal["bank", "judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitConfig:
+    """Settings of one fit; the defaults are the paper's (table in app:hparams), `PRESETS` names the choices.
+
+    `kind` is the selector's form (see `fit.forward`). `pool` says over which rubrics alpha is a distribution while
+    training: the whole `bank`, where a rubric that was not judged counts as z = 0, or the pair's `judged` entries only.
+    """
+
+    kind: Kind = "mlp"
+    pool: Pool = "bank"
+    hidden: int = 256  # app:selector; for `topics` the number of topics
+    epochs: int = 8  # app:hparams
+    calibration_epochs: int = 3  # after pruning; read off the authors' public code
+    calibration_rate: float = 0.5  # times the learning rate, the same source
+    batch: int = 128  # app:hparams
+    learning_rate: float = 2e-3  # app:hparams
+    weight_decay: float = 1e-4  # app:hparams; towards zero for `mlp`, towards the start for `topics`
+    diversity: float = 1.0  # the factor of the diversity term in the loss
+    feature_dropout: float = 0.0  # ours: share of a prompt's features left out of each step
+    use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted
+    top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
+    learning_sharpness: float = 4.0  # `topics`: how decided the groups are while they are learned
+    topic_sharpness: float = 2.0  # `topics`: how decided the gates are in use; softer gates share more
+    topic_weight: float = 4.0  # `topics`: the weight that every rubric starts with
+    sparsity: float = 0.45  # `topics`: the L1 term of `fit.sparse_margin`, in noise units; 0 leaves the shrunken means
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "batch"):
+            _require(getattr(self, name) >= 1, f"{name} must be >= 1 (got {getattr(self, name)})")
+        for name in ("epochs", "calibration_epochs", "seed"):
+            _require(getattr(self, name) >= 0, f"{name} must be >= 0 (got {getattr(self, name)})")
+        for name in ("learning_rate", "calibration_rate", "learning_sharpness", "topic_sharpness", "topic_weight"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value > 0, f"{name} must be > 0 and finite (got {value})")
+        for name in ("weight_decay", "diversity", "sparsity"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value >= 0, f"{name} must be >= 0 and finite (got {value})")
+        _require(0 <= self.feature_dropout < 1, f"feature_dropout must lie in 0..1 (got {self.feature_dropout})")
+        _require(self.top_k is None or self.top_k >= 1, f"top_k must be >= 1 or None (got {self.top_k})")
+        _require(self.kind in {"mlp", "topics"}, f"kind must be mlp or topics (got {self.kind!r})")
+        _require(self.pool in {"bank", "judged"}, f"pool must be bank or judged (got {self.pool!r})")
+
+    def calibrating(self) -> FitConfig:
+        """Return the settings of the short phase after pruning."""
+        return replace(self, epochs=self.calibration_epochs, learning_rate=self.learning_rate * self.calibration_rate)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+PAPER = FitConfig()
+DEFAULT = FitConfig(
+    kind="topics",
+    pool="judged",
+    hidden=128,
+    epochs=3,
+    learning_rate=5e-4,
+    weight_decay=1.0,
+    feature_dropout=0.3,
+    use_own=False,
+    top_k=6,
+)
+PRESETS = {"paper": PAPER, "default": DEFAULT}

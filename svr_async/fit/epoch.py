@@ -1,0 +1,178 @@
+"""One epoch as one compiled program: the loss of a step, AdamW, and a scan over the steps."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import optax  # type: ignore[import-untyped]  # it ships no types
+
+from svr_async.fit.batches import Plan, Table
+from svr_async.fit.config import FitConfig, Kind, Pool
+from svr_async.fit.losses import diversity_loss, preference_loss
+from svr_async.fit.selector import Features, Params, bank_logits, hidden_units, pooled_logits, to_alpha, weights
+
+
+class State(NamedTuple):
+    """What an epoch changes: the parameters and AdamW's moments."""
+
+    params: Params
+    moments: optax.ScaleByAdamState
+
+
+class Objective(NamedTuple):
+    """The settings that a compiled step depends on; phases that differ only in their rate share one program."""
+
+    kind: Kind
+    pool: Pool
+    diversity: float
+    feature_dropout: float
+    weight_decay: float
+    top_k: int | None
+
+
+class StepLog(NamedTuple):
+    """Per step: the two terms of the loss, the mean margin, and the share of rows with F > 0 (a tie counts half)."""
+
+    preference: jax.Array
+    diversity: jax.Array
+    margin: jax.Array
+    accuracy: jax.Array
+
+
+_ADAM = optax.scale_by_adam()
+
+
+def objective_of(config: FitConfig) -> Objective:
+    """Return the part of the settings that steps are compiled for."""
+    return Objective(*(getattr(config, name) for name in Objective._fields))
+
+
+def start_state(params: Params) -> State:
+    """Return a state before the first step: AdamW's moments are zero."""
+    moments = _ADAM.init(params)
+    assert isinstance(moments, optax.ScaleByAdamState)
+    return State(params, moments)
+
+
+def pair_alpha(
+    params: Params, hidden: jax.Array, table: Table, row: jax.Array, config: Objective
+) -> tuple[jax.Array, jax.Array]:
+    """Return alpha at each row's judged entries (row, entry), and the diversity term per row (row,).
+
+    Over the judged pool alpha is a distribution on the entries; over the bank it is one on all rubrics, read at them.
+    """
+    if config.pool == "judged":
+        logits = pooled_logits(params, hidden, table.rubric[row])
+        alpha = to_alpha(jnp.where(table.judged[row], logits, jnp.full_like(logits, -jnp.inf)), config.kind)
+        return alpha, diversity_loss(alpha, table.edge_i[row], table.edge_j[row], table.edge_value[row])
+    whole = to_alpha(bank_logits(params, hidden), config.kind)
+    edges = diversity_loss(whole, table.edge_i[0], table.edge_j[0], table.edge_value[0])
+    return jnp.take_along_axis(whole, table.rubric[row], axis=-1, mode="clip"), edges
+
+
+def margins(params: Params, alpha: jax.Array, table: Table, row: jax.Array) -> jax.Array:
+    """Return F = Σ alpha · weight · z over the judged entries of each row (sec:margin)."""
+    return jnp.sum(alpha * jnp.take(weights(params), table.rubric[row], mode="clip") * table.z[row], axis=-1)
+
+
+def slice_loss(
+    params: Params, table: Table, row: jax.Array, share: jax.Array, features: Features, config: Objective
+) -> tuple[jax.Array, StepLog]:
+    """Return the loss of one slice of a step, and its parts: sums over its rows, weighted by `share`."""
+    hidden = hidden_units(params, features, row.shape[0], config.kind)
+    alpha, redundant = pair_alpha(params, hidden, table, row, config)
+    margin = margins(params, alpha, table, row)
+    preference = jnp.sum(share * table.preference[row] * preference_loss(margin))
+    diversity = jnp.sum(share * table.original[row] * redundant)
+    right = 0.5 + 0.5 * jnp.sign(margin)
+    log = StepLog(preference, diversity, jnp.sum(share * margin), jnp.sum(share * right))
+    return preference + config.diversity * diversity, log
+
+
+def gather_features(table: Table, piece: jax.Array, owner: jax.Array) -> Features:
+    """Return the features of the pieces; a number past the end is the empty last piece."""
+    last = table.piece_index.shape[0] - 1
+    at = jnp.minimum(piece, last)
+    return Features(table.piece_index[at], table.piece_value[at], owner)
+
+
+def _dropped(features: Features, key: jax.Array, rate: float) -> Features:
+    """Leave out a share of the features and scale up the rest, as dropout does."""
+    kept = jax.random.bernoulli(key, 1 - rate, features.value.shape)
+    return features._replace(value=jnp.where(kept, features.value / (1 - rate), jnp.zeros_like(features.value)))
+
+
+def _step_gradient(
+    params: Params, table: Table, step: Plan, seed: jax.Array, config: Objective
+) -> tuple[Params, StepLog]:
+    """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
+
+    def one(number: jax.Array, part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
+        row, share, piece, owner = part
+        features = gather_features(table, piece, owner)
+        if config.feature_dropout:
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step.number), number)
+            features = _dropped(features, key, config.feature_dropout)
+        gradient = jax.grad(slice_loss, has_aux=True)
+        return cast("tuple[Params, StepLog]", gradient(params, table, row, share, features, config))
+
+    parts = (step.row, step.share, step.piece, step.owner)
+    n_slices = step.row.shape[0]
+    if n_slices == 1:
+        return one(jnp.uint32(0), tuple(part[0] for part in parts))
+    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, jnp.uint32(0), tuple(part[0] for part in parts)))
+
+    def add(total: tuple[Params, StepLog], x: Any) -> tuple[tuple[Params, StepLog], None]:
+        return jax.tree.map(jnp.add, total, one(*x)), None
+
+    summed = jax.lax.scan(add, zero, (jnp.arange(n_slices, dtype=jnp.uint32), parts))[0]
+    return cast("tuple[Params, StepLog]", summed)
+
+
+def _adamw(state: State, gradient: Params, anchor: Params | None, rate: jax.Array, decay: float) -> State:
+    """Return the state after one AdamW step: decoupled decay towards the anchor, or towards zero without one."""
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
+        direction, moments = _ADAM.update(gradient, state.moments, state.params)
+    assert isinstance(moments, optax.ScaleByAdamState)
+
+    def move(param: jax.Array, step: jax.Array, towards: jax.Array | None = None) -> jax.Array:
+        away = param if towards is None else param - towards
+        return param - rate * (step + decay * away)
+
+    trees = (state.params, direction) if anchor is None else (state.params, direction, anchor)
+    return State(jax.tree.map(move, *trees), moments)
+
+
+@partial(jax.jit, static_argnames="config")
+def run_epoch(
+    state: State, anchor: Params | None, table: Table, steps: Plan, rate: jax.Array, seed: jax.Array, config: Objective
+) -> tuple[State, StepLog]:
+    """Go through all steps in one compiled scan; return the state after them and the log of each step."""
+
+    def body(state: State, step: Plan) -> tuple[State, StepLog]:
+        gradient, log = _step_gradient(state.params, table, step, seed, config)
+        return _adamw(state, gradient, anchor, rate, config.weight_decay), log
+
+    return jax.lax.scan(body, state, steps)
+
+
+@partial(jax.jit, static_argnames="config")
+def run_margins(params: Params, table: Table, steps: Plan, config: Objective) -> tuple[jax.Array, jax.Array]:
+    """Return per step and row the margin over all judged entries, and over the best `top_k` of them."""
+
+    def body(_: None, step: Plan) -> tuple[None, tuple[jax.Array, jax.Array]]:
+        row = step.row[0]
+        hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0], config.kind)
+        alpha, _edges = pair_alpha(params, hidden, table, row, config)
+        whole = margins(params, alpha, table, row)
+        if config.top_k is None or config.top_k >= alpha.shape[-1]:
+            return None, (whole, whole)
+        ranked = alpha * jnp.take(weights(params), table.rubric[row], mode="clip")
+        lowest = jax.lax.top_k(ranked, config.top_k)[0][:, -1:]
+        best = jnp.where(ranked >= lowest, alpha, jnp.zeros_like(alpha))
+        return None, (whole, margins(params, best, table, row))
+
+    return jax.lax.scan(body, None, steps)[1]

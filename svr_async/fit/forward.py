@@ -1,0 +1,169 @@
+"""The fitted selector at inference, in NumPy: which rubrics matter for a prompt, and how much.
+
+    hidden = g(W1 φ(x) + b1)            g = ReLU for kind `mlp` (the paper, app:selector), softmax for kind `topics`
+    logits = W2 hidden + b2
+    alpha  = sparsemax(logits)          kind `mlp`
+             logits⁺ / Σ logits⁺        kind `topics`
+    importance = alpha · weight         over the whole bank; alpha is on the simplex and weight >= 0 for both kinds
+
+A prompt without known words has φ = 0 and gets its alpha from the biases. No JAX is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from svr_async.errors import ArtefactError
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Kind
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.integer]
+TENSORS = ("hidden", "hidden_bias", "output", "output_bias", "weight")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selector:
+    """A fitted selector and the weights: plain float32 arrays, checked when made.
+
+    `hidden` (feature, unit) is W1 transposed, `output` (rubric, unit) is W2; `weight` (rubric,) is w = softplus(w̃).
+    """
+
+    kind: Kind
+    hidden: Floats
+    hidden_bias: Floats
+    output: Floats
+    output_bias: Floats
+    weight: Floats
+
+    def __post_init__(self) -> None:
+        units, rubrics = len(self.hidden_bias), len(self.weight)
+        _require(self.kind in {"mlp", "topics"}, f"selector kind must be mlp or topics (got {self.kind!r})")
+        _require(self.hidden.ndim == 2 and self.hidden.shape[1] == units, "hidden and hidden_bias differ in units")
+        _require(self.output.shape == (rubrics, units), f"output must be {rubrics} × {units} (got {self.output.shape})")
+        _require(self.output_bias.shape == (rubrics,), "output_bias and weight differ in length")
+        for name in TENSORS:
+            values = getattr(self, name)
+            _require(values.dtype == np.float32, f"{name} must be float32 (got {values.dtype})")
+            _require(bool(np.isfinite(values).all()), f"{name} holds values that are not finite")
+        _require(bool((self.weight >= 0).all()), "weight must be >= 0")
+
+    @property
+    def n_rubrics(self) -> int:
+        """Number of rubrics in the bank."""
+        return len(self.weight)
+
+    @property
+    def n_features(self) -> int:
+        """Number of TF-IDF features."""
+        return len(self.hidden)
+
+    def tensors(self) -> dict[str, Floats]:
+        """Return the arrays by name, as stored."""
+        return {name: getattr(self, name) for name in TENSORS}
+
+    def restrict(self, kept: Ints) -> Selector:
+        """Return the selector of the rubrics `kept`, in that order (after pruning)."""
+        return Selector(
+            kind=self.kind,
+            hidden=self.hidden,
+            hidden_bias=self.hidden_bias,
+            output=self.output[kept],
+            output_bias=self.output_bias[kept],
+            weight=self.weight[kept],
+        )
+
+
+def hidden_numpy(selector: Selector, feature_index: Ints, feature_value: Floats) -> Floats:
+    """Return the hidden units (unit,) of one sparse feature row."""
+    before = feature_value @ selector.hidden[feature_index] + selector.hidden_bias
+    if selector.kind == "mlp":
+        return cast("Floats", np.maximum(before, np.float32(0)))
+    raised = np.exp(before - before.max())
+    return cast("Floats", raised / raised.sum())
+
+
+def logits_numpy(selector: Selector, feature_index: Ints, feature_value: Floats) -> Floats:
+    """Return the logits (rubric,) of one sparse feature row."""
+    hidden = hidden_numpy(selector, feature_index, feature_value)
+    return cast("Floats", selector.output @ hidden + selector.output_bias)
+
+
+def alpha_numpy(selector: Selector, feature_index: Ints, feature_value: Floats) -> Floats:
+    """Return alpha (rubric,), on the simplex, of one sparse feature row: the numbers and values of its features."""
+    logits = logits_numpy(selector, feature_index, feature_value)
+    return sparsemax_numpy(logits) if selector.kind == "mlp" else positive_numpy(logits)
+
+
+def importance(selector: Selector, feature_index: Ints, feature_value: Floats) -> Floats:
+    """Return alpha · weight (rubric,) of one sparse feature row: rubrics are chosen in its order (app:selector)."""
+    return alpha_numpy(selector, feature_index, feature_value) * selector.weight
+
+
+def importance_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
+    """Return alpha · weight (prompt, rubric) of several prompt rows of `arrays` at once."""
+    start, stop = arrays.feature_indptr[:-1][prompts], arrays.feature_indptr[1:][prompts]
+    hidden = np.stack(
+        [
+            hidden_numpy(selector, arrays.feature_index[a:b], arrays.feature_value[a:b])
+            for a, b in zip(start, stop, strict=True)
+        ]
+    )
+    logits = hidden @ selector.output.T + selector.output_bias
+    simplex = sparsemax_numpy if selector.kind == "mlp" else positive_numpy
+    return np.stack([simplex(row) for row in logits]) * selector.weight
+
+
+def sparsemax_numpy(logits: Floats) -> Floats:
+    """Project one row of logits onto the simplex: max shift, sort, threshold. −inf masks an entry."""
+    if not len(logits) or logits.max() == -np.inf:
+        return np.zeros_like(logits)
+    shifted = np.maximum(logits - logits.max(), np.float32(-2))
+    near = np.sort(shifted[shifted > -1])[::-1]
+    thresholds = (np.cumsum(near, dtype=np.float64) - 1) / np.arange(1, len(near) + 1)
+    size = int(np.sum(near > thresholds))
+    out = np.maximum(shifted - thresholds[size - 1].astype(logits.dtype), 0)
+    return cast("Floats", out / out.sum())
+
+
+def positive_numpy(logits: Floats) -> Floats:
+    """Scale the positive part of one row of logits to sum 1; where nothing is positive, the largest share it all."""
+    kept = np.maximum(logits, 0)
+    if not kept.any():
+        kept = (logits == logits.max()).astype(logits.dtype)
+    return cast("Floats", kept / kept.max() / (kept / kept.max()).sum())
+
+
+def save_selector(selector: Selector, path: Path) -> None:
+    """Write the selector as safetensors, its kind in the header; the file appears whole or not at all."""
+    from safetensors.numpy import save  # noqa: PLC0415  (importing this module stays cheap)
+
+    from svr_async.fit.files import write_whole  # noqa: PLC0415
+
+    write_whole(path, save(selector.tensors(), metadata={"kind": selector.kind}))
+
+
+def load_selector(path: Path) -> Selector:
+    """Read a selector; raise `ArtefactError` where the file is damaged or its arrays do not fit together."""
+    from svr_async.fit.files import read_tensors  # noqa: PLC0415
+
+    tensors, metadata = read_tensors(path)
+    return selector_of(metadata.get("kind", ""), tensors)
+
+
+def selector_of(kind: str, tensors: Mapping[str, npt.NDArray[np.generic]]) -> Selector:
+    """Make a selector from named arrays, or raise `ArtefactError` naming what is missing."""
+    missing = [name for name in TENSORS if name not in tensors]
+    _require(not missing, f"the selector lacks {', '.join(missing)}")
+    return Selector(kind=cast("Kind", kind), **{name: cast("Floats", tensors[name]) for name in TENSORS})
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ArtefactError(message)

@@ -1,0 +1,57 @@
+"""Rows of different lengths in one flat array (CSR): choose rows, pad them, cut them into short equal pieces."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.integer]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def lengths(indptr: IntArray) -> npt.NDArray[np.int64]:
+    """Return the number of entries of each row."""
+    return np.diff(indptr).astype(np.int64)
+
+
+def row_ids(indptr: IntArray) -> npt.NDArray[np.int64]:
+    """Return the row number of every entry, in order."""
+    return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), lengths(indptr))
+
+
+def indptr_of(counts: IntArray) -> npt.NDArray[np.int64]:
+    """Return the row borders of rows with these many entries."""
+    out = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
+
+
+def take_rows(indptr: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the borders of the chosen rows and the positions of their entries in the flat arrays."""
+    counts = lengths(indptr)[rows]
+    borders = indptr_of(counts)
+    offsets = np.arange(borders[-1], dtype=np.int64) - np.repeat(borders[:-1], counts)
+    return borders, np.repeat(np.asarray(indptr)[:-1][rows], counts) + offsets
+
+
+def padded(indptr: IntArray, values: npt.NDArray[Scalar], *, fill: float, width: int) -> npt.NDArray[Scalar]:
+    """Return a (rows, width) array with the entries at the left and `fill` at the right; width >= the longest row."""
+    counts = lengths(indptr)
+    out = np.full((len(counts), width), fill, dtype=values.dtype)
+    out[np.arange(width) < counts[:, None]] = values
+    return out
+
+
+def pieces(indptr: IntArray, width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Cut every row into pieces of at most `width` entries, one at least.
+
+    Returns the borders of the pieces in the flat arrays, and how many pieces each row has. A row of a thousand
+    entries then costs its own pieces instead of widening every other row.
+    """
+    counts = lengths(indptr)
+    per_row = np.maximum(1, -(-counts // width))
+    within = np.arange(per_row.sum(), dtype=np.int64) - np.repeat(indptr_of(per_row)[:-1], per_row)
+    left = np.repeat(counts, per_row) - within * width
+    return indptr_of(np.clip(left, 0, width)), per_row

@@ -1,0 +1,311 @@
+"""Fit a selector and the weights: epochs, the best of them by dev accuracy, checkpoints, and care for bad numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from svr_async.errors import ArtefactError, DegenerateFitError
+from svr_async.fit import batches
+from svr_async.fit.arrays import FitArrays, require_signal
+from svr_async.fit.batches import Plan, Rows, Table
+from svr_async.fit.checkpoints import Progress, load_progress, save_progress
+from svr_async.fit.config import PAPER, FitConfig
+from svr_async.fit.device import device_label, is_out_of_memory
+from svr_async.fit.epoch import State, StepLog, objective_of, run_epoch, run_margins, start_state
+from svr_async.fit.forward import Selector
+from svr_async.fit.history import EpochRecord, FitResult, better
+from svr_async.fit.measure import active_rubrics
+from svr_async.fit.selector import Params, random_params, to_params, to_selector
+from svr_async.fit.topics import start_topics
+
+OnEpoch = Callable[[EpochRecord], None]
+
+MAX_HALVINGS = 3
+EVALUATION_BATCH = 512
+COLLAPSED = 1e-3  # a largest weight below this has switched the whole bank off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Data:
+    """The data of a fit on the device, and the host's side of it."""
+
+    table: Table
+    rows: Rows
+    dev: tuple[Table, Rows] | None
+    dev_arrays: FitArrays
+    device: jax.Device | None = None
+
+
+def fit(
+    train: FitArrays,
+    dev: FitArrays | None = None,
+    config: FitConfig = PAPER,
+    *,
+    start: Selector | None = None,
+    on_epoch: OnEpoch | None = None,
+    checkpoint_dir: Path | None = None,
+    resume: bool = False,
+) -> FitResult:
+    """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
+
+    `start` goes on from a fitted selector instead of a fresh one. `on_epoch` is called after each epoch. With
+    `checkpoint_dir` every epoch is stored; `resume` goes on from there and ends with the same bytes as an
+    uninterrupted fit. Raises `DegenerateFitError` (exit 8) where there is nothing to learn from, or where the numbers
+    stay non-finite after three halvings of the learning rate.
+    """
+    train = train if config.use_own else train.without_own()
+    require_signal(train)
+    dev = None if dev is None or not dev.n_entries else (dev if config.use_own else dev.without_own())
+    if dev is not None and (dev.n_rubrics, dev.n_features) != (train.n_rubrics, train.n_features):
+        raise ArtefactError("train and dev differ in their numbers of rubrics or features", hint="rebuild the store")
+    data = _load(train, dev, config)
+    identity = _identity(train, dev, config, start)
+    progress = load_progress(checkpoint_dir, identity=identity) if checkpoint_dir and resume else None
+    progress = progress or _begin(train, data, config, start, on_epoch)
+    while progress.epoch < config.epochs:
+        progress = _next_epoch(progress, data, config)
+        if checkpoint_dir:
+            save_progress(progress, checkpoint_dir, identity=identity)
+        if on_epoch:
+            on_epoch(progress.history[-1])
+    return _result(progress, train, config)
+
+
+def calibrate(
+    selector: Selector,
+    train: FitArrays,
+    dev: FitArrays | None = None,
+    config: FitConfig = PAPER,
+    *,
+    on_epoch: OnEpoch | None = None,
+    checkpoint_dir: Path | None = None,
+    resume: bool = False,
+) -> FitResult:
+    """Go on for `calibration_epochs` at `calibration_rate` of the learning rate, after pruning.
+
+    The selector and the arrays must hold the kept rubrics only (`Selector.restrict`, `FitArrays.restrict_rubrics`).
+    """
+    settings = config.calibrating()
+    return fit(train, dev, settings, start=selector, on_epoch=on_epoch, checkpoint_dir=checkpoint_dir, resume=resume)
+
+
+def fit_seeds(
+    train: FitArrays, dev: FitArrays | None, config: FitConfig, seeds: Sequence[int], *, on_epoch: OnEpoch | None = None
+) -> tuple[FitResult, ...]:
+    """Fit once per seed, everything else equal."""
+    return tuple(fit(train, dev, replace(config, seed=seed), on_epoch=on_epoch) for seed in seeds)
+
+
+def spread(results: Sequence[FitResult]) -> tuple[float, float]:
+    """Return mean and sample standard deviation (0 for one fit) of the dev accuracies of several fits."""
+    values = np.array([result.dev_accuracy for result in results], np.float64)
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> npt.NDArray[np.float32]:
+    """Return F of every pair as the fit computes it (pair,); 0 for a pair without a judged entry."""
+    out = np.zeros(arrays.n_pairs, np.float32)
+    table, rows = batches.tabulate(arrays, pooled=config.pool == "judged")
+    if rows.n_rows:
+        out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows, config)[0]
+    return out
+
+
+def _load(train: FitArrays, dev: FitArrays | None, config: FitConfig) -> _Data:
+    pooled = config.pool == "judged"
+    table, rows = batches.tabulate(train, pooled=pooled)
+    held_out = None if dev is None else batches.tabulate(dev, pooled=pooled)
+    on_device = None if held_out is None else (jax.device_put(held_out[0]), held_out[1])
+    return _Data(table=jax.device_put(table), rows=rows, dev=on_device, dev_arrays=train if dev is None else dev)
+
+
+def _identity(train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None) -> str:
+    """Return a digest of all that a fit's result depends on."""
+    sha = hashlib.sha256(json.dumps(config.as_json(), sort_keys=True).encode())
+    sha.update(train.digest().encode())
+    sha.update(b"-" if dev is None else dev.digest().encode())
+    for name, value in () if start is None else sorted(start.tensors().items()):
+        sha.update(name.encode() + np.ascontiguousarray(value).tobytes())
+    return sha.hexdigest()
+
+
+def _begin(
+    train: FitArrays, data: _Data, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
+) -> Progress:
+    """Return the progress before the first epoch; an informed start is measured and may turn out the best."""
+    informed = start is not None or config.kind == "topics"
+    if start is not None:
+        params = to_params(_matching(start, train, config))
+    elif config.kind == "topics":
+        params = to_params(start_topics(train, config))
+    else:
+        params = random_params(train.n_features, train.n_rubrics, config.hidden, config.seed)
+    anchor = params if config.kind == "topics" else None
+    begun = Progress(state=start_state(params), anchor=anchor, best=params, best_epoch=0, epoch=0)
+    if not informed:
+        return begun
+    record = _record(0, None, params, data, config, config.learning_rate)
+    if on_epoch:
+        on_epoch(record)
+    return replace(begun, history=(record,))
+
+
+def _matching(start: Selector, train: FitArrays, config: FitConfig) -> Selector:
+    if (start.n_rubrics, start.n_features) != (train.n_rubrics, train.n_features) or start.kind != config.kind:
+        raise ArtefactError(
+            f"the start is a {start.kind} of {start.n_rubrics} rubrics and {start.n_features} features, the data want "
+            f"a {config.kind} of {train.n_rubrics} and {train.n_features}",
+            hint="restrict both to the kept rubrics",
+        )
+    return start
+
+
+def _next_epoch(progress: Progress, data: _Data, config: FitConfig) -> Progress:
+    """Run one epoch; where it meets a non-finite number, go back and try at half the rate, three times at most."""
+    for halvings in range(progress.halvings, MAX_HALVINGS + 1):
+        rate = config.learning_rate * 0.5**halvings
+        state, log, slices = _run(progress, data, config, rate)
+        bad = _first_bad_step(state, log)
+        if bad is None:
+            done = replace(progress, state=state, epoch=progress.epoch + 1, halvings=halvings, slices=slices)
+            return _judged(done, log, data, config, rate)
+    raise DegenerateFitError(
+        f"loss or weights are not finite at epoch {progress.epoch + 1}, step {bad}, after {MAX_HALVINGS} halvings of "
+        f"the learning rate {config.learning_rate:g}",
+        hint="lower learning_rate, or look at the features of that batch",
+    )
+
+
+def _run(progress: Progress, data: _Data, config: FitConfig, rate: float) -> tuple[State, StepLog, int]:
+    """Run the steps of one epoch; where memory runs out, cut each step into twice as many slices."""
+    slices = progress.slices
+    while True:
+        try:
+            return (*_run_sliced(progress, data, config, rate, slices), slices)
+        except jax.errors.JaxRuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if slices >= config.batch:
+                raise DegenerateFitError(
+                    f"memory ran out at epoch {progress.epoch + 1} even with one pair at a time",
+                    hint="fit on the CPU (JAX_PLATFORMS=cpu) or with a smaller bank",
+                ) from error
+            slices = min(2 * slices, config.batch)
+
+
+def _run_sliced(progress: Progress, data: _Data, config: FitConfig, rate: float, slices: int) -> tuple[State, StepLog]:
+    """Run the steps of one epoch, each in `slices` slices, and wait for the end."""
+    steps = _plan(data.rows, config, progress.epoch, slices)
+    objective, seed = objective_of(config), jnp.uint32(config.seed)
+    state, log = run_epoch(progress.state, progress.anchor, data.table, steps, jnp.float32(rate), seed, objective)
+    jax.block_until_ready(log)  # type: ignore[no-untyped-call]  # JAX leaves it untyped
+    return state, log
+
+
+def _plan(rows: Rows, config: FitConfig, epoch: int, slices: int) -> Plan:
+    """Return the steps of one epoch; the width fits every epoch, so that all share one compiled program."""
+    orders = [batches.epoch_order(rows.n_rows, config.seed, number) for number in range(config.epochs)]
+    batch = min(config.batch, rows.n_rows)
+    width = batches.pieces_needed(rows, orders, batch, slices=slices)
+    first = epoch * -(-rows.n_rows // batch)
+    return batches.plan(rows, orders[epoch], batch, slices=slices, width=width, first=first)
+
+
+def _first_bad_step(state: State, log: StepLog) -> int | None:
+    """Return the number of the first step whose loss is not finite, the last one where only the weights are not."""
+    losses = np.asarray(log.preference) + np.asarray(log.diversity)
+    bad = np.flatnonzero(~np.isfinite(losses))
+    if len(bad):
+        return int(bad[0])
+    finite = all(bool(jnp.isfinite(value).all()) for value in jax.tree.leaves(state.params))
+    return None if finite else len(losses) - 1
+
+
+def _judged(progress: Progress, log: StepLog, data: _Data, config: FitConfig, rate: float) -> Progress:
+    """Measure the epoch on dev and keep it where it is the best so far."""
+    params = progress.state.params
+    record = _record(progress.epoch, log, params, data, config, rate)
+    champion = next((old for old in progress.history if old.epoch == progress.best_epoch), None)
+    history = (*progress.history, record)
+    margin = standard_error(champion, data) if champion is not None and champion.epoch == 0 else 0.0
+    if better(record, champion, by=margin):
+        return replace(progress, history=history, best=params, best_epoch=record.epoch)
+    return replace(progress, history=history)
+
+
+def standard_error(record: EpochRecord, data: _Data) -> float:
+    """Return the standard error of a dev accuracy: descent must beat an informed start by more than chance would."""
+    n_pairs = data.dev[1].n_rows if data.dev else data.rows.n_rows
+    return float(np.sqrt(max(record.dev_accuracy * (1 - record.dev_accuracy), 0.0) / max(1, n_pairs)))
+
+
+def _record(
+    epoch: int, log: StepLog | None, params: Params, data: _Data, config: FitConfig, rate: float
+) -> EpochRecord:
+    table, rows = data.dev or (data.table, data.rows)
+    whole, best = _margins(params, table, rows, config)
+    dev_loss = float(np.logaddexp(0, -whole.astype(np.float64)).mean())
+    dev_accuracy = float((0.5 + 0.5 * np.sign(best)).mean())
+    if log is None:
+        preference, diversity, margin, accuracy = dev_loss, 0.0, float(whole.mean()), dev_accuracy
+    else:
+        preference, diversity, margin, accuracy = (float(np.asarray(part, np.float64).mean()) for part in log)
+    return EpochRecord(
+        epoch=epoch,
+        preference_loss=preference,
+        diversity_loss=diversity,
+        train_margin=margin,
+        train_accuracy=accuracy,
+        dev_loss=dev_loss,
+        dev_margin=float(whole.mean()),
+        dev_accuracy=dev_accuracy,
+        active=active_rubrics(to_selector(params, config.kind), data.dev_arrays, config.top_k or 6),
+        learning_rate=rate,
+    )
+
+
+def _margins(
+    params: Params, table: Table, rows: Rows, config: FitConfig
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return the margin of every row over all its judged entries, and over the best `top_k` of them."""
+    order = np.arange(rows.n_rows)
+    batch = min(EVALUATION_BATCH, rows.n_rows)
+    width = batches.pieces_needed(rows, [order], batch, slices=1)
+    steps = batches.plan(rows, order, batch, slices=1, width=width, first=0)
+    whole, best = run_margins(params, table, steps, objective_of(config))
+    return np.asarray(whole).ravel()[: rows.n_rows], np.asarray(best).ravel()[: rows.n_rows]
+
+
+def _result(progress: Progress, train: FitArrays, config: FitConfig) -> FitResult:
+    selector = to_selector(progress.best, config.kind)
+    record = next((record for record in progress.history if record.epoch == progress.best_epoch), None)
+    return FitResult(
+        selector=selector,
+        history=progress.history,
+        best_epoch=progress.best_epoch,
+        dev_accuracy=record.dev_accuracy if record else 0.5,
+        dev_loss=record.dev_loss if record else float(np.log(2)),
+        halvings=progress.halvings,
+        slices=progress.slices,
+        device=device_label(),
+        warnings=_warnings(selector, train),
+    )
+
+
+def _warnings(selector: Selector, train: FitArrays) -> tuple[str, ...]:
+    """Say what a careful reader should know about the fit."""
+    out = []
+    if float(selector.weight.max()) < COLLAPSED:
+        out.append(f"all weights fell below {COLLAPSED:g}: the bank does not separate the pairs")
+    if bool((train.z_delta > 0).all()) or bool((train.z_delta < 0).all()):
+        out.append(f"all {train.n_entries} judged entries are one-sided, so no rubric can be told from another")
+    return tuple(out)

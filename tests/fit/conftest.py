@@ -1,0 +1,13 @@
+"""Every test of the fitter runs with JAX's strict promotion rules, and compiles quickly rather than well."""
+
+import jax
+import pytest
+
+jax.config.update("jax_disable_most_optimizations", True)  # programs here run for microseconds
+
+
+@pytest.fixture(autouse=True)
+def _strict_numerics():
+    """Make a silent change of dtype or rank an error."""
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        yield

@@ -1,0 +1,64 @@
+"""Small arrays with a planted truth: two kinds of prompts, and rubrics that speak to one of them or to nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from svr_async.fit.arrays import FitArrays
+
+Z_VALUES = np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32)
+
+
+def made_arrays(n_pairs=160, n_rubrics=12, n_features=24, pool=6, seed=0, **changes):
+    """Even prompts use the first half of the words and rubrics 0 to 2, odd ones the second half and 3 to 5."""
+    rng = np.random.default_rng(seed)
+    kind = np.arange(n_pairs) % 2
+    half = n_features // 2
+    index = np.stack([np.sort(rng.choice(half, 4, replace=False)) + half * k for k in kind])
+    value = (rng.random((n_pairs, 4)) + 0.2).astype(np.float32)
+    value /= np.linalg.norm(value, axis=1, keepdims=True)
+    rubric = np.stack([np.sort(rng.choice(n_rubrics, pool, replace=False)) for _ in range(n_pairs)])
+    z = rng.choice(Z_VALUES, rubric.shape)
+    helps = (rubric // 3 == kind[:, None]) & (rng.random(z.shape) < 0.9)
+    z = np.where(helps, np.abs(z), z)
+    arrays = FitArrays(
+        n_rubrics=n_rubrics,
+        n_features=n_features,
+        feature_indptr=np.arange(n_pairs + 1) * 4,
+        feature_index=index.ravel(),
+        feature_value=value.ravel(),
+        pair_prompt=np.arange(n_pairs),
+        z_indptr=np.arange(n_pairs + 1) * pool,
+        z_rubric=rubric.ravel(),
+        z_delta=z.ravel(),
+    )
+    return replace(arrays, **changes)
+
+
+def split(arrays, n_dev=40):
+    """Return training and dev arrays."""
+    cut = arrays.n_pairs - n_dev
+    return arrays.take_pairs(np.arange(cut)), arrays.take_pairs(np.arange(cut, arrays.n_pairs))
+
+
+def with_edges(arrays):
+    """Return the arrays with two redundancy edges."""
+    return replace(
+        arrays,
+        redundancy_i=np.array([0, 3]),
+        redundancy_j=np.array([1, 9]),
+        redundancy_value=np.array([0.5, 1.0], np.float32),
+    )
+
+
+def with_sources(arrays):
+    """Return the arrays with one source prompt for each rubric, of its own kind where it has one."""
+    prompts = np.array([2 * r if r < 3 else 2 * r + 1 for r in range(arrays.n_rubrics)])
+    return replace(arrays, source_indptr=np.arange(arrays.n_rubrics + 1), source_prompt=prompts)
+
+
+def with_negatives(arrays):
+    """Return the arrays with the last two pairs turned into hard negatives of pair 0."""
+    negative_of = np.full(arrays.n_pairs, -1)
+    negative_of[-2:] = 0
+    return replace(arrays, negative_of=negative_of)

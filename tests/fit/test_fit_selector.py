@@ -1,0 +1,192 @@
+"""The selector: JAX equals NumPy, pooled equals restricted, pieces equal the dense product, storage round-trips."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made_arrays import made_arrays
+
+from svr_async.errors import ArtefactError
+from svr_async.fit import batches
+from svr_async.fit.epoch import gather_features
+from svr_async.fit.forward import (
+    Selector,
+    alpha_numpy,
+    importance,
+    importance_matrix,
+    load_selector,
+    positive_numpy,
+    save_selector,
+)
+from svr_async.fit.selector import (
+    bank_logits,
+    hidden_units,
+    pooled_logits,
+    positive_share,
+    random_params,
+    to_alpha,
+    to_params,
+    to_selector,
+)
+
+KINDS = ["mlp", "topics"]
+
+
+def params_and_arrays(long=1):
+    """Return random parameters and arrays, the first prompt `long` times as long as the vocabulary."""
+    arrays = made_arrays(n_pairs=20, n_features=24)
+    if long > 1:  # one prompt of many pieces
+        index = np.concatenate([np.tile(np.arange(24), long), arrays.feature_index])
+        value = np.concatenate([np.full(24 * long, 0.05, np.float32), arrays.feature_value])
+        indptr = np.concatenate([[0], arrays.feature_indptr + 24 * long])
+        arrays = replace(arrays, feature_index=index, feature_value=value, feature_indptr=indptr)
+    return random_params(24, 12, 8, 0), arrays
+
+
+def whole_batch(arrays):
+    """Return the features of all pairs as one batch."""
+    table, rows = batches.tabulate(arrays, pooled=True)
+    order = np.arange(rows.n_rows)
+    width = batches.pieces_needed(rows, [order], len(order), slices=1)
+    steps = batches.plan(rows, order, len(order), slices=1, width=width, first=0)
+    return table, gather_features(jax.device_put(table), jnp.asarray(steps.piece[0, 0]), jnp.asarray(steps.owner[0, 0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("long", [1, 5])
+def test_sparse_pieces_equal_the_dense_product(kind, long):
+    """Gathering and summing pieces gives g(W1 φ + b1), whatever the prompts' lengths."""
+    params, arrays = params_and_arrays(long)
+    dense = np.zeros((arrays.n_prompts, 24), np.float32)
+    for p in range(arrays.n_prompts):
+        a, b = arrays.feature_indptr[p], arrays.feature_indptr[p + 1]
+        np.add.at(dense[p], arrays.feature_index[a:b], arrays.feature_value[a:b])
+    before = dense[arrays.pair_prompt] @ np.asarray(params.hidden) + np.asarray(params.hidden_bias)
+    expected = np.maximum(before, 0) if kind == "mlp" else np.exp(before) / np.exp(before).sum(1, keepdims=True)
+
+    _, features = whole_batch(arrays)
+    np.testing.assert_allclose(hidden_units(params, features, arrays.n_pairs, kind), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_forward_equals_jax(kind):
+    """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""
+    params, arrays = params_and_arrays()
+    _, features = whole_batch(arrays)
+    hidden = hidden_units(params, features, arrays.n_pairs, kind)
+    expected = np.asarray(to_alpha(bank_logits(params, hidden), kind))
+    selector = to_selector(params, kind)
+    rows = [
+        alpha_numpy(selector, arrays.feature_index[4 * p : 4 * p + 4], arrays.feature_value[4 * p : 4 * p + 4])
+        for p in arrays.pair_prompt
+    ]
+
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    matrix = importance_matrix(selector, arrays, arrays.pair_prompt)
+    np.testing.assert_allclose(matrix, expected * selector.weight, atol=1e-6)
+
+
+def test_pooled_logits_are_the_banks_at_the_pool():
+    """Gathering W2 for the judged entries gives the same logits as the whole bank read at them."""
+    params, arrays = params_and_arrays()
+    table, features = whole_batch(arrays)
+    hidden = hidden_units(params, features, arrays.n_pairs, "mlp")
+    rubric = jnp.asarray(table.rubric)
+    expected = jnp.take_along_axis(bank_logits(params, hidden), rubric, axis=1)
+    np.testing.assert_allclose(pooled_logits(params, hidden, rubric), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("logits", [[1.0, 3.0, -2.0], [0.0, 0.0, -1.0], [-5.0, -1.0, -np.inf], [1e30, -1e30, 1e30]])
+def test_positive_share_is_on_the_simplex_and_equals_numpy(logits):
+    """The positive part is scaled to sum 1, falls back to the largest, and NumPy agrees."""
+    share = np.asarray(positive_share(jnp.array(logits)))
+    np.testing.assert_allclose(share.sum(), 1, atol=1e-6)
+    assert share.min() >= 0
+    np.testing.assert_allclose(positive_numpy(np.float32(logits)), share, atol=1e-6)
+
+
+def test_positive_share_slope_meets_finite_differences():
+    """Its derivative agrees with central differences in float64."""
+    with jax.enable_x64(True):
+        logits = jnp.array([0.5, -0.3, 1.5, 0.2], jnp.float64)
+        step = 1e-6 * jnp.eye(4, dtype=jnp.float64)
+        rows = np.stack([positive_share(logits + e) - positive_share(logits - e) for e in step], axis=1) / 2e-6
+        np.testing.assert_allclose(jax.jacobian(positive_share)(logits), rows, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unseen_prompt_gets_alpha_from_the_biases(kind):
+    """φ = 0 gives a finite alpha on the simplex (fault 105)."""
+    selector = to_selector(random_params(24, 12, 8, 0), kind)
+    none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    np.testing.assert_allclose(alpha_numpy(selector, *none).sum(), 1, atol=1e-6)
+    assert importance(selector, *none).min() >= 0
+
+
+def test_an_empty_vocabulary_works():
+    """A selector over 0 features still ranks rubrics (fault 105)."""
+    selector = to_selector(random_params(0, 4, 3, 0), "mlp")
+    np.testing.assert_allclose(alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32)).sum(), 1, atol=1e-6)
+
+
+def test_a_selector_survives_storage(tmp_path):
+    """Saved and loaded, a selector gives the same bits; equal selectors give equal files."""
+    selector = to_selector(random_params(24, 12, 8, 0), "topics")
+    save_selector(selector, tmp_path / "a.safetensors")
+    save_selector(selector, tmp_path / "b.safetensors")
+    loaded = load_selector(tmp_path / "a.safetensors")
+
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+    assert loaded.kind == "topics"
+    for name, value in selector.tensors().items():
+        np.testing.assert_array_equal(value, loaded.tensors()[name])
+
+
+def test_weights_survive_the_way_back_to_parameters():
+    """Softplus and its inverse cancel, from tiny weights to large ones."""
+    selector = to_selector(random_params(3, 5, 2, 0), "mlp")
+    weight = np.array([1e-6, 1e-3, 0.5, 8.0, 60.0], np.float32)
+    back = to_selector(to_params(replace(selector, weight=weight)), "mlp")
+    np.testing.assert_allclose(back.weight, weight, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "tree"},
+        {"weight": np.array([-1, 1], np.float32)},
+        {"weight": np.ones(3, np.float32)},
+        {"output": np.full((2, 2), np.nan, np.float32)},
+        {"hidden": np.zeros((3, 2))},
+    ],
+)
+def test_a_damaged_selector_is_refused(change):
+    """Unknown kind, wrong shapes, NaN, negative weights and float64 are named, not used."""
+    good = {
+        "kind": "mlp",
+        "hidden": np.zeros((3, 2), np.float32),
+        "hidden_bias": np.zeros(2, np.float32),
+        "output": np.zeros((2, 2), np.float32),
+        "output_bias": np.zeros(2, np.float32),
+        "weight": np.ones(2, np.float32),
+    }
+    Selector(**good)
+    with pytest.raises(ArtefactError):
+        Selector(**(good | change))
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    """A truncated or foreign file raises one clear error."""
+    (tmp_path / "x.safetensors").write_bytes(b"\x80\x04 not safetensors")
+    with pytest.raises(ArtefactError, match="cannot read"):
+        load_selector(tmp_path / "x.safetensors")
+
+
+def test_restricting_keeps_the_kept_rubrics():
+    """A restricted selector's logits are the old ones at the kept rubrics."""
+    selector = to_selector(random_params(24, 12, 8, 0), "mlp")
+    kept = np.array([7, 2, 5])
+    np.testing.assert_array_equal(selector.restrict(kept).output, selector.output[kept])
+    assert selector.restrict(kept).n_rubrics == 3

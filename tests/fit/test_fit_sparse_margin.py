@@ -1,0 +1,64 @@
+"""The sparse margin loss: its optimum, its zeros, and what happens where nothing is decisive."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from svr_async.fit.sparse_margin import RIDGE, solve
+
+
+def _problem(n_pairs=400, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.choice([-1.25, -0.25, 0.25, 1.25], size=(n_pairs, 6))
+    z[:, 0] = rng.choice([1.25, 1.25, 1.25, -1.25], size=n_pairs)
+    gates = np.eye(2)[np.arange(n_pairs) % 2]
+    return z, gates
+
+
+def test_the_optimum_is_stationary():
+    """At the optimum the gradient is 0 where W is positive, and not negative where W is 0."""
+    z, gates = _problem()
+    sparsity = 0.3
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), sparsity)
+    margin = np.einsum("pk,kr,pr->p", gates, weight, z)
+    slope = 1 / (1 + np.exp(margin))
+    gradient = -(gates * slope[:, None]).T @ z + sparsity * np.sqrt(200) + RIDGE * weight
+
+    assert weight.min() >= 0
+    assert np.abs(gradient[weight > 1e-6]).max() < 0.1
+    assert gradient[weight <= 1e-6].min() > -0.1
+
+
+def test_what_is_no_more_than_chance_stays_out():
+    """The rubric that decides is found in both topics; most of the noise is left out."""
+    z, gates = _problem()
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), 1.0)
+
+    assert (weight[:, 0] > 0.1).all()
+    assert (weight[:, 1:] == 0).sum() >= 8
+
+
+def test_the_start_does_not_matter():
+    """The problem is convex: two starts end at the same weights."""
+    z, gates = _problem()
+    first = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 0.01, 0.3)
+    second = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 2.0, 0.3)
+
+    np.testing.assert_allclose(first, second, atol=2e-3)
+
+
+def test_an_empty_solution_gives_the_start_back():
+    """Where the L1 term leaves nothing, the shrunken means are kept: an empty bank decides nothing."""
+    z, gates = _problem(n_pairs=20)
+    start = np.full((2, 6), 0.1)
+
+    np.testing.assert_array_equal(solve(csr_matrix(z), gates, start, 1e6), start)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+def test_extreme_margins_stay_finite(scale):
+    """A start of huge effects neither overflows nor warns."""
+    z, gates = _problem()
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 1e4 * scale), 0.3)
+
+    assert np.isfinite(weight).all()

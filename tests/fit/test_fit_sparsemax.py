@@ -1,0 +1,123 @@
+"""Sparsemax: known values, invariants, a slow reference, derivatives, jit and vmap, extremes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.fit import sparsemax as module
+from svr_async.fit.forward import sparsemax_numpy
+
+METHODS = ["active_set", "sort"]
+sparsemax = jax.jit(module.sparsemax, static_argnames="method")
+ROWS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)
+
+
+def reference(row):
+    """Project onto the simplex by trying every support size, in float64."""
+    ordered = np.sort(np.asarray(row, np.float64))[::-1]
+    for size in range(len(ordered), 0, -1):
+        threshold = (ordered[:size].sum() - 1) / size
+        if ordered[size - 1] > threshold:
+            return np.maximum(np.asarray(row, np.float64) - threshold, 0)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("logits", "expected"),
+    [
+        ([3.0], [1.0]),
+        ([0.0, 0.0], [0.5, 0.5]),
+        ([1.0, 0.5], [0.75, 0.25]),
+        ([2.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+        ([0.1, 0.0, -0.1, -5.0], [0.1 + 1 / 3, 1 / 3, 1 / 3 - 0.1, 0.0]),
+        ([-np.inf, 0.0, 0.0], [0.0, 0.5, 0.5]),
+        ([-np.inf, -np.inf], [0.0, 0.0]),
+        ([1e30, -1e30], [1.0, 0.0]),
+        ([-1e30, -1e30], [0.5, 0.5]),
+    ],
+)
+def test_known_values(method, logits, expected):
+    """Cases worked out by hand come out exactly, masks, ties and ±1e30 included."""
+    np.testing.assert_allclose(sparsemax(jnp.array(logits), method=method), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(row=ROWS)
+@settings(deadline=None, max_examples=40)
+def test_equals_the_slow_reference(method, row):
+    """Any row equals the projection found by trying every support size in float64."""
+    padded = jnp.array([*row, *[-jnp.inf] * (40 - len(row))], jnp.float32)
+    got = np.asarray(sparsemax(padded, method=method))[: len(row)]
+    np.testing.assert_allclose(got, reference(np.float32(row)), atol=2e-5)
+    np.testing.assert_allclose(sparsemax_numpy(np.float32(row)), reference(np.float32(row)), atol=2e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e3, 1e9, 1e30])
+def test_on_the_simplex_at_any_scale(method, scale):
+    """Values are >= 0 and sum to 1 within 1e-6 at every scale, and gradients hold no NaN."""
+    logits = jnp.asarray(np.random.default_rng(0).normal(size=(5, 257)) * scale, jnp.float32)
+    alpha = sparsemax(logits, method=method)
+    gradient = jax.grad(lambda v: jnp.sum(sparsemax(v, method=method) ** 2))(logits)
+
+    assert float(alpha.min()) >= 0
+    np.testing.assert_allclose(alpha.sum(axis=-1), 1, atol=1e-6)
+    assert bool(jnp.isfinite(gradient).all())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_common_offset_changes_nothing(method):
+    """A power of two added to all logits leaves every bit of the answer as it was."""
+    logits = jnp.asarray(np.random.default_rng(1).integers(-64, 64, 100) / 64, jnp.float32)
+    shifted = logits + jnp.float32(2.0**16)
+    np.testing.assert_array_equal(sparsemax(shifted, method=method), sparsemax(logits, method=method))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_permuting_logits_permutes_the_answer(method):
+    """The order of the rubrics does not matter."""
+    rng = np.random.default_rng(2)
+    logits, order = rng.normal(size=64).astype(np.float32), rng.permutation(64)
+    permuted = sparsemax(jnp.asarray(logits[order]), method=method)
+    np.testing.assert_allclose(permuted, sparsemax(jnp.asarray(logits), method=method)[order], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_jacobian_is_the_closed_form(method):
+    """The Jacobian is diag(s) − s sᵀ / |s| with s the indicator of the support."""
+    logits = jnp.asarray(np.random.default_rng(3).normal(size=12), jnp.float32)
+    s = (np.asarray(sparsemax(logits, method=method)) > 0).astype(np.float32)
+    expected = np.diag(s) - np.outer(s, s) / s.sum()
+    np.testing.assert_allclose(jax.jacobian(lambda v: sparsemax(v, method=method))(logits), expected, atol=1e-6)
+    np.testing.assert_allclose(jax.jacfwd(lambda v: sparsemax(v, method=method))(logits), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_jacobian_meets_finite_differences(method):
+    """Central differences in float64 agree with the derivative away from a change of support."""
+    with jax.enable_x64(True):
+        logits = jnp.asarray(np.random.default_rng(4).normal(size=9), jnp.float64)
+        step = 1e-6 * jnp.eye(9, dtype=jnp.float64)
+        rows = [sparsemax(logits + e, method=method) - sparsemax(logits - e, method=method) for e in step]
+        jacobian = jax.jacobian(lambda v: sparsemax(v, method=method))(logits)
+        np.testing.assert_allclose(jacobian, np.stack(rows, axis=1) / 2e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_jit_and_vmap_equal_the_loop(method):
+    """Compiled, mapped and batched forms equal one row at a time."""
+    logits = jnp.asarray(np.random.default_rng(5).normal(size=(7, 33)), jnp.float32)
+    rows = jnp.stack([sparsemax(row, method=method) for row in logits])
+    for form in (lambda v: sparsemax(v, method=method), jax.vmap(lambda v: sparsemax(v, method=method))):
+        np.testing.assert_allclose(jax.jit(form)(logits), rows, atol=1e-6)
+
+
+def test_masked_entries_get_no_gradient():
+    """A −inf entry is 0 forwards and its gradient is 0, not NaN."""
+    logits = jnp.array([[0.3, -jnp.inf, 0.1], [-jnp.inf] * 3])
+    gradient = jax.grad(lambda v: jnp.sum(sparsemax(v) * jnp.arange(6.0).reshape(2, 3)))(logits)
+    np.testing.assert_allclose(gradient, [[-1, 0, 1], [0, 0, 0]])

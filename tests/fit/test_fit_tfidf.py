@@ -1,0 +1,82 @@
+"""TF-IDF: equal to scikit-learn's, stored as JSON and an array, safe without words."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from svr_async.errors import ArtefactError
+from svr_async.fit.tfidf import Vocabulary, learn, transform, vocabulary_from_json
+
+TEXTS = [
+    "Write a Python function that sorts a list",
+    "Écrivez une fonction naïve, s'il vous plaît",
+    "Is it safe to mix these two things? is it SAFE?",
+    "ﬁne İstanbul Straße x y z 12 ٣٤ 日本語 の テスト e\u0301te\u0301",
+    "",
+    "a b c",
+]
+
+
+def dense(rows, width):
+    """Return CSR rows as a dense array."""
+    indptr, index, value = rows
+    out = np.zeros((len(indptr) - 1, width), np.float32)
+    for row in range(len(out)):
+        out[row, index[indptr[row] : indptr[row + 1]]] = value[indptr[row] : indptr[row + 1]]
+    return out
+
+
+def reference(texts, max_features):
+    """Return scikit-learn's own vectoriser, fitted."""
+    vectoriser = TfidfVectorizer(strip_accents="unicode", ngram_range=(1, 2), max_features=max_features, min_df=1)
+    return vectoriser.fit(texts)
+
+
+@pytest.mark.parametrize("max_features", [5, 4096])
+def test_transform_equals_scikit_learn(max_features):
+    """Accents, ligatures, other scripts, empty texts: the same numbers as scikit-learn's."""
+    unseen = [*TEXTS, "sort MY list safely, naive naive function", "completely different words"]
+    expected = reference(TEXTS, max_features).transform(unseen).toarray()
+    vocabulary = learn(TEXTS, max_features=max_features)
+    np.testing.assert_allclose(dense(transform(vocabulary, unseen), len(vocabulary.idf)), expected, atol=1e-6)
+
+
+@given(texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=50)
+def test_any_text_equals_scikit_learn(texts):
+    """Whatever the characters, learning never fails and the transform agrees with scikit-learn's."""
+    vocabulary = learn(texts)
+    got = dense(transform(vocabulary, texts), len(vocabulary.idf))
+    expected = reference(texts, 4096).transform(texts).toarray() if vocabulary.terms else np.zeros((len(texts), 0))
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_texts_without_words_give_an_empty_vocabulary():
+    """Nothing to learn is an empty vocabulary and empty rows, not an error (fault 105)."""
+    vocabulary = learn(["", "?", "a"])
+    indptr, index, value = transform(vocabulary, ["", "hello"])
+    assert vocabulary.terms == {}
+    assert (indptr.tolist(), len(index), len(value)) == ([0, 0, 0], 0, 0)
+
+
+def test_a_vocabulary_survives_json():
+    """Terms as JSON and idf as an array give the same features back."""
+    vocabulary = learn(TEXTS)
+    stored = vocabulary_from_json(vocabulary.to_json(), vocabulary.idf)
+    assert stored.terms == vocabulary.terms
+    np.testing.assert_array_equal(transform(stored, TEXTS)[2], transform(vocabulary, TEXTS)[2])
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": "0"}', '{"a": true}', '{"a": 1}', '{"a": 0, "b": 0}'])
+def test_a_damaged_vocabulary_is_refused(text):
+    """Broken JSON and numbers that do not match idf are named."""
+    with pytest.raises(ArtefactError):
+        vocabulary_from_json(text, np.ones(1, np.float32))
+
+
+def test_idf_must_be_finite():
+    """A NaN in idf is refused."""
+    with pytest.raises(ArtefactError, match="finite"):
+        Vocabulary(terms={"a": 0}, idf=np.array([np.nan], np.float32))
