@@ -12,11 +12,11 @@ $(STAMP): pyproject.toml setup.cfg
 	$(BIN)/python -m pip install --quiet -e '.[test,lint,hub,fast]'
 	touch $@
 
-demo: $(STAMP)  ## judge the shipped sample offline and write a report
-	$(BIN)/svr eval rubricbench --sample --judge rules
-	$(BIN)/svr eval rubricbench --sample --method longest
-	$(BIN)/svr compare runs/sample-vanilla-rules-* runs/sample-longest-none-*
-	$(BIN)/svr explain runs/sample-vanilla-rules-*
+demo: $(STAMP)  ## judge the shipped sample offline, compare it with a blind baseline, and explain a decision
+	$(BIN)/svr eval rubricbench --sample --judge rules --out runs/demo-rules
+	$(BIN)/svr eval rubricbench --sample --method longest --out runs/demo-longest
+	$(BIN)/svr compare runs/demo-rules runs/demo-longest
+	$(BIN)/svr explain runs/demo-rules sample_if_01
 
 test: $(STAMP)  ## the tests, in about five minutes on two cores
 	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q
