@@ -197,7 +197,6 @@ def kernel_importance(problem: Problem, power: float = 24.0) -> np.ndarray:
     return out
 
 
-FREE_TOPICS = replace(DEFAULT, epochs=0)
 REGULARISED = {"pool": "judged", "feature_dropout": 0.7, "learning_rate": 5e-4, "weight_decay": 0.1, "epochs": 12}
 VARIANTS: dict[str, FitConfig | str] = {
     "truth": "truth",
@@ -206,8 +205,8 @@ VARIANTS: dict[str, FitConfig | str] = {
     "pooled, dropout 0.7, rate 5e-4, decay 0.1": replace(PAPER, **REGULARISED, use_own=False, top_k=6),
     "kernel regression": "kernel",
     "topics, effects only": "effects",
-    "topics, overlap shared (no descent)": FREE_TOPICS,
-    "default (topics, shared, margin-corrected)": DEFAULT,
+    "topics, overlap shared": replace(DEFAULT, epochs=0, sparsity=0.0),
+    "default: topics, shared, sparse margin": DEFAULT,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.adapters import get_adapter
+from svr_async.adapters import get_adapter, refuse_benchmark_for_training
 from svr_async.commands.evaluation import loop_factory, select_pairs
 from svr_async.commands.training import TrainFlags, open_judge, open_session, train_config, usable
 from svr_async.errors import ArtefactError, ConfigError, UsageError
@@ -62,6 +62,8 @@ async def _induce(session: Session) -> tuple[Candidate, ...]:
 
 
 def _run(settings: TrainFlags, work: Any) -> Any:
+    refuse_benchmark_for_training(settings.pairs)
+    refuse_benchmark_for_training(settings.adapter)
     dataset = get_adapter(settings.adapter).load(settings.pairs)
     pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
     config = train_config(settings)

@@ -67,6 +67,7 @@ class TrainFlags:
 def run_command(flags: TrainFlags) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
     refuse_benchmark_for_training(flags.pairs)
+    refuse_benchmark_for_training(flags.adapter)
     dataset = get_adapter(flags.adapter).load(flags.pairs)
     pairs = [pair for pair in select_pairs(dataset.pairs, flags.limit, ()) if usable(pair)]
     kept, dropped = decontaminated(pairs, flags.decontaminate)
@@ -258,12 +259,16 @@ def _print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: flo
         table.add_column(name.replace("_", " "), justify="right")
     for row in record["rounds"]:
         mark = "bold" if row["round"] == record["dev"]["round"] else ""
-        table.add_row(
-            *(f"{row[name]:.3f}" if name == "dev_accuracy" else f"{row[name]:g}" for name in names), style=mark
-        )
+        table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
     console = Console(highlight=False)
     console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
     console.print(table)
     if record["contaminated"]:
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
     console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "dev_accuracy":
+        return f"{100 * value:.1f} %"
+    return f"{value:g}" if name == "filler_weight" else f"{value:,}"

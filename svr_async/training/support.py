@@ -36,7 +36,7 @@ def random_rows(pairs: Sequence[PreferencePair], count: int, *, round_number: in
 
 def usable_probe(pair: PreferencePair, probe: str | None, *, same: float) -> bool:
     """Whether a probe is another response: not empty, no refusal, and less similar to the chosen one than `same`."""
-    if probe is None or not probe.strip() or is_refusal(view_of(probe)):
+    if probe is None or not probe.strip() or probe.strip() == pair.chosen.strip() or is_refusal(view_of(probe)):
         return False
     first, second = normalised(pair.chosen)[:COMPARED_CHARS], normalised(probe)[:COMPARED_CHARS]
     if first == second and pair.chosen != probe:

@@ -1,0 +1,91 @@
+"""The judge calls of training over many pairs: order, parts, orientation, and pairs that fail."""
+
+import asyncio
+
+import pytest
+
+from svr_async.errors import AuthError
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.training.asking import Crew, PoolTask, induce, judge_pools, probe
+from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
+
+RUBRICS = [Rubric(text=f"Point {n}") for n in range(7)]
+PAIRS = [
+    PreferencePair(id=f"p{n}", prompt=user_prompt("q"), chosen="good", rejected="bad", chosen_first=n % 2 == 0)
+    for n in range(12)
+]
+
+
+class Scripted:
+    """A judge that prefers "good", an author that writes the id; both fail for the pairs in `failing`."""
+
+    name = label = "scripted"
+
+    def __init__(self, failing=(), error=None):
+        self.failing, self.error, self.parts = set(failing), error, []
+
+    async def _answer(self, pair_id, value):
+        await asyncio.sleep(0.002 * (hash(pair_id) % 3))
+        if pair_id in self.failing:
+            if self.error is not None:
+                raise self.error
+            return Answer(value=None, outcome=Outcome.PARSE_ERROR)
+        return Answer(value=value)
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        self.parts.append([rubric.id for rubric in rubrics])
+        side = Side.A if shown.response_a == "good" else Side.B
+        passes = {side: Verdict.PASS, side.other(): Verdict.FAIL}
+        rows = tuple(RubricComparison(r.id, passes[Side.A], passes[Side.B], side) for r in rubrics)
+        return await self._answer(shown.pair_id, Comparisons(rows=rows))
+
+    async def induce(self, pair, *, contrastive=True):
+        return await self._answer(pair.id, (Rubric(text=f"{pair.id} {contrastive}"),))
+
+    async def probe(self, pair):
+        return await self._answer(pair.id, f"worse {pair.id}")
+
+
+def crew(scripted, **settings):
+    """Return a crew of one script."""
+    return Crew(judge=scripted, author=scripted, workers=4, **settings)
+
+
+async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out():
+    """Whatever ends first: entry n belongs to pair n; a pair that failed has no rubrics and no probe."""
+    seen = []
+    rubrics, asked = await induce(crew(Scripted({"p3"}), on_done=seen.append), PAIRS)
+    assert [[rubric.text for rubric in found] for found in rubrics] == [
+        [] if pair.id == "p3" else [f"{pair.id} True"] for pair in PAIRS
+    ]
+    assert (asked.failed(), dict(asked.outcomes)) == (1, {"scored": 11, "parse_error": 1})
+    assert seen == list(range(1, 13))
+    described, _ = await induce(crew(Scripted()), PAIRS[:1], contrastive=False)
+    assert described[0][0].text == "p0 False"
+    probes, asked = await probe(crew(Scripted({"p0"})), PAIRS)
+    assert probes == [None, *(f"worse {pair.id}" for pair in PAIRS[1:])]
+    assert asked.failed() == 1
+
+
+async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chosen_response():
+    """At most so many rubrics a call, each once; in any data order and order shown the chosen response wins."""
+    scripted = Scripted({"p5"})
+    found, asked = await judge_pools(crew(scripted, rubrics_per_call=3), [PoolTask(pair, RUBRICS) for pair in PAIRS])
+    for pair, z in zip(PAIRS, found, strict=True):
+        assert z == ({} if pair.id == "p5" else dict.fromkeys((rubric.id for rubric in RUBRICS), 1.25))
+    ordered = sorted(rubric.id for rubric in RUBRICS)
+    assert {tuple(part) for part in scripted.parts} == {tuple(ordered[n : n + 3]) for n in (0, 3, 6)}
+    assert asked.failed() == 3
+
+
+async def test_what_ends_the_run_is_raised():
+    """A refused key stops all pairs."""
+    with pytest.raises(AuthError):
+        await probe(crew(Scripted({"p4"}, AuthError("refused"))), PAIRS)
+
+
+async def test_nothing_to_ask_is_nothing():
+    """No pairs give no answers."""
+    assert (await judge_pools(crew(Scripted()), []))[0] == []

@@ -1,0 +1,61 @@
+"""The ledger: orientation of every entry, and what missing means."""
+
+import numpy as np
+import pytest
+
+from svr_async.judges.protocol import Comparisons
+from svr_async.training.ledger import Ledger, oriented
+from svr_async.vocabulary.pair import Order, PreferencePair, Side, present, user_prompt
+from svr_async.vocabulary.verdict import RubricComparison, Verdict
+
+
+def pair(*, chosen_first=True):
+    """Return a pair."""
+    return PreferencePair(id="p", prompt=user_prompt("q"), chosen="good", rejected="bad", chosen_first=chosen_first)
+
+
+@pytest.mark.parametrize("chosen_first", [True, False])
+@pytest.mark.parametrize("order", list(Order))
+def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chosen_first, order):
+    """All four cases of data order and order shown: a verdict for the chosen response is +1.25, against it −1.25."""
+    made = pair(chosen_first=chosen_first)
+    shown = present(made, order)
+    chosen = Side.A if shown.response_a == made.chosen else Side.B
+    verdicts = {chosen: Verdict.PASS, chosen.other(): Verdict.FAIL}
+    rows = (
+        RubricComparison("for", a=verdicts[Side.A], b=verdicts[Side.B], better=chosen),
+        RubricComparison("against", a=verdicts[Side.B], b=verdicts[Side.A], better=chosen.other()),
+        RubricComparison("slightly", a=Verdict.PASS, b=Verdict.PASS, better=chosen),
+        RubricComparison("abstained", a=Verdict.PASS, b=Verdict.PASS, better=None),
+    )
+    found = oriented(made, order, [Comparisons(rows=rows[:2]), Comparisons(rows=rows[2:])])
+    assert found == {"for": 1.25, "against": -1.25, "slightly": 0.25}
+
+
+def test_missing_stays_missing():
+    """A rubric without a verdict was asked and has no entry; one that was not asked is neither; 0 is an entry."""
+    ledger = Ledger()
+    ledger.note("p", ["a", "b", "c"], {"c": 0.0, "a": -0.75})
+    index = {"c": 0, "a": 1, "b": 2, "never": 3}
+    rubric, z = ledger.entries("p", index)
+    assert (rubric.tolist(), z.tolist()) == ([0, 1], [0.0, -0.75])
+    assert ledger.asked("p", index).tolist() == [0, 1, 2]
+    assert (rubric.dtype, z.dtype) == (np.int32, np.float32)
+    assert [part.tolist() for part in ledger.entries("unknown", index)] == [[], []]
+    assert ledger.asked("unknown", index).tolist() == []
+
+
+def test_entries_follow_the_bank_that_is_asked_for():
+    """Another index, in another order or without some rubrics, gives the same entries under its own numbers."""
+    ledger = Ledger()
+    ledger.note("p", ["a", "b"], {"a": 0.25, "b": 1.25})
+    for index in ({"a": 0, "b": 1}, {"b": 0, "a": 1}, {"b": 0}, {"x": 0}):
+        rubric, z = ledger.entries("p", index)
+        assert dict(zip(rubric.tolist(), z.tolist(), strict=True)) == {
+            index[name]: value for name, value in (("a", 0.25), ("b", 1.25)) if name in index
+        }
+    index = {"a": 0, "b": 1, "new": 2}
+    assert ledger.asked("p", index).tolist() == [0, 1]
+    ledger.note("p", ["new"], {"new": -0.25})
+    assert ledger.asked("p", index).tolist() == [0, 1, 2]
+    assert ledger.entries("p", index)[1].tolist() == [0.25, 1.25, -0.25]

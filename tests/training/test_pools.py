@@ -1,0 +1,177 @@
+"""Pools: which rubrics are judged for a pair, planned as if the pair had not been mined."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.errors import UsageError
+from svr_async.training.merge import Candidate
+from svr_async.training.pools import PoolConfig, PoolInputs, PoolPolicy, plan_pools
+from svr_async.training.problem import Sources
+from svr_async.vocabulary.rubric import Rubric
+
+N_PAIRS, N_RUBRICS = 12, 40
+NOTHING = np.zeros(0, np.int32)
+
+
+def bank(seed=0):
+    """Return rubrics of one to three source pairs each."""
+    rng = np.random.default_rng(seed)
+    picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
+    return [
+        Candidate(rubric=Rubric(text=f"Point {n}"), source_pair_ids=tuple(f"p{k}" for k in pick), observed_count=n + 1)
+        for n, pick in enumerate(picks)
+    ]
+
+
+def inputs(seed=0, **changes):
+    """Return the inputs of twelve pairs with a prompt each, each the neighbour of the next ones."""
+    sources = Sources.of(bank(seed), {f"p{n}": n for n in range(N_PAIRS)})
+    rows = range(N_PAIRS)
+    made = PoolInputs(
+        pair_ids=[f"p{row}" for row in rows],
+        neighbours=np.array([[(row + k) % N_PAIRS for k in (1, 2, 3)] for row in rows], np.int32),
+        mined=[sources.mined(row) for row in rows],
+        own=[sources.own(row) for row in rows],
+        observed=np.arange(1, N_RUBRICS + 1),
+        mined_of=sources.mined,
+        judged=[NOTHING] * N_PAIRS,
+        preferred=[NOTHING] * N_PAIRS,
+        n_rubrics=N_RUBRICS,
+    )
+    return replace(made, **changes)
+
+
+def as_lists(pools):
+    """Return pools as lists."""
+    return [pool.tolist() for pool in pools]
+
+
+@given(seed=st.integers(0, 300), size=st.integers(1, 60), near=st.integers(0, 12), number=st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, near, number):
+    """Whatever the sizes: no own rubric, no rubric twice, rising order, and as many as asked for where there are."""
+    made = inputs(seed)
+    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size, near=min(near, size)), round_number=number)):
+        own = set(made.own[row].tolist())
+        assert not own & set(pool.tolist())
+        assert pool.tolist() == sorted(set(pool.tolist()))
+        assert len(pool) == min(size, N_RUBRICS - len(own))
+        assert pool.dtype == np.int32
+
+
+def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined():
+    """With room for all of them, a pool holds the shared rubrics and lacks only the own ones."""
+    made = inputs()
+    shared = 0
+    for row, pool in enumerate(plan_pools(made, PoolConfig(size=N_RUBRICS), round_number=1)):
+        assert set(pool.tolist()) == set(range(N_RUBRICS)) - set(made.own[row].tolist())
+        shared += len(set(pool.tolist()) & set(made.mined[row].tolist()))
+    assert shared > 0
+
+
+def test_rubrics_of_similar_prompts_come_first():
+    """`near` of them are from the neighbours, the best neighbour's before the next one's."""
+    made = inputs()
+    pools = plan_pools(made, PoolConfig(size=4, near=4), round_number=1)
+    for row, pool in enumerate(pools):
+        own = set(made.own[row].tolist())
+        ordered = [index for k in (1, 2, 3) for index in made.mined_of((row + k) % N_PAIRS).tolist()]
+        wanted = [index for index in dict.fromkeys(ordered) if index not in own][:4]
+        assert set(wanted) <= set(pool.tolist())
+
+
+def test_plans_are_repeatable_and_differ_by_round_and_pair():
+    """The same inputs give the same pools; another round or another pair id draws others."""
+    made, config = inputs(), PoolConfig(size=6, near=0)
+    first = as_lists(plan_pools(made, config, round_number=1))
+    assert as_lists(plan_pools(made, config, round_number=1)) == first
+    assert as_lists(plan_pools(made, config, round_number=2)) != first
+    renamed = replace(made, pair_ids=[f"q{n}" for n in range(N_PAIRS)])
+    assert as_lists(plan_pools(renamed, config, round_number=1)) != first
+
+
+def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
+    """Alone in its plan, a pair draws the same rubrics wherever it stood, and later pairs never change earlier ones."""
+    made, config = inputs(), PoolConfig(size=6, near=0)
+    whole = as_lists(plan_pools(made, config, round_number=1))
+
+    def part(rows):
+        names = ("pair_ids", "mined", "own", "judged", "preferred")
+        fields = {name: [getattr(made, name)[row] for row in rows] for name in names}
+        return replace(made, neighbours=made.neighbours[list(rows)], **fields)
+
+    assert as_lists(plan_pools(part(range(5)), config, round_number=1)) == whole[:5]
+    alone = as_lists(plan_pools(part([7]), config, round_number=1))
+    assert alone == as_lists(plan_pools(part([7]), config, round_number=1))
+    assert as_lists(plan_pools(part([0]), config, round_number=1)) == whole[:1]
+
+
+def test_rubrics_that_are_judged_already_are_left_out():
+    """A second plan of the same round asks nothing again."""
+    made, config = inputs(), PoolConfig(size=10, near=4)
+    first = plan_pools(made, config, round_number=1)
+    second = plan_pools(replace(made, judged=first), config, round_number=1)
+    for before, after in zip(first, second, strict=True):
+        assert not set(before.tolist()) & set(after.tolist())
+    everything = [np.arange(N_RUBRICS, dtype=np.int32)] * N_PAIRS
+    for policy in PoolPolicy:
+        again = plan_pools(replace(made, judged=everything), PoolConfig(policy=policy), round_number=1)
+        assert as_lists(again) == [[]] * N_PAIRS
+
+
+def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank():
+    """The two other policies, for the ablation and for judges that cost nothing."""
+    made = inputs()
+    own = plan_pools(made, PoolConfig(policy=PoolPolicy.OWN, size=3), round_number=1)
+    assert as_lists(own) == [sorted(mined.tolist())[:3] for mined in made.mined]
+    whole = plan_pools(made, PoolConfig(policy=PoolPolicy.ALL, size=3), round_number=1)
+    assert as_lists(whole) == [list(range(N_RUBRICS))] * N_PAIRS
+
+
+def test_the_selectors_favourites_fill_half_of_the_rest():
+    """The favourites are taken best first, and own ones are not among them."""
+    made = inputs()
+    favourites = np.arange(N_RUBRICS, dtype=np.int32)
+    pools = plan_pools(replace(made, preferred=[favourites] * N_PAIRS), PoolConfig(size=10, near=0), round_number=2)
+    for row, pool in enumerate(pools):
+        own = set(made.own[row].tolist())
+        wanted = [index for index in range(N_RUBRICS) if index not in own][:5]
+        assert set(wanted) <= set(pool.tolist())
+
+
+def test_rarely_judged_rubrics_are_drawn_more_often():
+    """A rubric that most pairs were judged on is drawn less often than one that none was."""
+    many = 400
+    made = inputs()
+    rows = [n % N_PAIRS for n in range(many)]
+    worn = np.arange(20, dtype=np.int32)
+    grown = replace(
+        made,
+        pair_ids=[f"p{n}" for n in range(many)],
+        neighbours=np.full((many, 1), -1, np.int32),
+        mined=[made.mined[row] for row in rows],
+        own=[NOTHING] * many,
+        observed=np.ones(N_RUBRICS, np.int64),
+        judged=[worn if n >= 300 else NOTHING for n in range(many)],
+        preferred=[NOTHING] * many,
+    )
+    drawn = np.concatenate(plan_pools(grown, PoolConfig(size=3, near=0), round_number=1)[:300])
+    assert (drawn >= 20).sum() > 1.5 * (drawn < 20).sum()
+
+
+def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
+    """Size 0 is a usage error; no rubrics give no pools, and no crash."""
+    with pytest.raises(UsageError, match="pool size"):
+        PoolConfig(size=0)
+    nobody = inputs(
+        mined=[NOTHING] * N_PAIRS,
+        own=[NOTHING] * N_PAIRS,
+        observed=np.zeros(0, np.int64),
+        mined_of=lambda _: NOTHING,
+        n_rubrics=0,
+    )
+    assert as_lists(plan_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS

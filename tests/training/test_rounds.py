@@ -1,0 +1,112 @@
+"""Rounds: which rubrics are pruned, and which round becomes the bank."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from svr_async.commands.training import chosen_round
+from svr_async.fit.forward import Selector
+from svr_async.training.config import TrainConfig
+from svr_async.training.ledger import Ledger
+from svr_async.training.merge import Candidate
+from svr_async.training.problem import HardNegative
+from svr_async.training.pruning import activation_rates, prune, support_counts
+from svr_async.training.session import Growth, prepare
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+
+TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
+
+
+def session(**settings):
+    """Return what pruning needs of a session: settings and prompts."""
+    pairs = [
+        PreferencePair(id=f"p{n}", prompt=user_prompt(f"question about bread {n % 3}"), chosen="a", rejected="b")
+        for n in range(6)
+    ]
+    return SimpleNamespace(config=TrainConfig(**settings), material=prepare(pairs, pairs[:1], digest="d"))
+
+
+def selector(here, weight, bias):
+    """Return an mlp selector whose alphas depend on the bias alone."""
+    width, n = here.material.prompts.n_features, len(weight)
+    return Selector(
+        kind="mlp",
+        hidden=np.zeros((width, 2), np.float32),
+        hidden_bias=np.zeros(2, np.float32),
+        output=np.zeros((n, 2), np.float32),
+        output_bias=np.array(bias, np.float32),
+        weight=np.array(weight, np.float32),
+    )
+
+
+def bank(texts=TEXTS, counts=(1, 1, 1, 1)):
+    """Return candidates."""
+    return [Candidate(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
+
+
+JUDGED = np.full(4, 1000)
+
+
+def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned():
+    """Weight counts only where the rubric is ever active; a favoured support pair keeps an inactive rubric."""
+    here = session()
+    fitted = selector(here, [0.5, 0.01, 0.9, 0.9], [5.0, 5.0, -5.0, -5.0])
+    assert activation_rates(here, fitted).tolist() == [0.5, 0.5, 0.0, 0.0]
+    assert prune(here, bank(), fitted, {}, JUDGED, last=True) == [0, 1]
+    assert prune(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
+
+
+def test_a_bank_is_never_left_empty():
+    """Where nothing is relevant, the most relevant rubric stays."""
+    here = session(min_weight=2.0, min_activation=2.0)
+    fitted = selector(here, [0.1, 0.4, 0.2, 0.0], [0.0, 0.0, 0.0, 0.0])
+    assert prune(here, bank(), fitted, {}, JUDGED, last=True) == [1]
+
+
+def test_rubrics_judged_little_are_kept_before_the_last_round():
+    """Given by several prompts and judged too seldom: kept, until the last round; given once: pruned at once."""
+    here = session()
+    fitted = selector(here, [0.5, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0])
+    judged = np.array([1000, 399, 400, 399])
+    several = bank(counts=(1, 3, 3, 2))
+    assert prune(here, several, fitted, {}, judged, last=False) == [0, 1]
+    assert prune(here, several, fitted, {}, judged, last=True) == [0]
+
+
+def test_of_two_that_read_alike_the_more_relevant_stays():
+    """A near-duplicate is dropped, whichever of the two comes first in the bank."""
+    here = session()
+    texts = ("Keeps a friendly tone throughout", "Keeps a friendly tone throughout it", *TEXTS[:2])
+    for weight, kept in (([0.9, 0.5, 0.5, 0.5], [0, 2, 3]), ([0.5, 0.9, 0.5, 0.5], [1, 2, 3])):
+        assert prune(here, bank(texts), selector(here, weight, [0.0] * 4), {}, JUDGED, last=True) == kept
+
+
+def test_support_is_counted_over_support_pairs_and_hard_negatives():
+    """Only clear verdicts for the chosen response count."""
+    ledger = Ledger()
+    ledger.note("s", ["a", "b"], {"a": 0.75, "b": 0.25})
+    ledger.note("n", ["a", "b"], {"a": 1.25, "b": -1.25})
+    ledger.note("other", ["b"], {"b": 1.25})
+    negative = PreferencePair(id="n", prompt=user_prompt("q"), chosen="a", rejected="b")
+    growth = Growth(candidates=(), support=("s",), negatives=(HardNegative(pair=negative, of="s"),))
+    assert support_counts(growth, ledger, {"a": 0, "b": 1}) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "n_dev", "number"),
+    [
+        ([0.7], 100, 1),
+        ([0.70, 0.71, 0.69], 100, 3),
+        ([0.70, 0.80, 0.60], 100, 2),
+        ([0.90, 0.80, 0.60], 100, 1),
+        ([0.80, 0.80, 0.7999], 10**9, 2),
+        ([1.0, 0.99], 100, 1),
+        ([0.0, 0.0], 5, 2),
+    ],
+)
+def test_the_last_round_is_chosen_unless_an_earlier_one_is_clearly_better(accuracies, n_dev, number):
+    """Better by more than a standard error on the dev split; a perfect round has none."""
+    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate(accuracies, 1)]
+    assert chosen_round(rounds, n_dev).number == number

@@ -1,0 +1,59 @@
+"""Judged pools as a feature store: what was judged comes back, with its split and its own entries marked."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from svr_async.errors import UsageError
+from svr_async.training.config import TrainConfig
+from svr_async.training.ledger import Ledger
+from svr_async.training.merge import Candidate
+from svr_async.training.problem import HardNegative
+from svr_async.training.session import prepare
+from svr_async.training.store import FeatureStore
+from svr_async.training.store_arrays import fit_arrays
+from svr_async.training.storing import write_store
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+
+PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(6)]
+BANK = [
+    Candidate(rubric=Rubric(text="Is brief"), source_pair_ids=("p0",)),
+    Candidate(rubric=Rubric(text="Names salt"), source_pair_ids=("p0", "p2")),
+]
+NEGATIVE = HardNegative(pair=PreferencePair(id="p0~probe1", prompt=PAIRS[0].prompt, chosen="a", rejected="c"), of="p0")
+
+
+def session():
+    """Return what writing a store needs of a session: four training pairs, two dev pairs, some verdicts."""
+    ledger = Ledger()
+    ids = [candidate.rubric.id for candidate in BANK]
+    ledger.note("p0", ids, {ids[0]: 1.25, ids[1]: 0.25})
+    ledger.note("p4", ids, {ids[1]: -0.75})
+    ledger.note("p0~probe1", ids, {ids[1]: -0.25})
+    crew = SimpleNamespace(judge=SimpleNamespace(name="made"))
+    material = prepare(PAIRS[:4], PAIRS[4:], digest="d")
+    return SimpleNamespace(config=TrainConfig(), material=material, ledger=ledger, crew=crew)
+
+
+def test_what_was_judged_comes_back_from_the_store(tmp_path):
+    """Entries, splits, hard negatives and own marks are those of the session."""
+    write_store(session(), tmp_path / "store", BANK, [NEGATIVE])
+    store = FeatureStore.load(tmp_path / "store")
+    assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
+    assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
+    assert store.header.judge == "made"
+    assert [entry.candidate for entry in store.rubrics] == BANK
+    train, _ = fit_arrays(store, split="train")
+    assert train.z_delta.tolist() == [1.25, 0.25, -0.25]
+    assert train.z_own.tolist() == [True, False, False]
+    assert train.negative_of.tolist() == [-1, -1, -1, -1, 0]
+    dev, _ = fit_arrays(store, split="dev")
+    assert dev.z_delta.tolist() == [-0.75]
+
+
+def test_a_store_is_not_written_over(tmp_path):
+    """A folder that holds a store already is refused."""
+    write_store(session(), tmp_path / "store", BANK)
+    with pytest.raises(UsageError):
+        write_store(session(), tmp_path / "store", BANK)
