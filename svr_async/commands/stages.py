@@ -42,6 +42,8 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     bank = _rubrics(flags["bank"], flags["candidates"])
     out = Path(flags["out"])
+    if out.exists():
+        raise UsageError(f"{out} exists already", hint="name another folder with --out, or remove it")
     settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"))
 
     async def work(session: Session) -> int:

@@ -79,6 +79,7 @@ async def find_negatives(
     ]
     await judge_tasks(session, f"negatives-{number}", tasks, session.boundary)
     found = []
+    trained_on = {pair.id for pair in session.material.train}
     for pair in support:
         if pair.id in active:
             importance = _importance(session, fitted, pair)
@@ -87,7 +88,7 @@ async def find_negatives(
                 for option in options[pair.id]
             ]
             negative = hardest(pair, margins)
-            if negative is not None:
+            if negative is not None and negative.pair.id not in trained_on:
                 found.append(negative)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.errors import UsageError
 from svr_async.training.judging import sources_of
 from svr_async.training.merge import Candidate
 from svr_async.training.problem import HardNegative
@@ -25,7 +27,14 @@ def write_store(
     *,
     prompts_digest: str = "",
 ) -> None:
-    """Write the session's pairs and all that was judged of them on this bank as a new feature store."""
+    """Write the session's pairs and all that was judged of them on this bank as a new feature store.
+
+    The store is made in a folder beside and then moved, so that a run that is cut off leaves none that is half there.
+    """
+    if folder.exists():
+        raise UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
+    beside = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(beside, ignore_errors=True)
     material = session.material
     header = StoreHeader(
         vocabulary=material.vocabulary.terms,
@@ -34,7 +43,7 @@ def write_store(
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
     )
-    FeatureStore.create(folder, header)
+    FeatureStore.create(beside, header)
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
     features = Csr(indptr=material.prompts.indptr, index=material.prompts.index, value=material.prompts.value)
     part = StorePart(
@@ -43,7 +52,8 @@ def write_store(
         features=features,
         z=_judged(session, bank, pairs),
     )
-    FeatureStore.append(folder, part)
+    FeatureStore.append(beside, part)
+    beside.rename(folder)
 
 
 def _pair_rows(session: Session, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative]) -> PairRows:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz.distance import Indel
 
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
@@ -35,14 +35,17 @@ def random_rows(pairs: Sequence[PreferencePair], count: int, *, round_number: in
 
 
 def usable_probe(pair: PreferencePair, probe: str | None, *, same: float) -> bool:
-    """Whether a probe is another response: not empty, no refusal, and less similar to the chosen one than `same`."""
+    """Whether a probe is another response: not empty, no refusal, and less similar to the chosen one than `same`.
+
+    Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits; a text
+    that differs in its other characters alone, as code does by a bracket, is another response.
+    """
     if probe is None or not probe.strip() or probe.strip() == pair.chosen.strip() or is_refusal(view_of(probe)):
         return False
     first, second = normalised(pair.chosen)[:COMPARED_CHARS], normalised(probe)[:COMPARED_CHARS]
-    if first == second and pair.chosen != probe:
+    if first == second:
         return len(pair.chosen) != len(probe)
-    matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
-    return matcher.real_quick_ratio() < same or matcher.quick_ratio() < same or matcher.ratio() < same
+    return float(Indel.normalized_similarity(first, second)) < same
 
 
 def probed_pair(pair: PreferencePair, probe: str, *, round_number: int) -> PreferencePair:

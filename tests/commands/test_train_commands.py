@@ -156,8 +156,7 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(
 def test_after_kill_nine_the_bank_is_that_of_the_run_that_was_never_killed(
     trained: Path, folder: Path, calls: int
 ) -> None:
-    """Killed while inducing or judging: the same command ends with the same bank, at any concurrency; only what was in
-    flight is paid again."""
+    """Killed while inducing or judging: the same command ends with the same bank; only what was in flight is repaid."""
     log = folder / "log.jsonl"
     with sim_process(folder, "--latency-ms", "40", "--log", log) as url:
         write_planted(folder / "pairs.jsonl")
