@@ -17,6 +17,8 @@ from svr_async.commands.options import common
 from svr_async.errors import SvrError, UsageError
 
 MIN_FREE_BYTES = 200 * 2**20
+MODELS_TIMEOUT_S = 5.0
+MAX_MODELS_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,11 @@ def doctor(judge: str | None, base_url: str, memo: Path, data: Path | None, benc
     if data is not None:
         findings.append(_check("data", lambda: _data(benchmark, data)))
     if judge is not None and judge != "rules":
-        findings += [_check("judge", lambda: _profile(judge, base_url)), _check("call", lambda: _call(judge, base_url))]
+        findings += [
+            _check("judge", lambda: _profile(judge, base_url)),
+            _check("models", lambda: _models(judge, base_url)),
+            _check("call", lambda: _call(judge, base_url)),
+        ]
     if flags["as_json"]:
         rows = [{"check": f.name, "ok": f.ok, "detail": f.text} for f in findings]
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
@@ -96,6 +102,34 @@ def _profile(judge: str, base_url: str) -> str:
     profile = find_profile(judge.removesuffix("+rules"), base_url=base_url)
     key = f"key from ${profile.key_env}" if os.environ.get(profile.key_env) else f"${profile.key_env} is not set"
     return f"{profile.model} at {profile.base_url}, {key if profile.key_env else 'no key'} ({profile.source})"
+
+
+def _models(judge: str, base_url: str) -> str:
+    return asyncio.run(_served(judge, base_url))
+
+
+async def _served(judge: str, base_url: str) -> str:
+    """Name the models that the endpoint says it serves; one that does not say is no failure."""
+    import aiohttp  # noqa: PLC0415
+
+    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+
+    profile = find_profile(judge.removesuffix("+rules"), base_url=base_url)
+    key = key_from_environment(profile.key_env)
+    headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+            session.get(f"{profile.base_url}/models", allow_redirects=False) as reply,
+        ):
+            rows = orjson.loads(await reply.content.read(MAX_MODELS_BYTES))["data"]
+            names = [str(row["id"]) for row in rows]
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError):
+        return "the endpoint does not list its models"
+    return f"the endpoint serves {one_line(', '.join(names), 300) or 'no model'}"
 
 
 def _call(judge: str, base_url: str) -> str:

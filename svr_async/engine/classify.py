@@ -111,7 +111,7 @@ def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure |
     if status in {401, 403} or words & KEY_CODES:
         return _run(AuthError, detail, "set the key's environment variable (svr judges shows which) and run again")
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
-        return _run(ModelError, detail, "check the name: svr judges shows the model that each judge asks for")
+        return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
     if status in {404, 405}:
         return _run(ModelError, detail, "no chat/completions here: check that the base URL ends in /v1")
     if 300 <= status < 400:
