@@ -1,7 +1,7 @@
 """Compare objectives of the fit on planted arrays, where the truth is known; no judge and no network.
 
     python benchmarks/paper/objective_arrays.py --world small --seeds 5
-    python benchmarks/paper/objective_arrays.py --world large --seeds 5 --variants literal pooled default
+    python benchmarks/paper/objective_arrays.py --world large --seeds 5 --variants "literal (paper)" "kernel regression"
 
 A world holds prompt types with six criteria each. A rubric measures one criterion of the type that it was mined from
 and is noise on other types; a third is junk throughout. Prompts are mostly noise words and a few words of their type.
@@ -17,14 +17,14 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+from objective_variants import LITERAL, VARIANTS, entries_of, features_of
 from scipy.sparse import csr_matrix
 from scipy.stats import ttest_rel
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import DEFAULT, PAPER, FitConfig
-from svr_async.fit.measure import accuracy, judged_accuracy
-from svr_async.fit.topics import effects, start_topics
-from svr_async.fit.training import fit
+from svr_async.fit.measure import accuracy
+
+TRUTH = "truth"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,70 +173,25 @@ def _truth(
     return out
 
 
-def bank_accuracy(importance: np.ndarray, unseen: FitArrays, top_k: int) -> float:
-    """Return accuracy on unseen pairs with the best `top_k` of the bank by `importance` (pair, rubric)."""
-    z = unseen.z_delta.reshape(unseen.n_pairs, unseen.n_rubrics)
-    chosen = np.argsort(-importance, axis=1, kind="stable")[:, :top_k]
-    kept = np.maximum(np.take_along_axis(importance, chosen, axis=1), 0)
-    return accuracy((kept * np.take_along_axis(z, chosen, axis=1)).sum(axis=1))
-
-
-def kernel_importance(problem: Problem, power: float = 24.0) -> np.ndarray:
-    """Return the plain kernel regression of z on the cosine of prompts: no training, no groups."""
-    train, unseen = problem.train, problem.unseen
-    shape = (train.n_prompts, train.n_features)
-    features = csr_matrix((train.feature_value, train.feature_index, train.feature_indptr), shape=shape)
-    z = csr_matrix((train.z_delta, train.z_rubric, train.z_indptr), shape=(train.n_pairs, train.n_rubrics))
-    judged = csr_matrix((np.ones_like(train.z_delta), train.z_rubric, train.z_indptr), shape=z.shape)
-    out = np.zeros((unseen.n_pairs, unseen.n_rubrics))
-    for first in range(0, unseen.n_pairs, 128):
-        rows = unseen.pair_prompt[first : first + 128]
-        kernel = np.expm1(power * (features[rows] @ features[train.pair_prompt].T).toarray())
-        count = kernel @ judged
-        out[first : first + 128] = (kernel @ z) / (count + np.median(count))
-    return out
-
-
-REGULARISED = {"pool": "judged", "feature_dropout": 0.7, "learning_rate": 5e-4, "weight_decay": 0.1, "epochs": 12}
-VARIANTS: dict[str, FitConfig | str] = {
-    "truth": "truth",
-    "literal": PAPER,
-    "pooled": replace(PAPER, pool="judged", use_own=False, top_k=6),
-    "pooled, dropout 0.7, rate 5e-4, decay 0.1": replace(PAPER, **REGULARISED, use_own=False, top_k=6),
-    "kernel regression": "kernel",
-    "topics, effects only": "effects",
-    "topics, overlap shared": replace(DEFAULT, epochs=0, sparsity=0.0),
-    "default: topics, shared, sparse margin": DEFAULT,
-}
+def best_accuracy(importance: np.ndarray, arrays: FitArrays, top_k: int) -> float:
+    """Return accuracy with the best `top_k` judged rubrics of each pair by `importance` (pair, rubric)."""
+    judged = entries_of(arrays)
+    rows = np.repeat(np.arange(arrays.n_pairs), np.diff(judged.indptr))
+    kept, z = np.zeros((2, *importance.shape))
+    kept[rows, judged.indices], z[rows, judged.indices] = importance[rows, judged.indices], judged.data
+    chosen = np.argsort(-kept, axis=1, kind="stable")[:, :top_k]
+    used = np.maximum(np.take_along_axis(kept, chosen, axis=1), 0)
+    return accuracy((used * np.take_along_axis(z, chosen, axis=1)).sum(axis=1))
 
 
 def run_variant(name: str, problem: Problem, seed: int) -> tuple[float, float, float]:
     """Return the accuracy on unseen prompts with the top 6 and the top 12, and the honest dev accuracy where any."""
-    what = VARIANTS[name]
-    if isinstance(what, FitConfig):
-        result = fit(problem.train, problem.dev, replace(what, seed=seed))
-        both = [judged_accuracy(result.selector, problem.unseen, k) for k in (6, 12)]
-        return both[0], both[1], judged_accuracy(result.selector, problem.dev, 6)
-    if what == "effects":
-        selector = _plain_topics(problem.train, seed)
-        both = [judged_accuracy(selector, problem.unseen, k) for k in (6, 12)]
-        return both[0], both[1], judged_accuracy(selector, problem.dev, 6)
-    importance = problem.truth if what == "truth" else kernel_importance(problem)
-    return bank_accuracy(importance, problem.unseen, 6), bank_accuracy(importance, problem.unseen, 12), float("nan")
-
-
-def _plain_topics(train: FitArrays, seed: int):
-    """Return the closed-form start before overlapping rubrics share their effects."""
-    selector = start_topics(train, replace(DEFAULT, seed=seed))
-    shape = (train.n_prompts, train.n_features)
-    features = csr_matrix((train.feature_value, train.feature_index, train.feature_indptr), shape=shape)
-
-    def gates_of(prompts: np.ndarray) -> np.ndarray:
-        before = features[prompts] @ selector.hidden.astype(np.float64) + selector.hidden_bias
-        gates = np.exp(before - before.max(axis=1, keepdims=True))
-        return gates / gates.sum(axis=1, keepdims=True)
-
-    return replace(selector, output=np.ascontiguousarray(effects(train, gates_of).T, np.float32))
+    if name == TRUTH:
+        return (*(best_accuracy(problem.truth, problem.unseen, k) for k in (6, 12)), float("nan"))
+    learned = VARIANTS[name](problem.train, problem.dev, seed)
+    unseen, dev = (learned(features_of(part)[part.pair_prompt]) for part in (problem.unseen, problem.dev))
+    both = [best_accuracy(unseen, problem.unseen, k) for k in (6, 12)]
+    return both[0], both[1], best_accuracy(dev, problem.dev, 6)
 
 
 def main() -> None:
@@ -244,7 +199,8 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, default="small")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="VARIANT")
+    names = [TRUTH, *VARIANTS]
+    parser.add_argument("--variants", nargs="+", default=names, choices=names, metavar="VARIANT")
     args = parser.parse_args()
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in args.variants}
     for seed in range(args.first_seed, args.first_seed + args.seeds):
@@ -263,11 +219,11 @@ def table(found: dict[str, list[tuple[float, float, float]]]) -> str:
         "|---|---|---|---|---|---|",
     ]
     values = {name: 100 * np.array(rows) for name, rows in found.items()}
-    literal = values.get("literal")
+    literal = values.get(LITERAL)
     for name, rows in values.items():
         cells = [_cell(rows[:, column]) for column in range(3)]
         versus = ["–", "–"]
-        if literal is not None and name != "literal" and len(rows) > 1:
+        if literal is not None and name != LITERAL and len(rows) > 1:
             difference = rows[:, 0] - literal[:, 0]
             p = ttest_rel(rows[:, 0], literal[:, 0]).pvalue
             versus = [f"{difference.mean():+.1f}", f"{p:.1g}"]
