@@ -14,8 +14,10 @@ Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 
 PIECE = 16  # features per piece: a few dozen features a prompt leave little padding
+PAST_UINT16 = 2**16
 PAST_THE_END = np.iinfo(np.int32).max  # a piece number that is clipped to the last piece, the empty one
 ROUNDING = 64  # pieces per step are rounded up to this, so that epochs share one compiled program
+BLOCK = 64  # slices whose places are sorted by feature at a time, so that memory stays small
 
 
 class Table(NamedTuple):
@@ -41,6 +43,9 @@ class Plan(NamedTuple):
     piece: Ints
     owner: Ints
     number: Ints  # (step,) counted through all epochs, for random keys
+    start: Ints  # (step, slice, row + 1) places in front of each row; empty where nothing is to be transposed
+    by_feature: npt.NDArray[np.integer]  # (step, slice, place) the places in the order of their features
+    border: npt.NDArray[np.integer]  # (step, slice, feature + 1) how many of them come before each feature
 
 
 class Rows(NamedTuple):
@@ -49,6 +54,8 @@ class Rows(NamedTuple):
     piece_start: npt.NDArray[np.int64]
     piece_count: npt.NDArray[np.int64]
     pair: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.integer]  # (piece + 1, PIECE) which feature stands where; `n_features` where padded
+    n_features: int
 
     @property
     def n_rows(self) -> int:
@@ -69,13 +76,27 @@ def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
     original = _mean_one(arrays.originals[pair].astype(np.float32))
     edges = _pool_edges(arrays, rubric, judged) if pooled else _bank_edges(arrays)
     prompt = np.asarray(arrays.pair_prompt)[pair]
+    small = np.uint16 if arrays.n_features < PAST_UINT16 else np.int32
+    feature: npt.NDArray[np.integer] = np.where(value != 0, index, arrays.n_features).astype(small)
     return Table(index, value, rubric, z, judged, preference, original, *edges), Rows(
-        start[prompt], count[prompt], pair
+        start[prompt], count[prompt], pair, feature, arrays.n_features
     )
 
 
-def plan(rows: Rows, order: npt.NDArray[np.int64], batch: int, *, slices: int, width: int, first: int) -> Plan:
-    """Cut `order` into steps of `batch` rows in `slices` slices, each with `width` places for pieces."""
+def plan(
+    rows: Rows,
+    order: npt.NDArray[np.int64],
+    batch: int,
+    *,
+    slices: int,
+    width: int,
+    first: int,
+    transposed: bool = False,
+) -> Plan:
+    """Cut `order` into steps of `batch` rows in `slices` slices, each with `width` places for pieces.
+
+    A piece has `PIECE` places for features. `transposed` adds their order by feature, for gradients of W1 on CPUs.
+    """
     steps = -(-len(order) // batch)
     part = -(-batch // slices)
     row = np.full((steps, slices * part), -1, np.int64)
@@ -86,12 +107,17 @@ def plan(rows: Rows, order: npt.NDArray[np.int64], batch: int, *, slices: int, w
     counts = np.where(live.reshape(row.shape), rows.piece_count[row], 0)
     piece, owner = _place(rows.piece_start[row], counts, width)
     shape = (steps, slices, -1)
+    blank = np.zeros((steps * slices, 0), np.int32)
+    start, places, border = _by_feature(rows, counts, piece) if transposed else (blank, blank, blank)
     return Plan(
         row.astype(np.int32).reshape(shape),
         share.astype(np.float32).reshape(shape),
         piece.reshape(shape),
         owner.reshape(shape),
         np.arange(first, first + steps, dtype=np.int32),
+        start.reshape(steps, slices, start.shape[1]),
+        places.reshape(steps, slices, places.shape[1]),
+        border.reshape(steps, slices, border.shape[1]),
     )
 
 
@@ -125,6 +151,27 @@ def _place(start: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], width: i
     piece[slice_of, place] = np.repeat(start.ravel(), flat) + within
     owner[slice_of, place] = np.repeat(np.tile(np.arange(part), slices), flat)
     return piece, owner
+
+
+def _by_feature(
+    rows: Rows, counts: npt.NDArray[np.int64], piece: Ints
+) -> tuple[Ints, npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """Return `start`, `by_feature` and `border` of a plan; in 16 bits where they fit, since a plan holds many."""
+    slices, width = piece.shape
+    small = np.uint16 if width * PIECE < PAST_UINT16 else np.int32
+    start = np.zeros((slices, counts.shape[1] + 1), np.int32)
+    np.cumsum(counts * PIECE, axis=1, out=start[:, 1:])
+    start[:, -1] = width * PIECE  # the last row owns the padding, which has value 0
+    places = np.empty((slices, width * PIECE), small)
+    border = np.zeros((slices, rows.n_features + 1), small)
+    last = len(rows.feature) - 1
+    for at in range(0, slices, BLOCK):
+        feature = rows.feature[np.minimum(piece[at : at + BLOCK], last)].reshape(-1, width * PIECE)
+        places[at : at + BLOCK] = np.argsort(feature, axis=1, kind="stable")
+        keys = feature + np.arange(len(feature))[:, None] * (rows.n_features + 1)
+        count = np.bincount(keys.ravel(), minlength=len(feature) * (rows.n_features + 1))
+        border[at : at + BLOCK, 1:] = np.cumsum(count.reshape(len(feature), -1)[:, :-1], axis=1)
+    return start, places, border
 
 
 def _pieces(

@@ -29,14 +29,16 @@ class FitConfig:
     batch: int = 128  # app:hparams
     learning_rate: float = 2e-3  # app:hparams
     weight_decay: float = 1e-4  # app:hparams; towards zero for `mlp`, towards the start for `topics`
-    diversity: float = 1.0  # the factor of the diversity term in the loss
+    diversity: float = 1.0  # the factor of the diversity term in the loss, also of the one in `fit.sparse_margin`
     feature_dropout: float = 0.0  # ours: share of a prompt's features left out of each step
     use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted
     top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
     learning_sharpness: float = 4.0  # `topics`: how decided the groups are while they are learned
     topic_sharpness: float = 2.0  # `topics`: how decided the gates are in use; softer gates share more
     topic_weight: float = 4.0  # `topics`: the weight that every rubric starts with
-    sparsity: float = 0.45  # `topics`: the L1 term of `fit.sparse_margin`, in noise units; 0 leaves the shrunken means
+    sparsity: float = 0.3  # `topics`: the L1 term of `fit.sparse_margin`, in noise units; 0 leaves the shrunken means
+    common_sparsity: float = 0.0  # `topics`: the same for what all topics have in common; 0: nothing
+    cross_validate: bool = True  # `topics`: whether a common part is tried, and kept where it helps (`fit.penalties`)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,7 +49,7 @@ class FitConfig:
         for name in ("learning_rate", "calibration_rate", "learning_sharpness", "topic_sharpness", "topic_weight"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value > 0, f"{name} must be > 0 and finite (got {value})")
-        for name in ("weight_decay", "diversity", "sparsity"):
+        for name in ("weight_decay", "diversity", "sparsity", "common_sparsity"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value >= 0, f"{name} must be >= 0 and finite (got {value})")
         _require(0 <= self.feature_dropout < 1, f"feature_dropout must lie in 0..1 (got {self.feature_dropout})")

@@ -12,7 +12,7 @@ import optax  # type: ignore[import-untyped]  # it ships no types
 from svr_async.fit.batches import Plan, Table
 from svr_async.fit.config import FitConfig, Kind, Pool
 from svr_async.fit.losses import diversity_loss, preference_loss
-from svr_async.fit.selector import Features, Params, bank_logits, hidden_units, pooled_logits, to_alpha, weights
+from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, to_alpha, weights
 
 
 class State(NamedTuple):
@@ -34,15 +34,19 @@ class Objective(NamedTuple):
 
 
 class StepLog(NamedTuple):
-    """Per step: the two terms of the loss, the mean margin, and the share of rows with F > 0 (a tie counts half)."""
+    """Per step: the two terms of the loss, the mean margin, and the share of rows with F > 0 (a tie counts half).
+
+    `adversarial` is the part of the preference term that rows of hard negatives gave.
+    """
 
     preference: jax.Array
     diversity: jax.Array
     margin: jax.Array
     accuracy: jax.Array
+    adversarial: jax.Array
 
 
-_ADAM = optax.scale_by_adam()
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # optax's, and the usual ones
 
 
 def objective_of(config: FitConfig) -> Objective:
@@ -52,7 +56,7 @@ def objective_of(config: FitConfig) -> Objective:
 
 def start_state(params: Params) -> State:
     """Return a state before the first step: AdamW's moments are zero."""
-    moments = _ADAM.init(params)
+    moments = optax.scale_by_adam().init(params)
     assert isinstance(moments, optax.ScaleByAdamState)
     return State(params, moments)
 
@@ -68,9 +72,9 @@ def pair_alpha(
         logits = pooled_logits(params, hidden, table.rubric[row])
         alpha = to_alpha(jnp.where(table.judged[row], logits, jnp.full_like(logits, -jnp.inf)), config.kind)
         return alpha, diversity_loss(alpha, table.edge_i[row], table.edge_j[row], table.edge_value[row])
-    whole = to_alpha(bank_logits(params, hidden), config.kind)
-    edges = diversity_loss(whole, table.edge_i[0], table.edge_j[0], table.edge_value[0])
-    return jnp.take_along_axis(whole, table.rubric[row], axis=-1, mode="clip"), edges
+    whole = to_alpha(bank_columns(params, hidden), config.kind, axis=0)
+    edges = diversity_loss(whole.T, table.edge_i[0], table.edge_j[0], table.edge_value[0])
+    return jnp.take_along_axis(whole, table.rubric[row].T, axis=0, mode="clip").T, edges
 
 
 def margins(params: Params, alpha: jax.Array, table: Table, row: jax.Array) -> jax.Array:
@@ -85,18 +89,23 @@ def slice_loss(
     hidden = hidden_units(params, features, row.shape[0], config.kind)
     alpha, redundant = pair_alpha(params, hidden, table, row, config)
     margin = margins(params, alpha, table, row)
-    preference = jnp.sum(share * table.preference[row] * preference_loss(margin))
+    parts = share * table.preference[row] * preference_loss(margin)
+    preference, adversarial = jnp.sum(parts), jnp.sum(parts * (1 - table.original[row]))
     diversity = jnp.sum(share * table.original[row] * redundant)
     right = 0.5 + 0.5 * jnp.sign(margin)
-    log = StepLog(preference, diversity, jnp.sum(share * margin), jnp.sum(share * right))
+    log = StepLog(preference, diversity, jnp.sum(share * margin), jnp.sum(share * right), adversarial)
     return preference + config.diversity * diversity, log
 
 
-def gather_features(table: Table, piece: jax.Array, owner: jax.Array) -> Features:
+def gather_features(table: Table, piece: jax.Array, owner: jax.Array, *transposed: jax.Array) -> Features:
     """Return the features of the pieces; a number past the end is the empty last piece."""
     last = table.piece_index.shape[0] - 1
     at = jnp.minimum(piece, last)
-    return Features(table.piece_index[at], table.piece_value[at], owner)
+    return Features(table.piece_index[at], table.piece_value[at], owner, *(transposed if _filled(transposed) else ()))
+
+
+def _filled(transposed: tuple[jax.Array, ...]) -> bool:
+    return bool(transposed) and transposed[0].shape[-1] > 0
 
 
 def _dropped(features: Features, key: jax.Array, rate: float) -> Features:
@@ -111,15 +120,15 @@ def _step_gradient(
     """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
 
     def one(number: jax.Array, part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
-        row, share, piece, owner = part
-        features = gather_features(table, piece, owner)
+        row, share, *places = part
+        features = gather_features(table, *places)
         if config.feature_dropout:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step.number), number)
             features = _dropped(features, key, config.feature_dropout)
         gradient = jax.grad(slice_loss, has_aux=True)
         return cast("tuple[Params, StepLog]", gradient(params, table, row, share, features, config))
 
-    parts = (step.row, step.share, step.piece, step.owner)
+    parts = (step.row, step.share, step.piece, step.owner, step.start, step.by_feature, step.border)
     n_slices = step.row.shape[0]
     if n_slices == 1:
         return one(jnp.uint32(0), tuple(part[0] for part in parts))
@@ -132,18 +141,23 @@ def _step_gradient(
     return cast("tuple[Params, StepLog]", summed)
 
 
-def _adamw(state: State, gradient: Params, anchor: Params | None, rate: jax.Array, decay: float) -> State:
-    """Return the state after one AdamW step: decoupled decay towards the anchor, or towards zero without one."""
-    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
-        direction, moments = _ADAM.update(gradient, state.moments, state.params)
-    assert isinstance(moments, optax.ScaleByAdamState)
+def adamw(state: State, gradient: Params, anchor: Params | None, rate: jax.Array, decay: float) -> State:
+    """Return the state after one AdamW step: decoupled decay towards the anchor, or towards zero without one.
 
-    def move(param: jax.Array, step: jax.Array, towards: jax.Array | None = None) -> jax.Array:
+    Optax's `scale_by_adam`, with the bias corrections as two factors instead of two divisions for every parameter.
+    """
+    count = state.moments.count + 1
+    steps = count.astype(jnp.float32)
+    first, second = 1 / (1 - BETA_1**steps), 1 / (1 - BETA_2**steps)
+    mu = jax.tree.map(lambda old, new: BETA_1 * old + (1 - BETA_1) * new, state.moments.mu, gradient)
+    nu = jax.tree.map(lambda old, new: BETA_2 * old + (1 - BETA_2) * new * new, state.moments.nu, gradient)
+
+    def move(param: jax.Array, mean: jax.Array, square: jax.Array, towards: jax.Array | None = None) -> Any:
         away = param if towards is None else param - towards
-        return param - rate * (step + decay * away)
+        return param - rate * (mean * first / (jnp.sqrt(square * second) + EPSILON) + decay * away)
 
-    trees = (state.params, direction) if anchor is None else (state.params, direction, anchor)
-    return State(jax.tree.map(move, *trees), moments)
+    trees = (state.params, mu, nu) if anchor is None else (state.params, mu, nu, anchor)
+    return State(jax.tree.map(move, *trees), optax.ScaleByAdamState(count=count, mu=mu, nu=nu))
 
 
 @partial(jax.jit, static_argnames="config")
@@ -154,7 +168,7 @@ def run_epoch(
 
     def body(state: State, step: Plan) -> tuple[State, StepLog]:
         gradient, log = _step_gradient(state.params, table, step, seed, config)
-        return _adamw(state, gradient, anchor, rate, config.weight_decay), log
+        return adamw(state, gradient, anchor, rate, config.weight_decay), log
 
     return jax.lax.scan(body, state, steps)
 

@@ -7,12 +7,11 @@ import os
 import tempfile
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from svr_async.errors import ArtefactError, StorageError
+from svr_async.fit import tensors
+from svr_async.fit.tensors import Tensors
 
-Tensors = dict[str, npt.NDArray[np.generic]]
+__all__ = ["Tensors", "header_json", "read_tensors", "write_whole"]
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -36,13 +35,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
     """Return the arrays and the header of a safetensors file; raise `ArtefactError` where it is damaged."""
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415  (importing this module stays cheap)
-
     try:
-        with safe_open(path, framework="np") as stream:
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118  (not a mapping)
-            return tensors, dict(stream.metadata() or {})
-    except (OSError, SafetensorError) as error:
+        return tensors.read(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise ArtefactError(f"cannot read {path}: {error}", hint="fit again or restore the file") from error
 
 

@@ -1,8 +1,10 @@
-"""What a fit reports: one record per epoch, and the result with its history."""
+"""What a fit reports: one record per epoch, the result with its history, and the curve that is kept and shown."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
 
 from svr_async.errors import ArtefactError
 from svr_async.fit.forward import Selector
@@ -14,6 +16,7 @@ class EpochRecord:
 
     `active` counts the rubrics that are among the best `top_k` (6 where unset) of at least one dev prompt, with
     importance > 0. Accuracy counts a tie as half. Dev numbers are NaN-free: they repeat the training ones without dev.
+    `adversarial_loss` is the part of `preference_loss` that hard negatives gave; None where none were fitted.
     """
 
     epoch: int
@@ -26,10 +29,11 @@ class EpochRecord:
     dev_accuracy: float
     active: int
     learning_rate: float
+    adversarial_loss: float | None = None
 
     def as_json(self) -> dict[str, float | int]:
-        """Return the record as plain values."""
-        return asdict(self)
+        """Return the record as plain values, without those that were not measured."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +64,65 @@ def better(first: EpochRecord, second: EpochRecord | None, *, by: float = 0.0) -
     if second is None or by > 0:
         return second is None or first.dev_accuracy > second.dev_accuracy + by
     return (first.dev_accuracy, -first.dev_loss) > (second.dev_accuracy, -second.dev_loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitCurve:
+    """The epochs of one fit, and the one that was taken. Dev accuracies are over `dev_pairs` pairs; 0 without dev.
+
+    `round` is 0 for a fit by itself; `phase` is `fit`, or `calibrate` for the short one after pruning.
+    """
+
+    epochs: tuple[EpochRecord, ...] = ()
+    best_epoch: int = 0
+    dev_pairs: int = 0
+    seed: int = 0
+    round: int = 0
+    phase: str = "fit"
+
+    @property
+    def best(self) -> EpochRecord | None:
+        """The record of the epoch that was taken; None where it was not measured, as before a first epoch."""
+        return next((record for record in self.epochs if record.epoch == self.best_epoch), None)
+
+    def error(self, record: EpochRecord) -> float | None:
+        """Return the standard error of a record's dev accuracy; None without dev pairs."""
+        return accuracy_error(record.dev_accuracy, self.dev_pairs) if self.dev_pairs else None
+
+    def with_epoch(self, record: EpochRecord) -> FitCurve:
+        """Return the curve after one more epoch, whose best is provisional: descent must beat an informed start."""
+        held = self.best
+        by = (self.error(held) or 0.0) if held is not None and held.epoch == 0 else 0.0
+        best = record.epoch if better(record, held, by=by) else self.best_epoch
+        return replace(self, epochs=(*self.epochs, record), best_epoch=best)
+
+
+def accuracy_error(accuracy: float, n_pairs: int) -> float:
+    """Return the standard error √(p (1 − p) / n) of an accuracy p over n pairs."""
+    return float((max(accuracy * (1 - accuracy), 0.0) / max(1, n_pairs)) ** 0.5)
+
+
+class FitWatch(Protocol):
+    """Who is told while fits run: `begin` with the curve still empty, each epoch, `end` with the whole curve."""
+
+    def begin(self, curve: FitCurve) -> None:
+        """Take note that a fit begins."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Take note of an epoch; a fit that goes on from a checkpoint does not tell of those before it."""
+
+    def end(self, curve: FitCurve) -> None:
+        """Take note of how a fit ended, with the epochs of its checkpoint too."""
+
+
+def watched(
+    run: Callable[[Callable[[EpochRecord], None]], FitResult], curve: FitCurve, watch: FitWatch | None
+) -> tuple[FitResult, FitCurve]:
+    """Run a fit, given whom to tell of each epoch, and return its result and its curve."""
+    if watch is not None:
+        watch.begin(curve)
+    result = run(watch.epoch if watch is not None else lambda _: None)
+    done = replace(curve, epochs=result.history, best_epoch=result.best_epoch)
+    if watch is not None:
+        watch.end(done)
+    return result, done

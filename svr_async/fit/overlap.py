@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 
 CANDIDATES = 48  # rubrics per topic that are weighed against each other; the rest get 0
 SHRINKAGE = 20.0  # κ, in pairs judged on both
 RIDGE = 0.1  # ρ
+ALIKE = 0.3  # a correlation below this is not counted as repetition by the diversity term
 SWEEPS = 60  # of coordinate descent; it has settled long before
 
 
@@ -31,18 +33,32 @@ def without_overlap(train: FitArrays, effects: Floats) -> Floats:
     size = min(CANDIDATES, effects.shape[1])
     chosen = np.argsort(-effects, axis=1, kind="stable")[:, :size]
     target = np.maximum(np.take_along_axis(effects, chosen, axis=1), 0)
-    overlaps = np.stack([correlation(z[:, rubrics], judged[:, rubrics]) for rubrics in chosen])
+    overlaps = np.stack(in_threads(lambda rubrics: correlation(z[:, rubrics], judged[:, rubrics]), chosen))
     out = np.zeros_like(effects)
     np.put_along_axis(out, chosen, shared(overlaps, target), axis=1)
     return out
 
 
+def alike(z: Any, judged: Any, least: float = ALIKE) -> Any:
+    """Return C of all rubrics without its diagonal, sparse (rubric, rubric), only where it is at least `least`."""
+    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+
+    raw = (z.T @ z).tocoo()
+    off = (raw.row != raw.col) & (raw.data > 0)
+    i, j, products = raw.row[off], raw.col[off], raw.data[off]
+    if not len(i):
+        return csr_matrix(raw.shape)
+    squares, together = (z.multiply(z).T @ judged).tocsr(), (judged.T @ judged).tocsr()
+    length = np.sqrt(np.asarray(squares[i, j]).ravel() * np.asarray(squares[j, i]).ravel())
+    count = np.asarray(together[i, j]).ravel()
+    value = products / np.maximum(length, 1e-12) * count / (count + SHRINKAGE)
+    kept = value >= least
+    return csr_matrix((value[kept], (i[kept], j[kept])), shape=raw.shape)
+
+
 def correlation(z: Any, judged: Any) -> Floats:
     """Return C (rubric, rubric) of the columns of sparse z and of its mask (pair, rubric)."""
-    together = (judged.T @ judged).toarray()
-    squares = (z.multiply(z).T @ judged).toarray()  # Σ z_i² over the pairs that were also judged on j
-    raw = (z.T @ z).toarray() / np.sqrt(np.maximum(squares * squares.T, 1e-12))
-    shrunk = np.maximum(raw, 0) * together / (together + SHRINKAGE)
+    shrunk = alike(z, judged, 0.0).toarray()
     np.fill_diagonal(shrunk, 1.0)
     return cast("Floats", shrunk)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.sparse import BCSR, bcsr_dot_general
 
 from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
@@ -27,18 +28,23 @@ class Features(NamedTuple):
     """A batch of sparse prompts, each cut into pieces of equal width so that a long prompt widens no other.
 
     `number` and `value` (piece, width): which features, and their TF-IDF; padding has value 0.
-    `owner` (piece,) is the row in the batch, sorted.
+    `owner` (piece,) is the row in the batch, sorted. The rest is for CPUs (see `batches.Plan`), or absent.
     """
 
     number: jax.Array
     value: jax.Array
     owner: jax.Array
+    start: jax.Array | None = None  # (row + 1,)
+    by_feature: jax.Array | None = None  # (place,)
+    border: jax.Array | None = None  # (feature + 1,)
 
 
 def hidden_units(params: Params, features: Features, rows: int, kind: Kind) -> jax.Array:
     """Return g(W1 φ + b1), (rows, unit): gathers the rows of W1 that a prompt uses and sums them."""
     if params.hidden.shape[0] == 0:  # an empty vocabulary: only the biases speak
         before = jnp.broadcast_to(params.hidden_bias[None], (rows, params.hidden.shape[1]))
+    elif features.start is not None:
+        before = _sparse_times_dense(features, params.hidden) + params.hidden_bias[None]
     else:
         taken = jnp.take(params.hidden, features.number, axis=0, mode="clip")
         gathered = jnp.einsum("pwh,pw->ph", taken, features.value)
@@ -47,9 +53,64 @@ def hidden_units(params: Params, features: Features, rows: int, kind: Kind) -> j
     return jax.nn.relu(before) if kind == "mlp" else jax.nn.softmax(before, axis=-1)
 
 
+@jax.custom_vjp
+def _sparse_times_dense(features: Features, dense: jax.Array) -> jax.Array:
+    """Return Σ φ_f W1_f per row, (row, unit), by the CPU's own sparse product; its gradient is W1's alone."""
+    assert features.start is not None
+    return _product(features.value.ravel(), features.number.ravel(), features.start, dense)
+
+
+def _sparse_forward(features: Features, dense: jax.Array) -> tuple[jax.Array, tuple[Features, jax.Array]]:
+    return _sparse_times_dense(features, dense), (features, dense[:0])
+
+
+def _sparse_backward(kept: tuple[Features, jax.Array], cotangent: jax.Array) -> tuple[None, jax.Array]:
+    """Return the gradient of W1 (feature, unit): the same entries in the order of their features."""
+    features, _ = kept
+    assert features.by_feature is not None
+    assert features.border is not None
+    place = features.by_feature.astype(jnp.int32)
+    row = features.owner[place // features.value.shape[1]]
+    return None, _product(features.value.ravel()[place], row, features.border.astype(jnp.int32), cotangent)
+
+
+_sparse_times_dense.defvjp(_sparse_forward, _sparse_backward)
+
+
+def _product(value: jax.Array, column: jax.Array, start: jax.Array, dense: jax.Array) -> jax.Array:
+    """Return the product of a CSR matrix, (row, column), and a dense one, (column, unit)."""
+    sparse = BCSR((value, column, start), shape=(len(start) - 1, len(dense)))
+    contract: Any = (((1,), (0,)), ((), ()))
+    return bcsr_dot_general(sparse, dense, dimension_numbers=contract)
+
+
 def bank_logits(params: Params, hidden: jax.Array) -> jax.Array:
     """Return the logits of every rubric, (rows, rubric)."""
-    return hidden @ params.output.T + params.output_bias[None]
+    return bank_columns(params, hidden).T
+
+
+def bank_columns(params: Params, hidden: jax.Array) -> jax.Array:
+    """Return the logits of every rubric, (rubric, rows): CPUs add up columns much faster than rows."""
+    return _columns(params.output, hidden) + params.output_bias[:, None]
+
+
+@jax.custom_vjp
+def _columns(output: jax.Array, hidden: jax.Array) -> jax.Array:
+    return output @ hidden.T
+
+
+def _columns_forward(output: jax.Array, hidden: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return output @ hidden.T, (output, hidden)
+
+
+def _columns_backward(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return both gradients; the slope is really transposed first, since a product does it a third slower itself."""
+    output, hidden = kept
+    turned = cast("jax.Array", jax.lax.optimization_barrier(slope.T))  # type: ignore[no-untyped-call]  # JAX leaves it so
+    return slope @ hidden, turned @ output
+
+
+_columns.defvjp(_columns_forward, _columns_backward)
 
 
 def pooled_logits(params: Params, hidden: jax.Array, rubric: jax.Array) -> jax.Array:
@@ -58,19 +119,19 @@ def pooled_logits(params: Params, hidden: jax.Array, rubric: jax.Array) -> jax.A
     return jnp.einsum("beh,bh->be", gathered, hidden) + jnp.take(params.output_bias, rubric, mode="clip")
 
 
-def positive_share(logits: jax.Array) -> jax.Array:
-    """Scale each row's positive part to sum 1; −inf masks, and where nothing is positive the largest share it all."""
+def positive_share(logits: jax.Array, axis: int = -1) -> jax.Array:
+    """Scale the positive part to sum 1; −inf masks, and where nothing is positive the largest share it all."""
     kept = jnp.maximum(logits, 0)
-    top = jnp.max(logits, axis=-1, keepdims=True)
+    top = jnp.max(logits, axis=axis, keepdims=True)
     none = top <= 0
     shared = ((logits == top) & (logits > -jnp.inf)).astype(logits.dtype)
     kept = jnp.where(none, shared, kept / jnp.where(none, jnp.ones_like(top), top))
-    return kept / jnp.maximum(jnp.sum(kept, axis=-1, keepdims=True), 1e-30)
+    return kept / jnp.maximum(jnp.sum(kept, axis=axis, keepdims=True), 1e-30)
 
 
-def to_alpha(logits: jax.Array, kind: Kind) -> jax.Array:
+def to_alpha(logits: jax.Array, kind: Kind, axis: int = -1) -> jax.Array:
     """Map logits to the simplex: sparsemax for `mlp`, the share of the positive part for `topics`."""
-    return sparsemax(logits) if kind == "mlp" else positive_share(logits)
+    return sparsemax(logits, axis=axis) if kind == "mlp" else positive_share(logits, axis)
 
 
 def weights(params: Params) -> jax.Array:

@@ -4,8 +4,9 @@
     effect_ki = Σ gate_k z_i / (Σ gate_k + κ)
 
 The sums run over the pairs that were judged on rubric i, so an entry that few pairs were judged on stays near 0.
-Rubrics that say the same then share their effect (`fit.overlap`), and from there the margin loss is solved with an L1
-term (`fit.sparse_margin`).
+From there the margin loss is solved with L1 terms and a term against rubrics that say the same (`fit.sparse_margin`),
+with or without a part that topics have in common, as cross-validation prefers (`fit.penalties`). With a sparsity of 0
+nothing is solved: rubrics that say the same then share their effect (`fit.overlap`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import learn_gates, softmax
-from svr_async.fit.overlap import without_overlap
+from svr_async.fit.overlap import alike, without_overlap
+from svr_async.fit.penalties import choose
+from svr_async.fit.sparse_margin import Penalties
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -32,25 +35,39 @@ LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
 BLOCK = 65_536  # pairs at a time
 PROMPTS_PER_TOPIC = 240  # fewer topics than configured where prompts are few
 SHRINKAGE = 100.0  # κ, in judgements
+DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
+IN_COMMON = (5 / 6, 1 / 3)  # of the sparsity, by topic and for the common part, where topics have one
 
 
 def start_topics(train: FitArrays, config: FitConfig) -> Selector:
     """Return the closed-form selector of kind `topics`: gates, effects per topic, and one weight for all rubrics."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
+
+    with threadpool_limits(1):  # matrices here are small, and blocks of rows have threads of their own
+        return _start(train, config)
+
+
+def _start(train: FitArrays, config: FitConfig) -> Selector:
     features = _csr(train.feature_indptr, train.feature_index, train.feature_value, train.n_features)
     used = _sample(np.unique(train.pair_prompt), config.seed)
     n_topics = max(1, min(config.hidden, len(used) // PROMPTS_PER_TOPIC))
     mined = _mined(train)
     words, log_share = learn_gates(
-        features[used], n_topics, config.learning_sharpness, config.seed, mined=None if mined is None else mined[used]
+        features[used],
+        n_topics,
+        config.learning_sharpness,
+        config.seed,
+        mined=None if mined is None else mined[used],
+        in_use=config.topic_sharpness,
     )
-    words *= config.topic_sharpness / config.learning_sharpness
 
     def gates_of(prompts: Ints) -> Floats:
         return softmax(features[prompts] @ words + log_share)
 
-    expected = without_overlap(train, effects(train, gates_of))
     if config.sparsity > 0:
-        expected = _decisive(train, gates_of, expected, config)
+        expected = _decisive(train, gates_of, config)
+    else:
+        expected = without_overlap(train, effects(train, gates_of))
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),
@@ -68,8 +85,7 @@ def effects(train: FitArrays, gates_of: GatesOf) -> Floats:
     Pairs go through in blocks, so that no array of pairs × topics is ever whole.
     """
     train = train.take_pairs(np.flatnonzero(train.originals))
-    judged = _csr(train.z_indptr, train.z_rubric, np.ones(train.n_entries), train.n_rubrics)
-    z = _csr(train.z_indptr, train.z_rubric, train.z_delta.astype(np.float64), train.n_rubrics)
+    z, judged = _entries(train)
     total, count = np.zeros(1), np.zeros(1)
     for first in range(0, train.n_pairs, BLOCK):
         rows = slice(first, first + BLOCK)
@@ -79,14 +95,42 @@ def effects(train: FitArrays, gates_of: GatesOf) -> Floats:
     return total / (count + SHRINKAGE)
 
 
-def _decisive(train: FitArrays, gates_of: GatesOf, start: Floats, config: FitConfig) -> Floats:
+def _decisive(train: FitArrays, gates_of: GatesOf, config: FitConfig) -> Floats:
     """Return the effects (topic, rubric) that solve the sparse margin loss on the data set's own pairs."""
     rows = np.flatnonzero(train.originals)
     if len(rows) > sparse_margin.MOST_PAIRS:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, sparse_margin.MOST_PAIRS, replace=False))
     part = train.take_pairs(rows) if train.negative_of is None else _without_negatives(train, rows)
-    z = _csr(part.z_indptr, part.z_rubric, part.z_delta.astype(np.float64), part.n_rubrics)
-    return sparse_margin.solve(z, gates_of(part.pair_prompt), start, config.sparsity)
+    z, judged = _entries(part)
+    gates, likeness = gates_of(part.pair_prompt), alike(z, judged) if config.diversity > 0 else None
+    choices = _choices(config)
+    penalties = choices[0]
+    if len(choices) > 1:
+        prompts = part.pair_prompt
+        penalties = choose(choices, z, gates, prompts, _shrunken, alike=likeness, seed=config.seed)
+    return sparse_margin.solve(z, gates, _shrunken(z, gates), penalties, alike=likeness)
+
+
+def _choices(config: FitConfig) -> list[Penalties]:
+    """Return the penalties that cross-validation chooses from, the usual ones first."""
+    diversity = DIVERSITY * config.diversity
+    usual = Penalties(sparsity=config.sparsity, common=config.common_sparsity, diversity=diversity)
+    own, common = (config.sparsity * part for part in IN_COMMON)
+    in_common = Penalties(sparsity=own, common=common, diversity=diversity)
+    return [usual, in_common] if config.cross_validate else [usual]
+
+
+def _shrunken(z: Any, gates: Floats) -> Floats:
+    """Return the means of z by topic (topic, rubric), shrunk by the number of judgements; z is never stored as 0."""
+    judged = z.copy()
+    judged.data = np.ones_like(judged.data)
+    return np.asarray((z.T @ gates).T) / (np.asarray((judged.T @ gates).T) + SHRINKAGE)
+
+
+def _entries(train: FitArrays) -> tuple[Any, Any]:
+    """Return z and the mask of what was judged, both sparse (pair, rubric)."""
+    z = _csr(train.z_indptr, train.z_rubric, train.z_delta.astype(np.float64), train.n_rubrics)
+    return z, _csr(train.z_indptr, train.z_rubric, np.ones(train.n_entries), train.n_rubrics)
 
 
 def _without_negatives(train: FitArrays, rows: Ints) -> FitArrays:

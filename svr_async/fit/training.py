@@ -42,7 +42,7 @@ class _Data:
     rows: Rows
     dev: tuple[Table, Rows] | None
     dev_arrays: FitArrays
-    device: jax.Device | None = None
+    has_negatives: bool = False
 
 
 def fit(
@@ -125,7 +125,13 @@ def _load(train: FitArrays, dev: FitArrays | None, config: FitConfig) -> _Data:
     table, rows = batches.tabulate(train, pooled=pooled)
     held_out = None if dev is None else batches.tabulate(dev, pooled=pooled)
     on_device = None if held_out is None else (jax.device_put(held_out[0]), held_out[1])
-    return _Data(table=jax.device_put(table), rows=rows, dev=on_device, dev_arrays=train if dev is None else dev)
+    return _Data(
+        table=jax.device_put(table),
+        rows=rows,
+        dev=on_device,
+        dev_arrays=train if dev is None else dev,
+        has_negatives=not train.originals.all(),
+    )
 
 
 def _identity(train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None) -> str:
@@ -217,7 +223,8 @@ def _plan(rows: Rows, config: FitConfig, epoch: int, slices: int) -> Plan:
     batch = min(config.batch, rows.n_rows)
     width = batches.pieces_needed(rows, orders, batch, slices=slices)
     first = epoch * -(-rows.n_rows // batch)
-    return batches.plan(rows, orders[epoch], batch, slices=slices, width=width, first=first)
+    on_cpu = jax.default_backend() == "cpu"
+    return batches.plan(rows, orders[epoch], batch, slices=slices, width=width, first=first, transposed=on_cpu)
 
 
 def _first_bad_step(state: State, log: StepLog) -> int | None:
@@ -256,15 +263,16 @@ def _record(
     dev_loss = float(np.logaddexp(0, -whole.astype(np.float64)).mean())
     dev_accuracy = float((0.5 + 0.5 * np.sign(best)).mean())
     if log is None:
-        preference, diversity, margin, accuracy = dev_loss, 0.0, float(whole.mean()), dev_accuracy
+        preference, diversity, margin, accuracy, against = dev_loss, 0.0, float(whole.mean()), dev_accuracy, 0.0
     else:
-        preference, diversity, margin, accuracy = (float(np.asarray(part, np.float64).mean()) for part in log)
+        preference, diversity, margin, accuracy, against = (float(np.asarray(p, np.float64).mean()) for p in log)
     return EpochRecord(
         epoch=epoch,
         preference_loss=preference,
         diversity_loss=diversity,
         train_margin=margin,
-        train_accuracy=accuracy,
+        train_accuracy=min(accuracy, 1.0),  # a mean in single precision may end a little above
+        adversarial_loss=against if log is not None and data.has_negatives else None,
         dev_loss=dev_loss,
         dev_margin=float(whole.mean()),
         dev_accuracy=dev_accuracy,

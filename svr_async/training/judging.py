@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,11 @@ from svr_async.training.merge import Candidate
 from svr_async.training.pools import PoolInputs, PoolPolicy, plan_pools
 from svr_async.training.problem import Sources
 from svr_async.training.session import FittedRound, Growth, Session
-from svr_async.training.stages import digest_of
-from svr_async.training.state import ledger_rows
+from svr_async.training.state import ledger_rows, pair_to_json, rubric_to_json
 
 
 def sources_of(session: Session, bank: Sequence[Candidate]) -> Sources:
-    """Return where rubrics came from; a fixed list of checks that every pair is judged on has no sources."""
-    if session.config.pools.policy is PoolPolicy.ALL:
-        return Sources.none(len(bank))
+    """Return where rubrics came from."""
     rows = {pair.id: session.material.prompts.row(pair) for pair in session.material.train}
     return Sources.of(bank, rows)
 
@@ -65,24 +63,29 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
     """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
     ledger = session.ledger if ledger is None else ledger
     asked = [[rubric.id for rubric in task.rubrics] for task in tasks]
-    ids = [task.pair.id for task in tasks]
-    digest = digest_of(session.material.digest, session.crew.judge.name, ids, asked)
-    held = session.stages.load(stage, digest)
-    if held is None:
-        session.say(f"judging {sum(map(len, asked))} entries of {len(tasks)} pairs")
+    digest = session.digest(*_questions(session, tasks), asked)
+    z = session.stages.load(stage, digest, lambda _, arrays: arrays["z"])
+    if z is None:
+        if tasks:
+            session.say(f"judging {sum(map(len, asked))} entries of {len(tasks)} pairs")
         found, outcomes = await asking.judge_pools(session.crew, tasks)
         values, arrays = ledger_rows(asked, found)
         session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes.outcomes)}, arrays)
-    else:
-        arrays = held[1]
+        z = arrays["z"]
     borders = np.concatenate([[0], np.cumsum([len(row) for row in asked])])
-    z = arrays["z"]
-    for number, (pair_id, row) in enumerate(zip(ids, asked, strict=True)):
+    for number, (task, row) in enumerate(zip(tasks, asked, strict=True)):
         values_of = z[borders[number] : borders[number + 1]]
         entries = {
             rubric_id: float(value) for rubric_id, value in zip(row, values_of, strict=True) if not np.isnan(value)
         }
-        ledger.note(pair_id, row, entries)
+        ledger.note(task.pair.id, row, entries)
+
+
+def _questions(session: Session, tasks: Sequence[PoolTask]) -> tuple[Any, ...]:
+    """Return what the judge is shown: texts, not only ids, since a probe keeps its id and a check its rubric's text."""
+    rubrics = {rubric.id: rubric_to_json(rubric) for task in tasks for rubric in task.rubrics}
+    pairs = [pair_to_json(task.pair) for task in tasks]
+    return session.crew.judge.name, session.crew.rubrics_per_call, pairs, rubrics
 
 
 def _preferred(

@@ -70,6 +70,27 @@ def test_sparse_pieces_equal_the_dense_product(kind, long):
     np.testing.assert_allclose(hidden_units(params, features, arrays.n_pairs, kind), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("long", [1, 5])
+@pytest.mark.parametrize("slices", [1, 3])
+def test_the_sparse_product_equals_gathering(long, slices):
+    """On CPUs W1 meets a batch, and its gradient is formed, by a sparse product: both equal the gathered form's."""
+    params, arrays = params_and_arrays(long)
+    table, rows = batches.tabulate(arrays, pooled=True)
+    order = np.arange(rows.n_rows)
+    width = batches.pieces_needed(rows, [order], len(order), slices=slices)
+    steps = batches.plan(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
+    slope = jnp.asarray(np.random.default_rng(0).normal(size=(steps.row.shape[-1], 8)), jnp.float32)
+
+    def total(params, places):
+        features = gather_features(jax.device_put(table), *(jnp.asarray(place[0, -1]) for place in places))
+        return jnp.sum(hidden_units(params, features, len(slope), "mlp") * slope)
+
+    gathered, sparse = steps[2:4], (*steps[2:4], *steps[5:])
+    np.testing.assert_allclose(total(params, sparse), total(params, gathered), rtol=1e-5)
+    for got, expected in zip(jax.grad(total)(params, sparse), jax.grad(total)(params, gathered), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy_forward_equals_jax(kind):
     """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.sparse_margin import RIDGE, solve
+from svr_async.fit.sparse_margin import RIDGE, Penalties, solve
 
 
 def _problem(n_pairs=400, seed=0):
@@ -19,7 +19,7 @@ def test_the_optimum_is_stationary():
     """At the optimum the gradient is 0 where W is positive, and not negative where W is 0."""
     z, gates = _problem()
     sparsity = 0.3
-    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), sparsity)
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), Penalties(sparsity=sparsity))
     margin = np.einsum("pk,kr,pr->p", gates, weight, z)
     slope = 1 / (1 + np.exp(margin))
     gradient = -(gates * slope[:, None]).T @ z + sparsity * np.sqrt(200) + RIDGE * weight
@@ -32,7 +32,7 @@ def test_the_optimum_is_stationary():
 def test_what_is_no_more_than_chance_stays_out():
     """The rubric that decides is found in both topics; most of the noise is left out."""
     z, gates = _problem()
-    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), 1.0)
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), Penalties(sparsity=1.0))
 
     assert (weight[:, 0] > 0.1).all()
     assert (weight[:, 1:] == 0).sum() >= 8
@@ -41,8 +41,8 @@ def test_what_is_no_more_than_chance_stays_out():
 def test_the_start_does_not_matter():
     """The problem is convex: two starts end at the same weights."""
     z, gates = _problem()
-    first = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 0.01, 0.3)
-    second = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 2.0, 0.3)
+    first = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 0.01, Penalties(sparsity=0.3))
+    second = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 2.0, Penalties(sparsity=0.3))
 
     np.testing.assert_allclose(first, second, atol=2e-3)
 
@@ -52,13 +52,13 @@ def test_an_empty_solution_gives_the_start_back():
     z, gates = _problem(n_pairs=20)
     start = np.full((2, 6), 0.1)
 
-    np.testing.assert_array_equal(solve(csr_matrix(z), gates, start, 1e6), start)
+    np.testing.assert_array_equal(solve(csr_matrix(z), gates, start, Penalties(sparsity=1e6)), start)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0])
 def test_extreme_margins_stay_finite(scale):
     """A start of huge effects neither overflows nor warns."""
     z, gates = _problem()
-    weight = solve(csr_matrix(z), gates, np.full((2, 6), 1e4 * scale), 0.3)
+    weight = solve(csr_matrix(z), gates, np.full((2, 6), 1e4 * scale), Penalties(sparsity=0.3))
 
     assert np.isfinite(weight).all()

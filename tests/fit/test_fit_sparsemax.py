@@ -70,6 +70,24 @@ def test_on_the_simplex_at_any_scale(method, scale):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [7, 131])
+def test_columns_equal_rows(method, size):
+    """Along axis 0 the answer and its derivative are those along the last axis, transposed."""
+    rows, slopes = jnp.asarray(np.random.default_rng(6).normal(size=(2, 5, size)), jnp.float32)
+
+    def weighed(logits, axis):
+        alpha = module.sparsemax(logits, axis=axis, method=method)
+        return jnp.sum(alpha * (slopes if axis else slopes.T)), alpha
+
+    both = jax.jit(jax.grad(weighed, has_aux=True), static_argnums=1)
+    by_row, alpha = both(rows, -1)
+    by_column, columns = both(rows.T, 0)
+    np.testing.assert_allclose(by_row.T, by_column, atol=1e-6)
+    np.testing.assert_allclose(alpha.T, columns, atol=1e-6)
+    np.testing.assert_allclose(columns.T, [reference(row) for row in np.asarray(rows)], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_common_offset_changes_nothing(method):
     """A power of two added to all logits leaves every bit of the answer as it was."""
     logits = jnp.asarray(np.random.default_rng(1).integers(-64, 64, 100) / 64, jnp.float32)

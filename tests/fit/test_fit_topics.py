@@ -73,6 +73,13 @@ def test_too_few_mined_rubrics_leave_the_words():
     np.testing.assert_array_equal(alone, with_singletons)
 
 
+def test_prompts_that_all_say_the_same_get_equal_gates():
+    """A corpus of one repeated prompt has no directions to tell groups apart by, and its gates are finite."""
+    words, share = learn_gates(csr_matrix(np.ones((40, 5))), 3, 4.0, 0)
+    assert np.isfinite(words).all()
+    np.testing.assert_allclose(softmax(np.ones((2, 5)) @ words + share).sum(axis=1), 1)
+
+
 def test_one_topic_and_no_words_work():
     """Few prompts or no features leave one topic, and alpha is on the simplex."""
     selector = start_topics(made_arrays(n_pairs=10), DEFAULT)

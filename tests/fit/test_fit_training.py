@@ -5,13 +5,14 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from made_arrays import made_arrays, split, with_edges, with_negatives, with_sources
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, StorageError
 from svr_async.fit import batches, checkpoints, files, training
 from svr_async.fit.config import DEFAULT, PAPER, PRESETS, FitConfig
-from svr_async.fit.epoch import objective_of, run_epoch, slice_loss, start_state
+from svr_async.fit.epoch import adamw, objective_of, run_epoch, slice_loss, start_state
 from svr_async.fit.losses import preference_loss
 from svr_async.fit.measure import best, judged_accuracy, judged_margins
 from svr_async.fit.selector import Features, random_params
@@ -368,6 +369,22 @@ def test_a_step_of_adamw_equals_the_published_update():
         np.testing.assert_allclose(new, expected, atol=2e-5)
 
 
+def test_steps_of_adamw_are_those_of_optax():
+    """Thirty steps with changing gradients end where optax's AdamW ends, to rounding."""
+    params = random_params(5, 4, 3, 0)
+    ours, theirs, descent = start_state(params), params, optax.adamw(0.01, weight_decay=0.1)
+    state = descent.init(params)
+    step = jax.jit(adamw)
+    for number in range(30):
+        gradient = jax.tree.map(lambda value, number=number: jnp.sin(value * (number + 1)), theirs)
+        ours = step(ours, gradient, None, jnp.float32(0.01), 0.1)
+        with jax.numpy_dtype_promotion("standard"):
+            moves, state = descent.update(gradient, state, theirs)
+        theirs = optax.apply_updates(theirs, moves)
+    for got, expected in zip(ours.params, theirs, strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-6)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -393,3 +410,13 @@ def test_the_paper_preset_is_the_papers_table():
     paper = PRESETS["paper"]
     assert (paper.epochs, paper.batch, paper.learning_rate, paper.weight_decay) == (8, 128, 2e-3, 1e-4)
     assert (paper.kind, paper.pool, paper.hidden, paper.feature_dropout) == ("mlp", "bank", 256, 0)
+
+
+def test_the_log_says_what_hard_negatives_cost():
+    """With hard negatives the log holds their part of the preference loss; without them there is none to hold."""
+    arrays = made_arrays()
+    with_some = fit(with_negatives(arrays), None, replace(TINY, epochs=1)).history[-1]
+    without = fit(arrays, None, replace(TINY, epochs=1)).history[-1]
+
+    assert 0 < with_some.adversarial_loss < with_some.preference_loss
+    assert without.adversarial_loss is None

@@ -1,22 +1,30 @@
-"""Float arrays in safetensors files, written in one fixed way and read with every length checked before it is used."""
+"""Arrays in safetensors files: floats written in one fixed way, all kinds read with every length checked first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Tensors = dict[str, NDArray[np.generic]]
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_ARRAYS = 64
 MAX_AXES = 4
+TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+}
 _LENGTH_BYTES = 8
 _ITEM_BYTES = 4
+_METADATA = "__metadata__"
 
 
 def pack(arrays: Mapping[str, Floats]) -> bytes:
@@ -34,24 +42,33 @@ def pack(arrays: Mapping[str, Floats]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, Floats]:
-    """Return the arrays of a safetensors file; ValueError says what is wrong with it.
+    """Return the arrays of a safetensors file of float32 arrays; ValueError says what is wrong with it."""
+    arrays, _ = read(data, ("F32",))
+    return {name: values.astype(np.float32, copy=False) for name, values in arrays.items()}
+
+
+def read(data: bytes, kinds: Sequence[str] = tuple(TYPES)) -> tuple[Tensors, dict[str, str]]:
+    """Return the arrays, which are of these kinds, and the notes of a safetensors file; ValueError says what is wrong.
 
     The header's length, the number of arrays and every offset are checked against the file before anything is made of
     them, so a file cannot ask for more memory than its own size. Arrays must lie one behind the other without gaps.
     """
     header, body = _header(data)
-    spans = sorted(_span(name, entry) for name, entry in header.items() if name != "__metadata__")
+    spans = sorted(_span(name, entry, kinds) for name, entry in header.items() if name != _METADATA)
     place = 0
-    for start, stop, name, _ in spans:
-        if start != place:
-            raise ValueError(f"the array {name!r} begins at {start}, not at {place} where the one before it ends")
-        place = stop
+    for span in spans:
+        if span.start != place:
+            raise ValueError(f"the array {span.name!r} begins at {span.start}, not at {place} where the last one ends")
+        place = span.stop
     if place != len(body):
         raise ValueError(f"its arrays end at {place} of {len(body)} bytes")
-    return {
-        name: np.frombuffer(body[start:stop], dtype="<f4").astype(np.float32, copy=False).reshape(shape)
-        for start, stop, name, shape in spans
-    }
+    return {span.name: span.array(body) for span in spans}, _notes(header.get(_METADATA, {}))
+
+
+def _notes(values: Any) -> dict[str, str]:
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("its metadata must be texts")
+    return values
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -69,19 +86,34 @@ def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
     return header, memoryview(data)[_LENGTH_BYTES + size :]
 
 
-def _span(name: str, entry: Any) -> tuple[int, int, str, tuple[int, ...]]:
-    """Return start, stop, name and shape of an array of the header."""
+class _Span(NamedTuple):
+    """Where an array lies in the file's body, in bytes, and what it is."""
+
+    start: int
+    stop: int
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+    def array(self, body: memoryview) -> NDArray[np.generic]:
+        """Return the array in the machine's byte order, as a view of the file's bytes where that is possible."""
+        values: NDArray[Any] = np.frombuffer(body[self.start : self.stop], dtype=TYPES[self.kind])
+        return values.astype(values.dtype.newbyteorder("="), copy=False).reshape(self.shape)
+
+
+def _span(name: str, entry: Any, kinds: Sequence[str]) -> _Span:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"the array {name!r} needs dtype, shape and data_offsets")
-    if entry["dtype"] != "F32":
-        raise ValueError(f"the array {name!r} must be F32 (got {str(entry['dtype'])[:20]!r})")
+    kind = entry["dtype"]
+    if kind not in kinds:
+        raise ValueError(f"the array {name!r} must be {' or '.join(kinds)} (got {str(kind)[:20]!r})")
     shape, offsets = _naturals(name, entry["shape"]), _naturals(name, entry["data_offsets"])
     if len(shape) > MAX_AXES or len(offsets) != 2:
         raise ValueError(f"the array {name!r} has {len(shape)} axes and {len(offsets)} offsets")
     start, stop = offsets
-    if stop - start != _ITEM_BYTES * math.prod(shape):
+    if stop - start != TYPES[kind].itemsize * math.prod(shape):
         raise ValueError(f"the array {name!r} has shape {shape} but {stop - start} bytes")
-    return start, stop, name, shape
+    return _Span(start, stop, name, kind, shape)
 
 
 def _naturals(name: str, values: Any) -> tuple[int, ...]:

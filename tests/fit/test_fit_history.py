@@ -1,0 +1,77 @@
+"""Curves of fits: the provisional best is the fit's own choice, errors are those of dev, watchers hear all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_arrays import made_arrays, split, with_sources
+
+from svr_async.fit.config import DEFAULT, PAPER
+from svr_async.fit.history import EpochRecord, FitCurve, accuracy_error, watched
+from svr_async.fit.training import fit
+
+CONFIGS = {
+    "paper": replace(PAPER, hidden=8, epochs=4, batch=32, learning_rate=0.02),
+    "default": replace(DEFAULT, hidden=4, epochs=4, batch=32, learning_rate=0.05),
+}
+
+
+class Watch:
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.heard = []
+
+    def begin(self, curve):
+        self.heard.append(("begin", len(curve.epochs)))
+
+    def epoch(self, record):
+        self.heard.append(("epoch", record.epoch))
+
+    def end(self, curve):
+        self.heard.append(("end", len(curve.epochs)))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_provisional_best_is_what_the_fit_takes(name, seed):
+    """The epoch that is marked at the end is the one that the fit took, with an informed start or without."""
+    train, dev = split(with_sources(made_arrays(seed=seed)))
+    result = fit(train, dev, replace(CONFIGS[name], seed=seed))
+    curve = FitCurve(dev_pairs=dev.n_pairs)
+    for record in result.history:
+        curve = curve.with_epoch(record)
+    assert curve.best_epoch == result.best_epoch
+    assert curve.best in result.history
+
+
+def test_a_watcher_hears_of_every_epoch_and_a_resumed_fit_ends_with_the_whole_curve(tmp_path):
+    """Epochs of a checkpoint are not told again, but the curve at the end has them."""
+    train, dev = split(made_arrays())
+    watch = Watch()
+
+    def run(on_epoch):
+        return fit(train, dev, CONFIGS["paper"], on_epoch=on_epoch, checkpoint_dir=tmp_path, resume=True)
+
+    result, curve = watched(run, FitCurve(dev_pairs=40), watch)
+    assert watch.heard == [("begin", 0), *(("epoch", n) for n in range(1, 5)), ("end", 4)]
+    assert curve.epochs == result.history
+    again = Watch()
+    assert watched(run, FitCurve(dev_pairs=40), again)[1] == curve
+    assert again.heard == [("begin", 0), ("end", 4)]
+    assert watched(run, FitCurve(dev_pairs=40), None)[1] == curve
+
+
+def test_an_error_is_that_of_a_share():
+    """√(p (1 − p) / n): 5 points at one half of a hundred pairs; none is claimed without dev pairs."""
+    record = EpochRecord(
+        epoch=1, preference_loss=0.5, diversity_loss=0, train_margin=0, train_accuracy=0.5, dev_loss=0.5, dev_margin=0,
+        dev_accuracy=0.5, active=1, learning_rate=0.1,
+    )  # fmt: skip
+    assert accuracy_error(0.5, 100) == pytest.approx(0.05)
+    assert accuracy_error(1.0, 10) == 0
+    assert FitCurve(dev_pairs=100).error(record) == pytest.approx(0.05)
+    assert FitCurve().error(record) is None
+    assert "adversarial_loss" not in record.as_json()
+    assert replace(record, adversarial_loss=0.25).as_json()["adversarial_loss"] == 0.25
