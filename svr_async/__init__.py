@@ -1,7 +1,59 @@
 """svr-async: judge preference pairs with rubrics, fast and without losing a call.
 
-Importing this package reads no file, opens no socket and loads neither aiohttp nor JAX.
+    from svr_async import Bank, Engine, score_pair, rank
+
+Importing this package reads no file, opens no socket and loads neither aiohttp, NumPy nor JAX: each name below is
+loaded when it is first used (PEP 562).
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from svr_async.judges.protocol import Judge
+    from svr_async.scoring.bank import RubricBank as Bank
+    from svr_async.serving.engine import Engine
+    from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
+    from svr_async.serving.ranking import Ranking, rank
+
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+__all__ = [
+    "Bank",
+    "Engine",
+    "Judge",
+    "PairVerdict",
+    "Ranking",
+    "__version__",
+    "rank",
+    "score_pair",
+    "score_pair_sync",
+]
+
+_HOMES = {
+    "Bank": ("scoring.bank", "RubricBank"),
+    "Engine": ("serving.engine", "Engine"),
+    "Judge": ("judges.protocol", "Judge"),
+    "PairVerdict": ("serving.pairs", "PairVerdict"),
+    "Ranking": ("serving.ranking", "Ranking"),
+    "rank": ("serving.ranking", "rank"),
+    "score_pair": ("serving.pairs", "score_pair"),
+    "score_pair_sync": ("serving.pairs", "score_pair_sync"),
+}
+
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first used, and keep it."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415  (importing the package stays next to nothing)
+
+        module, own = _HOMES[name]
+        value = getattr(import_module(f"{__name__}.{module}"), own)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not, and what the module holds already."""
+    return sorted({*globals(), *__all__})

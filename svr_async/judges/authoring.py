@@ -1,8 +1,9 @@
-"""The model as an author: contrastive induction, descriptive induction, and the adversarial probe."""
+"""The model as an author: contrastive and descriptive induction, the adversarial probe, rubrics fitted to a prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,13 +13,14 @@ from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter
+from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter, listing, local_ids
 from svr_async.judges.reading import read_object
-from svr_async.vocabulary.pair import PreferencePair, prompt_text
+from svr_async.vocabulary.pair import PreferencePair, Prompt, prompt_text
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 MAX_INDUCED = 6
 TOKENS_PER_RUBRIC = 90
+TOKENS_PER_WORDING = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,18 @@ class ModelAuthor:
             return without_value(done)
         return Answer(value=done.value, requests=(done.key,))
 
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
+        """Ask for rubrics in words that fit a prompt, before any response is seen: texts by id (paper `sec:margin`).
+
+        A rubric whose new wording the reply does not give, or not beyond doubt, is absent.
+        """
+        done = await self.engine.complete(rephrasing(self.writer, prompt, rubrics))
+        if done.value is None:
+            return without_value(done)
+        named = zip(local_ids(rubrics), rubrics, strict=True)
+        texts = {rubric.id: done.value[local] for local, rubric in named if local in done.value}
+        return Answer(value=texts, requests=(done.key,))
+
 
 def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool) -> Question[tuple[Rubric, ...]]:
     """Write the question for rubrics; the descriptive form does not show the rejected response."""
@@ -71,6 +85,19 @@ def probing(writer: QuestionWriter, pair: PreferencePair) -> Question[str]:
         parse=read_text,
         sketch=lambda: pair.rejected,
         expected_tokens=TOKENS_OF_REASONING + len(pair.chosen) // 4,
+    )
+
+
+def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]) -> Question[Mapping[str, str]]:
+    """Write the question for wordings that fit a prompt; R1…Rk are local ids, in the order given."""
+    text, ids = clean(prompt_text(prompt)), local_ids(rubrics)
+    nonce = nonce_of([text, *(rubric.text for rubric in rubrics)])
+    return Question(
+        request=writer.request("rephrase", nonce, f"{fence(nonce, 'PROMPT', text)}\n\n{listing(rubrics)}"),
+        parse=partial(read_rephrased, nonce=nonce, ids=ids),
+        salvage=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
+        sketch=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
+        expected_tokens=TOKENS_OF_REASONING + TOKENS_PER_WORDING * len(rubrics),
     )
 
 
@@ -102,6 +129,37 @@ def _rubric(entry: Any) -> Rubric | None:
         importance=_known(entry.get("importance"), IMPORTANCES),
         grounding=" ".join(clean(grounding).split())[:MAX_RUBRIC_CHARS] if isinstance(grounding, str) else "",
     )
+
+
+def read_rephrased(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, str]:
+    """Read `rephrased_rubrics` as local id → new wording, of those that are beyond doubt.
+
+    Left out are rubrics named twice, named out of order (which id goes with which text is then uncertain), without a
+    text of at most 512 characters, or with the same text as another. ReplyRejectedError where none is left.
+    """
+    found = read_object(text, "rephrased_rubrics", nonce, repair=repair)
+    entries = [entry for entry in map(_wording, found.value["rephrased_rubrics"]) if entry is not None]
+    times = Counter(local for local, _ in entries)
+    rows = [(local, wording) for local, wording in entries if local in ids and times[local] == 1]
+    places, same = [ids.index(local) for local, _ in rows], Counter(wording.casefold() for _, wording in rows)
+    kept = {
+        local: wording
+        for n, (local, wording) in enumerate(rows)
+        if wording and same[wording.casefold()] == 1
+        if max(places[:n], default=-1) < places[n] < min(places[n + 1 :], default=len(ids))
+    }
+    if not kept:
+        raise ReplyRejectedError('No entry of "rephrased_rubrics" had a known rubric_id in order and a "rubric" text.')
+    return kept
+
+
+def _wording(entry: Any) -> tuple[str, str] | None:
+    """Return local id and wording of an entry; the wording is empty where there is none to use."""
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
+        return None
+    given = entry.get("rubric")
+    wording = " ".join(clean(given).split()) if isinstance(given, str) else ""
+    return entry["rubric_id"].strip().upper(), wording if len(wording) <= MAX_RUBRIC_CHARS else ""
 
 
 def _known(value: Any, allowed: tuple[str, ...]) -> str:

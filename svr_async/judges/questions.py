@@ -47,7 +47,7 @@ class QuestionWriter:
         """Ask for verdicts on each rubric; R1…Rk are local ids, in the order given."""
         nonce, material = _pair_material(shown, extra=note)
         ids = local_ids(rubrics)
-        listed = _listing(rubrics)
+        listed = listing(rubrics)
         if note:
             listed = f"{listed}\n\nNote: {clean(note)}"
         request = self.request("compare_overall" if overall else "compare", nonce, f"{material}\n\n{listed}")
@@ -79,7 +79,7 @@ class QuestionWriter:
         """Ask for a score of one response on each rubric (paper `sec:analysis_ablation`, pointwise inference)."""
         texts = clean(prompt_text(prompt)), clean(response)
         nonce, ids = nonce_of(texts), local_ids(rubrics)
-        material = f"{fence(nonce, 'PROMPT', texts[0])}\n\n{fence(nonce, 'RESPONSE', texts[1])}\n\n{_listing(rubrics)}"
+        material = f"{fence(nonce, 'PROMPT', texts[0])}\n\n{fence(nonce, 'RESPONSE', texts[1])}\n\n{listing(rubrics)}"
         return Question(
             request=self.request("pointwise", nonce, material),
             parse=partial(read_scores, nonce=nonce, ids=ids),
@@ -114,7 +114,8 @@ def _pair_material(shown: Presentation, extra: str = "") -> tuple[str, str]:
     return nonce, "\n\n".join(parts)
 
 
-def _listing(rubrics: Sequence[Rubric]) -> str:
+def listing(rubrics: Sequence[Rubric]) -> str:
+    """Return the rubrics as a request shows them: one a line, below a head, with their local ids."""
     lines = (
         f"{local}: {' '.join(clean(rubric.text).split())}"
         for local, rubric in zip(local_ids(rubrics), rubrics, strict=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from svr_async.errors import ConfigError
 
 JUDGING = ("direct", "compare", "compare_overall", "self_rubrics", "pointwise")
-AUTHORING = ("contrastive", "descriptive", "probe")
+AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")
 NAMES = JUDGING + AUTHORING
 DIVIDER = "=== closing ==="
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.scoring.bank_history import BankHistory
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 
 Floats = NDArray[np.float32]
@@ -81,6 +82,7 @@ class RubricBank:
 
     `selector` holds float32 arrays by name, their meaning set by `selector_kind` (see `fit.forward`); an array named
     `weight`, where there is one, equals the rubrics' weights. `vocabulary` maps a term to its place in `idf`.
+    `history` tells how the bank came to be; scoring does not need it.
     """
 
     rubrics: tuple[BankRubric, ...]
@@ -97,6 +99,7 @@ class RubricBank:
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    history: BankHistory | None = None
 
     def __post_init__(self) -> None:
         if problem := bank_problem(self):
@@ -108,10 +111,14 @@ class RubricBank:
 
     @classmethod
     def load(cls, folder: str | Path) -> RubricBank:
-        """Read and check a bank folder; UsageError where there is none, ArtefactError where it fails a check."""
-        from svr_async.scoring.bank_files import load_bank  # noqa: PLC0415  (it imports this module)
+        """Read and check a bank: a folder, `hf:user/name`, or `default` for the one that ships with the package.
 
-        return load_bank(Path(folder))
+        UsageError where there is none, ArtefactError where it fails a check.
+        """
+        from svr_async.scoring.bank_files import load_bank  # noqa: PLC0415  (they import this module)
+        from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
+
+        return load_bank(locate_bank(str(folder)))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""

@@ -1,4 +1,7 @@
-"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md; no pickle, and checked on reading."""
+"""A bank on disk: bank.json, selector.safetensors, vocabulary.json, card.md and, where it was trained, history.json.
+
+No pickle, and checked on reading.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,20 @@ from typing import Any, TypeVar
 import orjson
 
 from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.scoring import tensors
+from svr_async.fit import tensors
 from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import render_card
+from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.rubric import Check, Rubric
 
 SCHEMA_VERSION = 1
 FORMAT = "svr-bank"
 BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabulary.json", "card.md"
-FILES = (BANK, SELECTOR, VOCABULARY, CARD)
+HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
+FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
 IDF = "features.idf"  # kept beside the selector's arrays
-MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20}
+MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 T = TypeVar("T")
 
 
@@ -37,8 +42,11 @@ def save_bank(bank: RubricBank, folder: Path) -> str:
     folder is refused on reading rather than read as a mixture. StorageError where a file cannot be written.
     """
     files = bank_contents(bank)
-    for name in (SELECTOR, VOCABULARY, CARD, BANK):
-        write_atomic(folder / name, files[name])
+    for name in (SELECTOR, VOCABULARY, HISTORY, CARD, BANK):
+        if name in files:
+            write_atomic(folder / name, files[name])
+    if HISTORY not in files:
+        (folder / HISTORY).unlink(missing_ok=True)  # of the bank that was replaced
     return _sha256(files[BANK])
 
 
@@ -53,6 +61,8 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
         SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
         VOCABULARY: orjson.dumps(dict(bank.vocabulary), option=orjson.OPT_SORT_KEYS),
     }
+    if bank.history is not None:
+        parts[HISTORY] = history_bytes(bank.history)
     described = bank_json(bank, {name: {"bytes": len(d), "sha256": _sha256(d)} for name, d in parts.items()})
     text = orjson.dumps(described, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     return {**parts, BANK: text, CARD: render_card(bank).encode()}
@@ -135,13 +145,15 @@ def load_bank(folder: Path) -> RubricBank:
 def _assembled(folder: Path, described: Mapping[str, Any]) -> RubricBank:
     """Read the other files and make the bank; ValueError where bank.json holds what a bank cannot have."""
     digests = _get(described, "files", dict)
-    parts = {name: _verified(folder / name, _get(digests, name, dict)) for name in (SELECTOR, VOCABULARY)}
+    listed = (SELECTOR, VOCABULARY, HISTORY) if HISTORY in digests else (SELECTOR, VOCABULARY)
+    parts = {name: _verified(folder / name, _get(digests, name, dict)) for name in listed}
     arrays = _arrays(parts[SELECTOR], folder / SELECTOR)
     idf = arrays.pop(IDF, None)
     if idf is None:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")
     _check_shapes(_get(_get(described, "selector", dict), "arrays", dict), arrays)
-    return _bank(described, arrays, _vocabulary(parts[VOCABULARY], folder / VOCABULARY), idf)
+    history = _history(parts[HISTORY], folder / HISTORY) if HISTORY in parts else None
+    return _bank(described, arrays, _vocabulary(parts[VOCABULARY], folder / VOCABULARY), idf, history)
 
 
 def _hint_of(problem: str) -> str:
@@ -220,6 +232,13 @@ def _vocabulary(data: bytes, path: Path) -> dict[str, int]:
     return value
 
 
+def _history(data: bytes, path: Path) -> BankHistory:
+    try:
+        return history_from_json(_object(data, path))
+    except ValueError as error:
+        raise _refused(path, str(error)) from error
+
+
 def _check_shapes(expected: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
     for name in sorted({*expected, *arrays}):
         found = list(arrays[name].shape) if name in arrays else None
@@ -228,7 +247,11 @@ def _check_shapes(expected: Mapping[str, Any], arrays: Mapping[str, Floats]) -> 
 
 
 def _bank(
-    described: Mapping[str, Any], arrays: Mapping[str, Floats], vocabulary: Mapping[str, int], idf: Floats
+    described: Mapping[str, Any],
+    arrays: Mapping[str, Floats],
+    vocabulary: Mapping[str, int],
+    idf: Floats,
+    history: BankHistory | None,
 ) -> RubricBank:
     settings, digests = _get(described, "inference", dict), _get(described, "data_digests", dict)
     entries = _get(described, "rubrics", list)
@@ -248,6 +271,7 @@ def _bank(
         **{key: _get(described, key, str) for key in ("name", "judge", "licence", "prompts_digest")},
         data_digests={key: _get(digests, key, str) for key in digests},
         notes=_texts(described, "notes"),
+        history=history,
     )
 
 

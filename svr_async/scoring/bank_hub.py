@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_files import CARD, FILES, bank_contents
+from svr_async.scoring.bank_files import BANK, CARD, FILES, bank_contents
+from svr_async.scoring.shipped import NAME, shipped_folder
 
 SCHEME = "hf:"
 DOWNLOADS = Path("cache/banks")
 README = "README.md"  # what the hub shows as a repository's card
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+_REVISION = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)  # a branch, a tag, refs/pr/1, or a commit
 
 
 def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpoint: str | None = None) -> str:
@@ -40,26 +45,73 @@ def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpo
 def fetch_bank(name: str, *, folder: Path | None = None, endpoint: str | None = None) -> Path:
     """Download the bank `hf:user/name` or `hf:user/name@revision` and return the folder where it lies.
 
-    Only the files of a bank are fetched, and nothing that comes with them is run.
+    `endpoint` (default: the variable HF_ENDPOINT, else the library's) names another server. Only the files of a bank
+    are fetched, and nothing that comes with them is run. What is there already is not fetched again, and is used
+    where the server cannot be reached. UsageError in one line where there is no bank to be had.
     """
-    repository, _, revision = name.removeprefix(SCHEME).partition("@")
-    hub, repository = _library(), _checked(repository)
-    target = folder or DOWNLOADS / f"{repository.replace('/', '--')}{f'@{revision}' if revision else ''}"
+    repository, revision = _parts(name)
+    hub, target = _library(), folder or download_folder(name)
+    server = endpoint or os.environ.get("HF_ENDPOINT") or None
     try:
-        hub.snapshot_download(
-            repository, revision=revision or None, local_dir=target, allow_patterns=list(FILES), endpoint=endpoint
-        )
+        with _without_bars(hub):
+            hub.snapshot_download(
+                repository,
+                revision=revision or None,
+                local_dir=target,
+                allow_patterns=list(FILES),
+                endpoint=server,
+            )
     except Exception as error:  # as above
         raise UsageError(
             f"could not fetch the bank {name} ({_first_line(error)})",
-            hint=f"copy its files into a folder and name that with --bank; {target} holds what was fetched before",
+            hint="check the name and the network, or copy its files into a folder and name that",
         ) from error
+    if not (target / BANK).is_file():
+        raise UsageError(f"{repository} holds no bank: it has no {BANK}", hint="svr bank export --hub uploads one")
     return target
 
 
-def locate_bank(name: str) -> Path:
-    """Return the folder of a bank that is named by a path or as `hf:user/name`."""
-    return fetch_bank(name) if name.startswith(SCHEME) else Path(name)
+def download_folder(name: str) -> Path:
+    """Return where the bank `hf:user/name@revision` is kept, a folder for each revision that is named."""
+    repository, revision = _parts(name)
+    return DOWNLOADS / f"{repository}{f'@{revision}' if revision else ''}".replace("/", "--")
+
+
+def locate_bank(name: str, *, offline: bool = False) -> Path:
+    """Return the folder of a bank: a path, `hf:user/name`, or `default` for the shipped one.
+
+    `offline` takes what was fetched before.
+    """
+    if name == NAME:
+        return shipped_folder()
+    if not name.startswith(SCHEME):
+        return Path(name)
+    if not offline:
+        return fetch_bank(name)
+    folder = download_folder(name)
+    if not (folder / BANK).is_file():
+        raise UsageError(f"the bank {name} was not fetched before", hint="leave --offline out once")
+    return folder
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Split `hf:user/name@revision`; UsageError where it is none, or could lead out of the folder of downloads."""
+    repository, mark, revision = name.removeprefix(SCHEME).partition("@")
+    if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
+        raise UsageError(f"{revision!r} is no revision", hint="write user/name@branch, @tag or @commit")
+    return _checked(repository), revision
+
+
+@contextmanager
+def _without_bars(hub: Any) -> Iterator[None]:
+    """Keep the library's progress bars off the screen: a bank is small, and a command's errors are one line."""
+    shown = not hub.utils.are_progress_bars_disabled()
+    hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            hub.utils.enable_progress_bars()
 
 
 def _library() -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from svr_async.vocabulary.pair import Order, Side
 from svr_async.vocabulary.verdict import Contribution, Outcome
@@ -44,3 +45,25 @@ class Decision:
             requests=self.requests,
             flags=self.flags,
         )
+
+
+def average(decisions: Sequence[Decision]) -> Decision:
+    """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
+    first, second = decisions
+    if first.margin is None or second.margin is None:
+        return first if first.margin is None else second
+    margin = (first.margin + second.margin) / 2
+    return replace(
+        first,
+        margin=margin,
+        outcome=Outcome.SCORED if margin else Outcome.TIE,
+        contributions=halved(first).contributions + halved(second).contributions,
+        requests=first.requests + second.requests,
+        flags=tuple(dict.fromkeys(first.flags + second.flags)),
+    )
+
+
+def halved(decision: Decision) -> Decision:
+    """Return a decision whose contributions count half, for the mean of two."""
+    parts = tuple(replace(part, weight=part.weight / 2) for part in decision.contributions)
+    return replace(decision, contributions=parts)

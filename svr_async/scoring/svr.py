@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import UNIFORM, InferenceSettings, RubricBank
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods import Pointwise, decided, total, undecided
+from svr_async.scoring.rephrasing import Rephraser, worded
 from svr_async.scoring.selection import Active, TextSimilarities, select
 from svr_async.vocabulary.pair import Presentation, Prompt, prompt_text
 from svr_async.vocabulary.verdict import Contribution, RubricComparison
@@ -67,23 +68,30 @@ class Chooser:
 class Svr:
     """F = Σ alpha · weight · Δ over the rubrics that the bank chooses (paper `sec:margin`, `app:topk`).
 
-    `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each.
+    `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each. With a `rephraser` the
+    chosen rubrics are put in words that fit the prompt first, which costs a second call a prompt.
     """
 
     chooser: Chooser
     name: str = "svr"
+    rephraser: Rephraser | None = None
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
         active = self.chooser.choose(shown.prompt)
         rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
-        answer = await judge.compare(shown, rubrics, overall=False)
+        asked = await worded(self.rephraser, shown.prompt, rubrics)
+        if asked.value is None:
+            return undecided(asked, shown)
+        answer = await judge.compare(shown, asked.value.rubrics, overall=False)
         if answer.value is None:
-            return undecided(answer, shown)
-        parts = self._contributions(active, answer.value.rows)
-        return decided(total(parts), shown, parts, answer.requests, answer.flags)
+            return undecided(answer, shown, asked.requests)
+        parts = self._contributions(active, answer.value.rows, asked.value.texts)
+        return decided(total(parts), shown, parts, asked.requests + answer.requests, asked.flags + answer.flags)
 
-    def _contributions(self, active: Sequence[Active], rows: Sequence[RubricComparison]) -> tuple[Contribution, ...]:
+    def _contributions(
+        self, active: Sequence[Active], rows: Sequence[RubricComparison], texts: Mapping[str, str]
+    ) -> tuple[Contribution, ...]:
         by_id = {row.rubric_id: row for row in rows}
         entries = [(entry, self.chooser.bank.rubrics[entry.index].rubric) for entry in active]
         return tuple(
@@ -93,6 +101,7 @@ class Svr:
                 alpha=entry.alpha,
                 weight=entry.weight,
                 filler=entry.filler,
+                rephrased=texts.get(rubric.id),
             )
             for entry, rubric in entries
         )

@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.reading import WORD, read_prompt, read_response
+from svr_async.simulation.reading import REPHRASED, WORD, read_prompt, read_response
 from svr_async.simulation.topics import ASSERTIONS
 from svr_async.simulation.world import PromptKind, World
 
@@ -75,6 +75,11 @@ class Author:
         for criterion in met[: 1 + int(uniform(drawn, 0) * 2)]:
             text = text.replace(criterion.met, criterion.unmet)
         return f"{text}\n\n{_assertion(drawn)}"
+
+    def rephrase(self, prompt: str, rubric: str) -> str:
+        """Put a rubric in words that name the prompt's type; as it is where the prompt has none."""
+        kind = self.world.kind_of(read_prompt(prompt))
+        return rubric if kind is None else f"{REPHRASED}{kind.topic.name}: {rubric}"
 
     def respond(self, prompt: str, key: str, index: int) -> str:
         """Answer a prompt: a response of the world where its type is known, else a few sentences on its words."""

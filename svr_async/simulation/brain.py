@@ -84,6 +84,9 @@ class Simulator:
             case Role.WRITE:
                 rubrics = judge.write_rubrics(read_prompt(prompt))
                 composed = _structured(request, {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
+            case Role.REPHRASE:
+                rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
+                composed = _structured(request, {"rephrased_rubrics": rows})
             case _:
                 composed = self._judged(judge, request)
         return composed
@@ -143,6 +146,10 @@ class Simulator:
 def _structured(request: ChatRequest, payload: dict[str, Any]) -> Composed:
     nonce = {"nonce": request.nonce} if request.wants_nonce else {}
     return Composed("", nonce | payload)
+
+
+def _wording(name: str, text: str) -> dict[str, Any]:
+    return {"rubric_id": name, "rubric": text}
 
 
 def _does(verdict: str) -> str:

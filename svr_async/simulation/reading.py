@@ -15,6 +15,7 @@ SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubted
 LONG_RESPONSE_WORDS = 120
 MIN_TOPIC_WORDS = 2
 MIN_OVERLAP = 0.45
+REPHRASED = "As the prompt is about "  # how a rubric begins that was fitted to a prompt; then its type and a colon
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ def read_prompt(text: str) -> PromptReading:
 def read_rubric(text: str) -> RubricReading:
     """Recognise the criterion that a rubric names: its own wording, or the nearest by shared words."""
     plain = squeeze(text)
-    return RubricReading(text, digest_of(plain), _EXACT.get(plain, _nearest(plain)))
+    own = plain.partition(": ")[2] if plain.startswith(squeeze(REPHRASED)) else plain
+    return RubricReading(text, digest_of(plain), _EXACT.get(own, _nearest(own)))
 
 
 _SMALL = frozenset(("the", "a", "an", "it", "its", "is", "of", "or", "and", "to", "in", "on", "for", "with", "that"))

@@ -29,6 +29,7 @@ class Role(StrEnum):
     SCORE = "score"
     INDUCE = "induce"
     WRITE = "write"
+    REPHRASE = "rephrase"
     DIRECT = "direct"
     PROBE = "probe"
     RESPOND = "respond"
@@ -173,6 +174,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("rubric_scores", Role.SCORE),
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
+        ("rephrased_rubrics", Role.REPHRASE),
         ("[[A]]", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)

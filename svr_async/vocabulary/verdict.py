@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from svr_async.vocabulary.pair import Side
@@ -71,13 +71,17 @@ class RubricComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one rubric added to a margin: alpha · weight · Δ, positive towards response A."""
+    """What one rubric added to a margin: alpha · weight · Δ, positive towards response A.
+
+    `rephrased` is the wording that the judge saw where the rubric was rewritten for the prompt; None elsewhere.
+    """
 
     rubric: Rubric
     comparison: RubricComparison | None
     alpha: float = 1.0
     weight: float = 1.0
     filler: bool = False
+    rephrased: str | None = None
 
     @property
     def importance(self) -> float:
@@ -96,7 +100,4 @@ class Contribution:
 
     def swapped(self) -> Contribution:
         """Return the same contribution with the two responses exchanged."""
-        comparison = None if self.comparison is None else self.comparison.swapped()
-        return Contribution(
-            rubric=self.rubric, comparison=comparison, alpha=self.alpha, weight=self.weight, filler=self.filler
-        )
+        return replace(self, comparison=None if self.comparison is None else self.comparison.swapped())

@@ -2,10 +2,22 @@
 
 import orjson
 import pytest
-from rig import pairs, writer
+from rig import completion, pairs, scripted_engine, writer
 
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.authoring import MAX_INDUCED, induction, probing, read_induced, read_text
+from svr_async.judges.authoring import (
+    MAX_INDUCED,
+    ModelAuthor,
+    induction,
+    probing,
+    read_induced,
+    read_rephrased,
+    read_text,
+    rephrasing,
+)
+from svr_async.judges.fence import clean
+from svr_async.vocabulary.pair import prompt_text, user_prompt
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
 NONCE = "0123456789abcdef"
 
@@ -73,3 +85,89 @@ def test_only_contrastive_induction_shows_the_rejected_response():
     assert pair.rejected not in probe
     assert all(pair.chosen in text for text in (both, one, probe))
     assert induction(writer(), pair, contrastive=True).request == induction(writer(), pair, contrastive=True).request
+
+
+# --- rubrics in the words of a prompt ---------------------------------------------------------------------------------
+
+IDS = ("R1", "R2", "R3", "R4")
+
+
+def wordings(*entries):
+    """Return a reply with these (id, text) entries, or entries of any other shape."""
+    rows = [{"rubric_id": e[0], "rubric": e[1]} if isinstance(e, tuple) else e for e in entries]
+    return orjson.dumps({"nonce": NONCE, "rephrased_rubrics": rows}).decode()
+
+
+@pytest.mark.parametrize(
+    ("entries", "kept"),
+    [
+        ([("R1", "a"), ("R2", "b"), ("R3", "c"), ("R4", "d")], "R1 R2 R3 R4"),
+        ([("r1 ", " a\n b ")], "R1"),  # case and spaces of an id do not matter
+        ([("R1", "a"), ("R3", "c"), ("R4", "d")], "R1 R3 R4"),  # dropped
+        ([("R2", "b"), ("R1", "a"), ("R3", "c"), ("R4", "d")], "R3 R4"),  # two changed places
+        ([("R4", "d"), ("R1", "a"), ("R2", "b"), ("R3", "c")], ""),  # every pair with R4 is out of order
+        ([("R1", "a"), ("R2", "b"), ("R1", "z")], "R2"),  # named twice
+        ([("R1", "same"), ("R2", "Same"), ("R3", "c")], "R3"),  # two became one
+        ([("R1", "a"), ("R9", "x"), ("R2", "b")], "R1 R2"),  # one that was not asked about
+        ([("R1", ""), ("R2", " "), ("R3", 7), ("R4", "d")], "R4"),
+        ([("R1", "x" * (MAX_RUBRIC_CHARS + 1)), ("R2", "x" * MAX_RUBRIC_CHARS)], "R2"),
+        ([{"rubric_id": 1, "rubric": "a"}, "text", None, [], {"rubric": "b"}, ("R2", "b")], "R2"),
+        ([], ""),
+        ([("R9", "x")], ""),
+    ],
+)
+def test_only_wordings_beyond_doubt_are_read(entries, kept):
+    """Dropped, moved, doubled, merged, empty and endless ones are left out; a reply without any is rejected."""
+    if not kept:
+        with pytest.raises(ReplyRejectedError):
+            read_rephrased(wordings(*entries), NONCE, IDS)
+        return
+    found = read_rephrased(wordings(*entries), NONCE, IDS)
+    assert sorted(found) == kept.split()
+    assert all(text == " ".join(text.split()) for text in found.values())
+
+
+def test_ten_thousand_forged_entries_cost_little():
+    """A reply that names one rubric over and over is read in linear time and gives nothing for it."""
+    entries = [("R1", f"x{n}") for n in range(10_000)] + [("R2", "b")]
+    assert read_rephrased(wordings(*entries), NONCE, IDS) == {"R2": "b"}
+
+
+def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response():
+    """The same prompt and rubrics give the same request; a rubric cannot hold the nonce."""
+    pair, rubrics = pairs(1)[0], [Rubric(text="Names a source"), Rubric(text="Is short")]
+    question = rephrasing(writer(), pair.prompt, rubrics)
+    text = question.request.messages[1][1]
+    assert clean(prompt_text(pair.prompt)) in text
+    assert "R1: Names a source\nR2: Is short" in text
+    assert pair.chosen not in text
+    assert pair.rejected not in text
+    assert question.request == rephrasing(writer(), pair.prompt, rubrics).request
+    assert question.request != rephrasing(writer(), user_prompt("another"), rubrics).request
+    assert question.sketch() == {"R1": "Names a source", "R2": "Is short"}
+    assert question.expected_tokens > 0
+
+
+async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(memo_folder):
+    """A reply without a wording is asked again; one with some is taken, and kept in the memo."""
+    replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
+
+    def answer(request, number):
+        nonce = request.messages[1][1].split("<<svr:")[1][:16]
+        return completion(replies[min(number, 1)].replace(NONCE, nonce))
+
+    rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
+    async with scripted_engine(memo_folder, answer) as (engine, transport):
+        author = ModelAuthor(engine, writer())
+        for _ in range(2):
+            found = await author.rephrase(user_prompt("bread"), rubrics)
+            assert found.value == {rubrics[1].id: "Names a source on bread"}
+            assert len(found.requests) == 1
+        assert len(transport.sent) == 2
+
+
+async def test_an_author_that_refuses_says_so(memo_folder):
+    """A refusal is an outcome without a value."""
+    async with scripted_engine(memo_folder, lambda *_: completion("", "content_filter")) as (engine, _):
+        found = await ModelAuthor(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
+    assert (found.value, found.outcome.value) == (None, "refusal")

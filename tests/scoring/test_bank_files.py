@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from made_bank import made_bank
 
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.scoring import bank_files, tensors
+from svr_async.fit import tensors
+from svr_async.scoring import bank_files
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.vocabulary.rubric import Check, Rubric
 

@@ -69,6 +69,12 @@ def score(prompt: str, response: str, rubrics: list[str], **fields: Any) -> dict
     return body("Answer with rubric_scores.", user, **fields)
 
 
+def rephrase(prompt: str, rubrics: list[str], **fields: Any) -> dict[str, Any]:
+    """Return a request to put rubrics in the words of a prompt."""
+    user = "\n\n".join([fence("PROMPT", prompt), listing(rubrics)])
+    return body("Answer with the nonce and rephrased_rubrics.", user, **fields)
+
+
 def of_pair(world: World, item: PlantedPair, **fields: Any) -> dict[str, Any]:
     """Return a judging request on the criteria that the pair's type cares about."""
     pair = item.pair

@@ -340,3 +340,19 @@ def test_any_text_can_be_judged(prompt, a, b):
     reply = ask.payload(SIM.answer(body))
     assert len(reply["rubric_comparisons"]) == 2
     assert reply["preferred_candidate"] in ("A", "B")
+
+
+def test_rubrics_are_rephrased_by_the_type_of_the_prompt_and_mean_the_same():
+    """Each comes back under its id with the type's name in front; what it names is recognised as before."""
+    prompt = texts(ITEMS[0])[0]
+    told = ask.payload(SIM.answer(ask.rephrase(prompt, RUBRICS)))
+    assert told["nonce"] == ask.NONCE
+    rows = told["rephrased_rubrics"]
+    assert [row["rubric_id"] for row in rows] == [f"R{n}" for n in range(1, len(RUBRICS) + 1)]
+    name = WORLD.kinds[ITEMS[0].kind].topic.name
+    for text, row in zip(RUBRICS, rows, strict=True):
+        assert row["rubric"] == f"As the prompt is about {name}: {text}"
+        assert read_rubric(row["rubric"]).criterion == read_rubric(text).criterion
+        assert read_rubric(row["rubric"]).digest != read_rubric(text).digest
+    strange = ask.payload(SIM.answer(ask.rephrase("Hm?", RUBRICS)))
+    assert [row["rubric"] for row in strange["rephrased_rubrics"]] == RUBRICS

@@ -1,0 +1,159 @@
+"""How a bank came to be: the curves of its fits, the rounds of its training, what it was trained on; checked values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+import orjson
+
+from svr_async.fit.history import EpochRecord, FitCurve
+
+__all__ = ["BankHistory", "EpochRecord", "FitCurve", "RoundFacts", "TrainedOn", "history_bytes", "history_from_json"]
+
+FORMAT = "svr-history"
+SCHEMA_VERSION = 1
+MOST_CURVES = 4_096
+MOST_EPOCHS = 10_000
+MOST_ROUNDS = 1_024
+MOST_CHARS = 4_096
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFacts:
+    """One round of Algorithm 1; None for what was not measured.
+
+    `bank` rubrics were fitted, `kept` are left after pruning. `dev_accuracy` is that of the bank as it is used;
+    `fit_accuracy`, `vote_accuracy` and `linear_accuracy` are over the judged pools of the same dev pairs: of the fit,
+    of an unweighted vote, and of one weight per rubric for all prompts.
+    """
+
+    round: int
+    bank: int
+    kept: int
+    support: int = 0
+    hard_negatives: int = 0
+    judged_entries: int = 0
+    active: int | None = None
+    train_margin: float | None = None
+    dev_margin: float | None = None
+    dev_accuracy: float | None = None
+    fit_accuracy: float | None = None
+    vote_accuracy: float | None = None
+    linear_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedOn:
+    """What a bank was trained on and how; `contaminated` pairs were left out, None where nobody looked."""
+
+    train_pairs: int
+    dev_pairs: int
+    source: str = ""
+    preset: str = ""
+    ablate: tuple[str, ...] = ()
+    contaminated: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankHistory:
+    """The fits behind a bank in the order in which they ran; `chosen_round` and `chosen_seed` say which one it is.
+
+    A fit by itself has round 0 and no `rounds`. `vote_accuracy` and `linear_accuracy` are the yardsticks beside the
+    chosen fit's dev accuracy, None where there was no dev split.
+    """
+
+    trained_on: TrainedOn
+    curves: tuple[FitCurve, ...] = ()
+    rounds: tuple[RoundFacts, ...] = ()
+    chosen_round: int = 0
+    chosen_seed: int = 0
+    vote_accuracy: float | None = None
+    linear_accuracy: float | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def chosen(self) -> FitCurve | None:
+        """The last curve of the chosen round and seed: the fit that the bank's selector comes from."""
+        wanted = (self.chosen_round, self.chosen_seed)
+        return next((curve for curve in reversed(self.curves) if (curve.round, curve.seed) == wanted), None)
+
+
+def history_bytes(history: BankHistory) -> bytes:
+    """Return the file: the same history gives the same bytes, and no time or path is in it."""
+    value = {"format": FORMAT, "schema_version": SCHEMA_VERSION, **asdict(history)}
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def history_from_json(value: Mapping[str, Any]) -> BankHistory:
+    """Read what `history_bytes` wrote; ValueError says which field holds what it cannot hold."""
+    if value.get("format") != FORMAT or value.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"it is no {FORMAT} of schema version {SCHEMA_VERSION}")
+    plain = {key: entry for key, entry in value.items() if key not in {"format", "schema_version"}}
+    parts = {
+        "trained_on": _record(TrainedOn, plain.pop("trained_on", None), "trained_on"),
+        "curves": _records(_curve, plain.pop("curves", []), "curves", MOST_CURVES),
+        "rounds": _records(_round, plain.pop("rounds", []), "rounds", MOST_ROUNDS),
+    }
+    return _record(BankHistory, plain, "history", parts)
+
+
+def _curve(value: Any, where: str) -> FitCurve:
+    plain = dict(_object(value, where))
+    epochs = _records(_epoch, plain.pop("epochs", []), f"{where}.epochs", MOST_EPOCHS)
+    return _record(FitCurve, plain, where, {"epochs": epochs})
+
+
+def _round(value: Any, where: str) -> RoundFacts:
+    return _record(RoundFacts, value, where)
+
+
+def _epoch(value: Any, where: str) -> EpochRecord:
+    return _record(EpochRecord, value, where)
+
+
+def _records(read: Callable[[Any, str], T], value: Any, where: str, most: int) -> tuple[T, ...]:
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"{where} must be a list of at most {most:,} entries")
+    return tuple(read(entry, f"{where}[{place}]") for place, entry in enumerate(value))
+
+
+def _record(kind: type[T], value: Any, where: str, parts: Mapping[str, Any] | None = None) -> T:
+    """Return a record of checked fields; `parts` are those that were read already."""
+    plain = _object(value, where)
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]  # only dataclasses are passed
+    unknown = sorted(set(plain) - set(known))
+    if unknown:
+        raise ValueError(f"{where} has the unknown field {unknown[0][:40]!r}")
+    checked = {name: _checked(entry, str(known[name].type), f"{where}.{name}") for name, entry in plain.items()}
+    try:
+        return kind(**checked, **(parts or {}))
+    except TypeError as error:
+        raise ValueError(f"{where} is incomplete: {error}") from error
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} must be an object")
+    return value
+
+
+def _checked(value: Any, annotation: str, where: str) -> Any:
+    """Return a value that its field's annotation allows: a finite number, a count, a short text, a list of those."""
+    if value is None and annotation.endswith("| None"):
+        return None
+    kind = annotation.removesuffix(" | None")
+    if kind.startswith("tuple[str") and isinstance(value, list):
+        return tuple(_checked(entry, "str", where) for entry in value[:MOST_CURVES])
+    if kind == "str" and isinstance(value, str) and len(value) <= MOST_CHARS:
+        return value
+    if kind == "int" and type(value) is int and 0 <= value < 2**53:
+        return value
+    if kind == "float" and type(value) in {int, float} and math.isfinite(value):
+        if where.endswith("accuracy") and not 0 <= value <= 1:
+            raise ValueError(f"{where} must lie in 0..1 (got {value!r})")
+        return float(value)
+    raise ValueError(f"{where} cannot be {str(value)[:40]!r}")

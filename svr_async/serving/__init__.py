@@ -1,0 +1,1 @@
+"""Judging from other programs: one pair, or the best of several responses, by a bank and an open judge."""

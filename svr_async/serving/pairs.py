@@ -1,0 +1,198 @@
+"""One pair judged by a bank: the margin, the winner, and what each rubric added to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from svr_async.errors import UsageError
+from svr_async.judges.fence import clean
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.decision import Decision, average
+from svr_async.scoring.rephrasing import Rephraser, rephraser_of
+from svr_async.scoring.svr import Chooser, Svr, open_chooser
+from svr_async.serving.engine import Engine
+from svr_async.vocabulary.pair import (
+    Message,
+    Order,
+    Presentation,
+    Prompt,
+    Side,
+    hashed_fraction,
+    parse_prompt,
+    prompt_text,
+)
+from svr_async.vocabulary.verdict import Contribution, Outcome
+
+PromptLike = str | Sequence[Mapping[str, str]] | Prompt
+Shown = Literal["hash", "ab", "ba", "both"]
+ORDER_SALT = "svr-serving"
+KEPT_CHOOSERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairVerdict:
+    """What a bank and a judge say about two responses.
+
+    `margin` > 0 favours A, < 0 B; it is None where there is no verdict, and `outcome` and `detail` say why.
+    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled.
+    """
+
+    margin: float | None
+    outcome: Outcome
+    contributions: tuple[Contribution, ...] = ()
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    judge: str = ""
+
+    @property
+    def winner(self) -> Side | None:
+        """`A` or `B`; None for a tie and where there is no verdict."""
+        if not self.margin:
+            return None
+        return Side.A if self.margin > 0 else Side.B
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "margin": self.margin,
+            "winner": None if self.winner is None else self.winner.value,
+            "outcome": self.outcome.value,
+            "contributions": [_plain(entry) for entry in self.contributions],
+            "detail": self.detail,
+            "flags": list(self.flags),
+            "judge": self.judge,
+        }
+
+
+def _plain(entry: Contribution) -> dict[str, Any]:
+    made = entry.comparison
+    return {
+        "rubric_id": entry.rubric.id,
+        "rubric": entry.rubric.text,
+        "rephrased": entry.rephrased,
+        "alpha": entry.alpha,
+        "weight": entry.weight,
+        "filler": entry.filler,
+        "a": None if made is None else made.a.value,
+        "b": None if made is None else made.b.value,
+        "delta": entry.delta,
+        "contribution": entry.value,
+    }
+
+
+async def score_pair(
+    prompt: PromptLike,
+    a: str,
+    b: str,
+    *,
+    bank: RubricBank,
+    engine: Engine | Judge,
+    order: Shown = "hash",
+    top_k: int | None = None,
+    rephrase: bool = False,
+) -> PairVerdict:
+    """Judge responses `a` and `b` to a prompt (a text, or a list of {role, content}) in one call.
+
+    With order `hash` a hash of the texts settles which response the judge sees first, so that swapping `a` and `b`
+    turns the sign of the margin exactly and costs no second call; `both` shows both orders and averages them, for two
+    calls. `rephrase` fits the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked.
+    UsageError, or what stops an engine (key, quota, budget, endpoint down), is raised; a failed call is an outcome.
+    """
+    conversation = as_prompt(prompt)
+    method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
+    return _verdict(await decide_pair(method, judge_of(engine), conversation, a, b, order=order), engine)
+
+
+async def decide_pair(method: Svr, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash") -> Decision:
+    """Return the decision on two responses, A and B as given, whichever the judge saw first."""
+    orders = _orders(order, prompt, a, b)
+    if a == b:
+        return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
+    decisions = [await _decide(method, judge, prompt, a, b, one) for one in orders]
+    return decisions[0] if len(decisions) == 1 else average(decisions)
+
+
+def score_pair_sync(
+    prompt: PromptLike, a: str, b: str, *, bank: RubricBank, judge: str = "rules", **options: Any
+) -> PairVerdict:
+    """Do the same as `score_pair` for scripts without an event loop; `options` are those of `Engine`.
+
+    It opens and closes the judge for each pair: for many pairs, open one `Engine` and use `score_pair`.
+    """
+
+    async def once() -> PairVerdict:
+        async with Engine(judge, **options) as engine:
+            return await score_pair(prompt, a, b, bank=bank, engine=engine)
+
+    return asyncio.run(once())
+
+
+def as_prompt(prompt: PromptLike) -> Prompt:
+    """Return a conversation; UsageError where it is none."""
+    if isinstance(prompt, tuple) and prompt and all(isinstance(turn, Message) for turn in prompt):
+        return prompt
+    try:
+        return parse_prompt(prompt)
+    except ValueError as error:
+        raise UsageError(f"the prompt cannot be used: {error}", hint="give a text or a list of messages") from error
+
+
+def method_of(bank: RubricBank, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False) -> Svr:
+    """Return the method that judges with a bank; UsageError where the judge cannot rephrase."""
+    rephraser: Rephraser | None = None
+    if rephrase:
+        author = engine.author if isinstance(engine, Engine) else engine
+        rephraser = rephraser_of(author, judge_of(engine).name)
+    return Svr(chooser_of(bank, top_k), rephraser=rephraser)
+
+
+@lru_cache(maxsize=KEPT_CHOOSERS)
+def chooser_of(bank: RubricBank, top_k: int | None = None) -> Chooser:
+    """Return the chooser of a bank, kept for the next pair: what it works out for a prompt is worked out once."""
+    return open_chooser(bank, top_k=top_k)
+
+
+def judge_of(engine: Engine | Judge) -> Judge:
+    """Return the judge of an open engine, or the judge itself."""
+    return engine.judge if isinstance(engine, Engine) else engine
+
+
+def label_of(engine: Engine | Judge) -> str:
+    """Return how results of an engine or judge are labelled."""
+    return engine.label
+
+
+def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
+    if order == "both":
+        return (Order.AB, Order.BA)
+    if order in {"ab", "ba"}:
+        return (Order(order),)
+    if order != "hash":
+        raise UsageError(f"order must be hash, ab, ba or both (got {order!r})", hint="hash is the default")
+    text = clean(prompt_text(prompt))
+    of_a, of_b = (hashed_fraction(ORDER_SALT, text, clean(response)) for response in (a, b))
+    return (Order.AB if of_a <= of_b else Order.BA,)
+
+
+async def _decide(method: Svr, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
+    first, second = (a, b) if order is Order.AB else (b, a)
+    shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=order)
+    return (await method.decide(judge, shown, ())).in_data_order()
+
+
+def _verdict(decision: Decision, engine: Engine | Judge) -> PairVerdict:
+    return PairVerdict(
+        margin=decision.margin,
+        outcome=decision.outcome,
+        contributions=decision.contributions,
+        detail=decision.detail,
+        flags=decision.flags,
+        requests=decision.requests,
+        judge=label_of(engine),
+    )

@@ -1,0 +1,212 @@
+"""The best of several responses: margins between them, and the scores that explain those margins best.
+
+    pairwise    every two responses side by side       N (N − 1) / 2 calls
+    pointwise   every response alone                   N calls
+
+Both give a margin F_ij for each two responses; the scores are the least-squares solution of s_i − s_j ≈ F_ij with
+Σ s = 0. With every margin there, s_i is the mean of F_ij over all j, and two responses differ by their margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from svr_async.engine.flow import bounded_map
+from svr_async.errors import SvrError, UsageError
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.bank import RubricBank
+from svr_async.serving.engine import FREE_WORKERS, Engine
+from svr_async.serving.pairs import (
+    PairVerdict,
+    PromptLike,
+    Shown,
+    as_prompt,
+    chooser_of,
+    judge_of,
+    label_of,
+    method_of,
+    score_pair,
+)
+from svr_async.vocabulary.pair import Prompt
+from svr_async.vocabulary.rubric import Rubric
+
+How = Literal["auto", "pairwise", "pointwise"]
+Margins = dict[tuple[int, int], float]
+Ask = Callable[..., Awaitable[PairVerdict]]
+PAIRWISE_UP_TO = 6  # 15 calls; beyond it `auto` scores each response alone
+SAME_SCORE_DIGITS = 9  # so that the last bits of a sum settle no tie
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Responses by score, best first; ties stand in the order given.
+
+    `order` holds their places in the list that was given; `scores` are in the order given, None for a response without
+    a verdict, which stands last. `margins` holds F_ij for i < j, positive where i is better. `questions` counts what
+    was asked, of the memo or by a call. `method` is `pairwise` or `pointwise`; `judge` is how results are labelled.
+    """
+
+    order: tuple[int, ...]
+    scores: tuple[float | None, ...]
+    margins: Mapping[tuple[int, int], float]
+    questions: int
+    method: str
+    judge: str
+
+    @property
+    def best(self) -> int | None:
+        """The place of the best response; None where none has a verdict."""
+        return self.order[0] if self.scores[self.order[0]] is not None else None
+
+
+async def rank(
+    prompt: PromptLike,
+    responses: Sequence[str],
+    *,
+    bank: RubricBank,
+    engine: Engine | Judge,
+    method: How = "auto",
+    order: Shown = "hash",
+    top_k: int | None = None,
+    rephrase: bool = False,
+) -> Ranking:
+    """Rank N responses to a prompt by a bank: best-of-N.
+
+    Method `pairwise` judges every two of them, for N (N − 1) / 2 calls (twice that with order `both`); `pointwise`
+    scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses.
+    Equal responses are judged once. `rephrase` costs one call more. UsageError without a response.
+    """
+    if not responses:
+        raise UsageError("there is no response to rank", hint="give at least one")
+    texts = list(dict.fromkeys(responses))
+    how = _settled(method, len(texts))
+    if how == "pointwise":
+        if rephrase or order != "hash":
+            raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
+        margins, questions = await _scored_alone(as_prompt(prompt), texts, bank, engine, top_k)
+    else:
+        method_of(bank, engine, rephrase=rephrase)  # an engine that cannot rephrase is refused before any call
+        ask = partial(score_pair, prompt, bank=bank, engine=engine, order=order, top_k=top_k, rephrase=rephrase)
+        margins, questions = await _side_by_side(texts, ask, _workers(engine))
+    return _ranking(responses, texts, margins, questions=questions, method=how, judge=label_of(engine))
+
+
+def _settled(method: How, n: int) -> str:
+    if method not in {"auto", "pairwise", "pointwise"}:
+        raise UsageError(f"method must be auto, pairwise or pointwise (got {method!r})", hint="auto is the default")
+    if method == "auto":
+        return "pairwise" if n <= PAIRWISE_UP_TO else "pointwise"
+    return method
+
+
+async def _side_by_side(texts: Sequence[str], ask: Ask, workers: int) -> tuple[Margins, int]:
+    pairs = list(combinations(range(len(texts)), 2))
+    verdicts = await _all(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, workers)
+    found = {pair: verdict.margin for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.margin is not None}
+    return found, len({key for verdict in verdicts for key in verdict.requests})
+
+
+async def _scored_alone(
+    prompt: Prompt, texts: Sequence[str], bank: RubricBank, engine: Engine | Judge, top_k: int | None
+) -> tuple[Margins, int]:
+    """Score each response on the rubrics for the prompt; F_ij adds up over the rubrics that both have a score on."""
+    chooser = chooser_of(bank, top_k)
+    weighted = [(chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in chooser.choose(prompt)]
+    weighted.sort(key=lambda item: item[0].id)
+    rubrics = [rubric for rubric, _ in weighted]
+    answers = await _all(lambda text: judge_of(engine).score(prompt, text, rubrics), texts, _workers(engine))
+    known = {place: answer.value for place, answer in enumerate(answers) if answer.value is not None}
+    margins = {(i, j): _difference(weighted, known[i], known[j]) for i, j in combinations(known, 2)}
+    return margins, len({key for answer in answers for key in answer.requests})
+
+
+def _difference(weighted: Sequence[tuple[Rubric, float]], a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    return sum(
+        weight * (a[rubric.id] - b[rubric.id]) for rubric, weight in weighted if rubric.id in a and rubric.id in b
+    )
+
+
+async def _all(work: Callable[[T], Awaitable[R]], items: Sequence[T], workers: int) -> list[R]:
+    """Do the work on each item; after an error what is under way ends first, since it is paid for, and is kept."""
+
+    async def attempt(item: T) -> R | SvrError:
+        try:
+            return await work(item)
+        except SvrError as error:
+            return error
+
+    flow = bounded_map(attempt, items, workers=max(1, min(workers, len(items))))
+    async with aclosing(flow) as done:
+        found = {place: result async for place, result in done}
+    results: list[R] = []
+    for place in range(len(items)):
+        result = found[place]
+        if isinstance(result, SvrError):
+            raise result
+        results.append(result)
+    return results
+
+
+def _workers(engine: Engine | Judge) -> int:
+    return engine.concurrency if isinstance(engine, Engine) else FREE_WORKERS
+
+
+def _ranking(
+    responses: Sequence[str], texts: Sequence[str], margins: Margins, *, questions: int, method: str, judge: str
+) -> Ranking:
+    """Bring margins between different texts back to the responses as given."""
+    place = {text: number for number, text in enumerate(texts)}
+    own = potentials(len(texts), margins)
+    scores = tuple(own[place[text]] for text in responses)
+    order = sorted(range(len(responses)), key=lambda n: (scores[n] is None, -(scores[n] or 0.0)))
+    spread: Margins = {}
+    for i, j in combinations(range(len(responses)), 2):
+        one, other = place[responses[i]], place[responses[j]]
+        if one == other:
+            spread[i, j] = 0.0
+        elif (min(one, other), max(one, other)) in margins:
+            spread[i, j] = margins[one, other] if one < other else -margins[other, one]
+    return Ranking(order=tuple(order), scores=scores, margins=spread, questions=questions, method=method, judge=judge)
+
+
+def potentials(n: int, margins: Mapping[tuple[int, int], float]) -> tuple[float | None, ...]:
+    """Return scores of n responses with s_i − s_j ≈ F_ij in least squares and Σ s = 0 over those that have one.
+
+    `margins` maps (i, j) to F_ij. Only the largest group that margins connect has scores (the first of equal ones):
+    nothing says how a response outside it compares. A lone response has the score 0.
+    """
+    group = _largest_group(n, margins)
+    if not group:
+        return (None,) * n
+    row = {member: place for place, member in enumerate(group)}
+    edges = [(row[i], row[j], margin) for (i, j), margin in margins.items() if i in row and j in row]
+    laplacian, pull = np.zeros((len(group), len(group))), np.zeros(len(group))
+    if edges:
+        i, j = np.array([edge[:2] for edge in edges]).T
+        np.add.at(laplacian, (np.r_[i, j], np.r_[i, j]), 1.0)
+        np.add.at(laplacian, (np.r_[i, j], np.r_[j, i]), -1.0)
+        forces = np.array([edge[2] for edge in edges])
+        np.add.at(pull, np.r_[i, j], np.r_[forces, -forces])
+    solved = np.linalg.lstsq(laplacian, pull, rcond=None)[0]
+    return tuple(round(float(solved[row[m]]), SAME_SCORE_DIGITS) + 0.0 if m in row else None for m in range(n))
+
+
+def _largest_group(n: int, margins: Mapping[tuple[int, int], float]) -> list[int]:
+    if n == 1:
+        return [0]
+    member = list(range(n))
+    for i, j in margins:
+        old, new = member[j], member[i]
+        member = [new if mark == old else mark for mark in member]
+    groups = [[place for place in range(n) if member[place] == mark] for mark in dict.fromkeys(member)]
+    largest = max(groups, key=len)
+    return largest if len(largest) > 1 else []

@@ -1,0 +1,121 @@
+"""The history of a bank's fits: stored beside the bank, checked on reading, and not needed to score."""
+
+from __future__ import annotations
+
+import copy
+
+import orjson
+import pytest
+from made_bank import made_bank
+from made_history import made_curve, made_history, made_record
+
+from svr_async.errors import ArtefactError
+from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.bank_history import BankHistory, TrainedOn, history_bytes, history_from_json
+
+
+def test_the_same_history_comes_back(tmp_path):
+    """Curves, rounds, yardsticks and what it was trained on survive saving and loading, in the same bytes."""
+    bank = made_bank(history=made_history())
+    bank.save(tmp_path / "one")
+    back = RubricBank.load(tmp_path / "one")
+    back.save(tmp_path / "two")
+    assert back.history == bank.history
+    assert (tmp_path / "one" / "history.json").read_bytes() == (tmp_path / "two" / "history.json").read_bytes()
+    assert back.digest == bank.digest != made_bank().digest
+
+
+def test_a_bank_without_history_takes_away_the_one_of_the_bank_before(tmp_path):
+    """Where a bank replaces another in its folder, no curve of the other one stays; older banks load as they are."""
+    made_bank(history=made_history()).save(tmp_path)
+    made_bank().save(tmp_path)
+    assert not (tmp_path / "history.json").exists()
+    assert RubricBank.load(tmp_path).history is None
+
+
+def test_a_history_that_the_bank_does_not_name_is_not_read(tmp_path):
+    """A file that was put beside a bank is not believed to be of this bank."""
+    made_bank().save(tmp_path)
+    (tmp_path / "history.json").write_bytes(history_bytes(made_history()))
+    assert RubricBank.load(tmp_path).history is None
+
+
+def test_every_damage_is_noticed(tmp_path):
+    """Cut, changed or missing: refused with exit 7, naming the file."""
+    made_bank(history=made_history()).save(tmp_path)
+    file = tmp_path / "history.json"
+    data = file.read_bytes()
+    for broken in (data[:-1], data.replace(b"0.58", b"0.59"), b"", None):
+        file.unlink(missing_ok=True)
+        if broken is not None:
+            file.write_bytes(broken)
+        with pytest.raises(ArtefactError, match=r"history\.json"):
+            RubricBank.load(tmp_path)
+
+
+def change(path, value):
+    """Return the JSON of a history with one value replaced; a path of keys and places."""
+    plain = copy.deepcopy(orjson.loads(history_bytes(made_history(rounds=1))))
+    at = plain
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), 2),
+        (("format",), "svr-bank"),
+        (("curves",), {}),
+        (("curves", 0), []),
+        (("curves", 0, "epochs", 1, "dev_accuracy"), 1.5),
+        (("curves", 0, "epochs", 1, "dev_loss"), "0.5"),
+        (("curves", 0, "epochs", 1, "dev_loss"), None),
+        (("curves", 0, "epochs", 1, "active"), 1.5),
+        (("curves", 0, "epochs", 1, "active"), -1),
+        (("curves", 0, "epochs", 1, "more"), 1),
+        (("curves", 0, "dev_pairs"), True),
+        (("curves", 0, "phase"), "x" * 5000),
+        (("rounds", 0, "bank"), None),
+        (("rounds", 0, "round"), "1"),
+        (("trained_on",), None),
+        (("trained_on", "ablate"), [1]),
+        (("trained_on", "ablate"), "probe"),
+        (("warnings",), [None]),
+        (("linear_accuracy",), -0.1),
+    ],
+)
+def test_a_value_that_a_history_cannot_hold_is_refused(path, value):
+    """A wrong kind, range or name is refused with the field's place, whoever wrote the digest."""
+    with pytest.raises(ValueError, match=r"\w"):
+        history_from_json(change(path, value))
+
+
+def test_a_field_that_is_missing_is_named():
+    """An epoch without its loss is no epoch."""
+    plain = change(("chosen_seed",), 42)
+    del plain["curves"][0]["epochs"][0]["dev_loss"]
+    with pytest.raises(ValueError, match=r"curves\[0\]\.epochs\[0\] is incomplete.*dev_loss"):
+        history_from_json(plain)
+
+
+def test_the_chosen_curve_is_the_last_of_its_round_and_seed():
+    """Calibration comes after the fit, and its selector is the bank's; without a curve there is none."""
+    history = made_history(rounds=2, chosen_round=1)
+    assert history.chosen == made_curve(round=1, phase="calibrate")
+    seeds = (made_curve(seed=1), made_curve(seed=2))
+    bare = BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0), curves=seeds, chosen_seed=1)
+    assert bare.chosen == seeds[0]
+    assert BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0)).chosen is None
+
+
+def test_unknown_values_stay_unknown():
+    """None comes back as None where it is allowed: no adversarial loss, no yardstick, nobody looked for overlap."""
+    epochs = (made_record(1, adversarial_loss=0.4), made_record(2))
+    history = made_history(curves=(made_curve(epochs=epochs),), linear_accuracy=None)
+    back = history_from_json(orjson.loads(history_bytes(history)))
+    assert [record.adversarial_loss for record in back.curves[0].epochs] == [0.4, None]
+    assert back.linear_accuracy is None
+    assert back.trained_on.contaminated is None

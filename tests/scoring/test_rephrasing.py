@@ -1,0 +1,132 @@
+"""Rubrics in the words of a prompt: what the judge is shown, what is kept, and what happens when it goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from svr_async.errors import UsageError
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.rules.author import RulesAuthor
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.rephrasing import FAILED, KEPT, rephraser_of, worded
+from svr_async.scoring.svr import Svr, open_chooser
+from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.rubric import Check, Rubric
+from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
+
+PROMPT = user_prompt("How long does bread keep?")
+TEXTS = ("Names the year", "Shows code in one block", "The response is at most 50 words long.")
+
+
+class Rewriter:
+    """Writes "(bread)" behind each rubric; it drops some, or answers nothing."""
+
+    def __init__(self, *, drops=(), outcome=Outcome.SCORED):
+        self.drops, self.outcome, self.seen = set(drops), outcome, []
+
+    async def rephrase(self, prompt, rubrics):
+        self.seen.append((prompt, tuple(rubrics)))
+        if self.outcome is not Outcome.SCORED:
+            return Answer(value=None, outcome=self.outcome, detail="no", requests=("k1",))
+        texts = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
+        return Answer(value=texts, requests=("k1",))
+
+
+class Judge:
+    """Finds A the better one on everything, and notes what it was shown."""
+
+    name = label = "made"
+
+    def __init__(self):
+        self.shown = []
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        self.shown.append([(rubric.id, rubric.text) for rubric in rubrics])
+        rows = tuple(RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A) for r in rubrics)
+        return Answer(value=Comparisons(rows=rows), requests=("k2",), flags=("inconsistent",))
+
+
+def method(rephraser):
+    """Return the method of a small bank."""
+    bank = RubricBank(
+        rubrics=tuple(BankRubric(rubric=Rubric(text=text)) for text in TEXTS), inference=InferenceSettings(top_k=3)
+    )
+    return Svr(open_chooser(bank), "svr+rephrase", rephraser)
+
+
+def shown():
+    """Return a pair."""
+    return Presentation(pair_id="p", prompt=PROMPT, response_a="secret A", response_b="secret B")
+
+
+async def test_the_judge_sees_the_new_words_and_both_texts_are_kept():
+    """Ids and weights stay those of the bank; the rephraser sees prompt and rubrics, and no response."""
+    rewriter, judge = Rewriter(), Judge()
+    plain = await method(None).decide(judge, shown(), ())
+    found = await method(rewriter).decide(judge, shown(), ())
+    assert [identity for identity, _ in judge.shown[1]] == [identity for identity, _ in judge.shown[0]]
+    assert all(text.endswith(" (bread)") for _, text in judge.shown[1])
+    assert {(part.rubric.text, part.rephrased) for part in found.contributions} == {(t, f"{t} (bread)") for t in TEXTS}
+    assert found.margin == plain.margin
+    assert [replace(part, rephrased=None) for part in found.contributions] == list(plain.contributions)
+    assert (found.requests, found.flags) == (("k1", "k2"), ("inconsistent",))
+    assert "secret" not in repr(rewriter.seen)
+    assert found.in_data_order().contributions == found.contributions
+    assert found.contributions[0].swapped().rephrased == found.contributions[0].rephrased
+
+
+async def test_a_dropped_rubric_keeps_its_own_words_and_is_flagged():
+    """The others are rewritten all the same."""
+    judge = Judge()
+    found = await method(Rewriter(drops=[TEXTS[0]])).decide(judge, shown(), ())
+    assert {part.rubric.text: part.rephrased for part in found.contributions}[TEXTS[0]] is None
+    assert sum(part.rephrased is not None for part in found.contributions) == 2
+    assert TEXTS[0] in [text for _, text in judge.shown[0]]
+    assert KEPT in found.flags
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PARSE_ERROR, Outcome.REFUSAL, Outcome.TRUNCATED])
+async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome):
+    """The rubrics are judged as they are, and flagged: that is what the model said."""
+    judge = Judge()
+    found = await method(Rewriter(outcome=outcome)).decide(judge, shown(), ())
+    assert sorted(text for _, text in judge.shown[0]) == sorted(TEXTS)
+    assert found.margin is not None
+    assert FAILED in found.flags
+    assert KEPT not in found.flags
+
+
+async def test_an_endpoint_that_fails_gives_no_decision():
+    """A fault on the way must not turn into other rubrics and so another margin."""
+    judge = Judge()
+    found = await method(Rewriter(outcome=Outcome.API_ERROR)).decide(judge, shown(), ())
+    assert (found.margin, found.outcome, found.requests, judge.shown) == (None, Outcome.API_ERROR, ("k1",), [])
+
+
+async def test_a_check_stays_the_check_of_its_own_text():
+    """So that `J+rules` decides it as the bank means it, whatever the new words are."""
+    rubrics = [Rubric(text=TEXTS[2]), Rubric(text=TEXTS[0]), Rubric(text="x", check=Check.of("bullet_list"))]
+    found = (await worded(Rewriter(), PROMPT, rubrics)).value
+    assert found is not None
+    assert [rubric.check for rubric in found.rubrics] == [Check.of("max_words", n=50), None, Check.of("bullet_list")]
+    assert [rubric.id for rubric in found.rubrics] == [rubric.id for rubric in rubrics]
+
+
+async def test_without_a_rephraser_nothing_is_asked():
+    """The rubrics are the bank's, without a flag or a request."""
+    rubrics = [Rubric(text=text) for text in TEXTS]
+    answer = await worded(None, PROMPT, rubrics)
+    assert answer.value is not None
+    assert (list(answer.value.rubrics), answer.requests, answer.flags) == (rubrics, (), ())
+
+
+def test_a_judge_without_a_model_is_refused_in_one_line():
+    """`rules` and recordings write no wordings."""
+    for author in (RulesAuthor(), None):
+        with pytest.raises(UsageError, match="the judge rules cannot rephrase") as caught:
+            rephraser_of(author, "rules")
+        assert caught.value.hint
+        assert "\n" not in caught.value.one_line()
+    assert rephraser_of(rewriter := Rewriter(), "x") is rewriter

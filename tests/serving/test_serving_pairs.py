@@ -1,0 +1,154 @@
+"""One pair judged from a program: margin, winner, contributions, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rig import name_judge, pairs, serving
+from small_bank import checked_bank, planted_bank
+
+from svr_async import Engine, score_pair, score_pair_sync
+from svr_async.errors import UsageError
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.rules.judge import RulesJudge
+from svr_async.vocabulary.pair import Side, user_prompt
+from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
+
+PROMPT = "Name a colour, in at most ten words."
+SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."
+
+
+class Leaning:
+    """A judge that always finds the response shown first the better one."""
+
+    name = label = "leaning"
+
+    def __init__(self) -> None:
+        self.shown = []
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        self.shown.append((shown.response_a, shown.response_b))
+        rows = tuple(RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A) for r in rubrics)
+        return Answer(value=Comparisons(rows=rows))
+
+
+class Failing(Leaning):
+    """A judge without answers."""
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        return Answer(value=None, outcome=Outcome.REFUSAL, detail="I would rather not")
+
+
+async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
+    """The contributions add up to the margin and tell text, alpha, weight, verdicts and delta of each rubric."""
+    async with Engine("rules") as engine:
+        found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
+    assert (found.winner, found.outcome, found.margin is not None and found.margin > 0) == (Side.A, "scored", True)
+    assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
+    first = next(part for part in found.contributions if part.rubric.check and part.rubric.check.name == "max_words")
+    assert first.comparison is not None
+    assert (first.comparison.a, first.comparison.b, first.delta) == (Verdict.PASS, Verdict.FAIL, 1.25)
+    assert (first.weight, first.alpha) == (pytest.approx(0.9), pytest.approx(1 / 3))
+    told = orjson.loads(orjson.dumps(found.to_json()))
+    assert (told["winner"], told["judge"]) == ("A", "rules (offline checks, no model)")
+    unjudged = [part for part in told["contributions"] if part["rubric"] == "Sounds like a friend."]
+    assert [(part["a"], part["delta"], part["contribution"]) for part in unjudged] == [(None, None, 0.0)]
+
+
+async def test_a_judge_of_ones_own_will_do() -> None:
+    """Anything with the methods of `Judge` stands in for an engine."""
+    assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=RulesJudge())).winner is Side.A
+    assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Leaning())).judge == "leaning"
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
+def test_swapping_the_responses_turns_the_sign_exactly(prompt: str, a: str, b: str) -> None:
+    """Whichever way round two texts are given, the judge is asked the same question: one that leans gains nothing."""
+    judge = Leaning()
+
+    async def both() -> tuple[float | None, float | None]:
+        one = await score_pair(prompt, a, b, bank=checked_bank(), engine=judge)
+        other = await score_pair(prompt, b, a, bank=checked_bank(), engine=judge)
+        return one.margin, other.margin
+
+    one, other = asyncio.run(both())
+    assert one is not None
+    assert one == -(other or 0.0)
+    assert len(set(judge.shown)) <= 1
+
+
+async def test_the_order_can_be_chosen_and_both_cancel_a_lean() -> None:
+    """`ab` and `ba` show what they say, and the mean of both is a tie for a judge that looks at the place alone."""
+    judge, bank = Leaning(), checked_bank()
+    assert (await score_pair("q", "x", "y", bank=bank, engine=judge, order="ab")).winner is Side.A
+    assert (await score_pair("q", "x", "y", bank=bank, engine=judge, order="ba")).winner is Side.B
+    assert judge.shown == [("x", "y"), ("y", "x")]
+    mean = await score_pair("q", "x", "y", bank=bank, engine=judge, order="both")
+    assert (mean.margin, mean.winner, mean.outcome) == (0.0, None, Outcome.TIE)
+    assert sum(part.value for part in mean.contributions) == pytest.approx(0.0)
+    with pytest.raises(UsageError, match="order must be"):
+        await score_pair("q", "x", "y", bank=bank, engine=judge, order="up")  # type: ignore[arg-type]
+
+
+async def test_equal_responses_tie_without_a_question() -> None:
+    """Nobody is asked, and the verdict says why."""
+    judge = Leaning()
+    found = await score_pair("q", "same", "same", bank=checked_bank(), engine=judge)
+    assert (found.margin, found.winner, found.flags, judge.shown) == (0.0, None, ("identical",), [])
+
+
+async def test_no_answer_is_no_score() -> None:
+    """A failed question has its outcome and no margin."""
+    found = await score_pair("q", "x", "y", bank=checked_bank(), engine=Failing())
+    assert (found.margin, found.winner, found.outcome) == (None, None, Outcome.REFUSAL)
+    assert found.detail == "I would rather not"
+
+
+async def test_a_prompt_is_a_text_or_a_conversation() -> None:
+    """Texts, lists of messages and conversations all do; anything else is refused in one line."""
+    bank, judge = checked_bank(), RulesJudge()
+    turns = [{"role": "user", "content": PROMPT}]
+    found = [await score_pair(p, SHORT, LONG, bank=bank, engine=judge) for p in (PROMPT, turns, user_prompt(PROMPT))]
+    margins = {verdict.margin for verdict in found}
+    assert len(margins) == 1
+    for wrong in ([], 7, [{"role": "wizard", "content": "x"}]):
+        with pytest.raises(UsageError, match="the prompt cannot be used"):
+            await score_pair(wrong, "x", "y", bank=bank, engine=judge)  # type: ignore[arg-type]
+    assert (await score_pair("\ud800", "\ud801", "y", bank=bank, engine=judge)).outcome in set(Outcome)
+
+
+async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTP a pair costs one call, its swap none, both orders one more, rephrasing one a prompt."""
+    monkeypatch.chdir(tmp_path)
+    pair, bank = pairs(1)[0], planted_bank()
+    with serving() as server:
+        name_judge(tmp_path, server.base_url)
+        async with Engine("sim", memo="memo") as engine:
+            one = await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine)
+            two = await score_pair(pair.prompt, pair.rejected, pair.chosen, bank=bank, engine=engine)
+            assert (one.margin, server.stats()["calls"]) == (-(two.margin or 0.0), 1)
+            await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, order="both")
+            assert server.stats()["calls"] == 2
+            told = await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine, rephrase=True)
+            assert server.stats()["calls"] == 4
+            assert all(part.rephrased and part.rubric.text in part.rephrased for part in told.contributions)
+            assert one.judge == "sim (SIMULATED endpoint)"
+
+
+async def test_a_judge_without_a_model_cannot_rephrase() -> None:
+    """It is said in one line, before anything is judged."""
+    async with Engine("rules") as engine:
+        with pytest.raises(UsageError, match="rules cannot rephrase"):
+            await score_pair("q", "x", "y", bank=checked_bank(), engine=engine, rephrase=True)
+
+
+def test_a_script_without_an_event_loop_can_judge_too() -> None:
+    """The plain function gives what the awaited one gives."""
+    found = score_pair_sync(PROMPT, LONG, SHORT, bank=checked_bank())
+    assert (found.winner, found.judge) == (Side.B, "rules (offline checks, no model)")

@@ -1,0 +1,180 @@
+"""Best-of-N: scores that explain the margins, their cost in calls, and ties in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rig import name_judge, pairs, serving
+from small_bank import checked_bank, planted_bank
+
+from svr_async import Engine, rank
+from svr_async.errors import BudgetError, UsageError
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.rules.judge import RulesJudge
+from svr_async.serving.ranking import PAIRWISE_UP_TO, potentials
+from svr_async.simulation.config import SimConfig
+from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
+
+
+class Lengthy:
+    """A judge for which longer is better; it counts its questions and gives none on what is `silent`."""
+
+    name = label = "lengthy"
+
+    def __init__(self, *, silent: Sequence[str] = ()) -> None:
+        self.asked = 0
+        self.silent = set(silent)
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        self.asked += 1
+        if self.silent & {shown.response_a, shown.response_b}:
+            return Answer(value=None, outcome=Outcome.API_ERROR)
+        a, b = len(shown.response_a), len(shown.response_b)
+        side = None if a == b else Side.A if a > b else Side.B
+        of_a, of_b = (Verdict.PASS if size >= 3 else Verdict.FAIL for size in (a, b))
+        rows = tuple(RubricComparison(r.id, of_a, of_b, side) for r in rubrics)
+        return Answer(value=Comparisons(rows=rows), requests=(f"{shown.response_a}|{shown.response_b}",))
+
+    async def score(self, prompt, response, rubrics):
+        self.asked += 1
+        if response in self.silent:
+            return Answer(value=None, outcome=Outcome.API_ERROR)
+        value: Mapping[str, float] = {rubric.id: min(1.0, len(response) / 10) for rubric in rubrics}
+        return Answer(value=value, requests=(response,))
+
+
+RESPONSES = ("bbbb", "a", "cccccc", "dd")
+
+
+@pytest.mark.parametrize(("method", "calls"), [("pairwise", 6), ("pointwise", 4)])
+async def test_the_best_comes_first_at_the_stated_cost(method: str, calls: int) -> None:
+    """Both ways find the order; pairwise costs N (N − 1) / 2 questions and pointwise N."""
+    judge = Lengthy()
+    found = await rank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)  # type: ignore[arg-type]
+    assert (found.order, found.best, found.method) == ((2, 0, 3, 1), 2, method)
+    assert found.questions == judge.asked == calls
+    assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0)
+    assert all(found.margins[i, j] != 0 for i, j in combinations(range(4), 2))
+
+
+async def test_auto_is_pairwise_for_few_and_pointwise_for_many() -> None:
+    """The default keeps the number of calls near the number of responses once there are many."""
+    few = ["x" * n for n in range(PAIRWISE_UP_TO)]
+    assert (await rank("q", few, bank=checked_bank(), engine=Lengthy())).method == "pairwise"
+    assert (await rank("q", [*few, "x" * 9], bank=checked_bank(), engine=Lengthy())).method == "pointwise"
+
+
+async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -> None:
+    """Equal responses share a score; none is asked about twice."""
+    judge = Lengthy()
+    found = await rank("q", ["aa", "bb", "aa", "ccc", "bb"], bank=checked_bank(), engine=judge)
+    assert found.order == (3, 0, 1, 2, 4)
+    assert found.scores[0] == found.scores[1] == found.scores[2] == found.scores[4]
+    assert (judge.asked, found.margins[0, 2]) == (3, 0.0)
+    assert found.margins[0, 3] == found.margins[2, 3] < 0
+    alone = await rank("q", ["only", "only"], bank=checked_bank(), engine=judge)
+    assert (alone.order, alone.scores, alone.best, judge.asked) == ((0, 1), (0.0, 0.0), 0, 3)
+
+
+@pytest.mark.parametrize("method", ["pairwise", "pointwise"])
+async def test_a_response_without_a_verdict_stands_last_without_a_score(method: str) -> None:
+    """A score is never invented; where nothing could be judged there is no best."""
+    bank = checked_bank()
+    judge = Lengthy(silent=["cccccc"])
+    found = await rank("q", RESPONSES, bank=bank, engine=judge, method=method)  # type: ignore[arg-type]
+    assert (found.order, found.scores[2]) == ((0, 3, 1, 2), None)
+    assert (0, 2) not in found.margins
+    dumb = Lengthy(silent=RESPONSES)
+    none = await rank("q", RESPONSES, bank=bank, engine=dumb, method=method)  # type: ignore[arg-type]
+    assert (none.order, none.best, none.scores) == ((0, 1, 2, 3), None, (None,) * 4)
+
+
+async def test_wrong_wishes_are_one_line() -> None:
+    """No response, an unknown method, and rephrasing where there is none to do."""
+    async with Engine("rules") as engine:
+        for responses, options, says in (
+            ((), {}, "no response"),
+            (("a", "b"), {"method": "magic"}, "method must be"),
+            (("a", "b"), {"method": "pointwise", "rephrase": True}, "no rephrasing"),
+            (("a", "b"), {"method": "pointwise", "order": "both"}, "no order"),
+            (("a", "b"), {"rephrase": True}, "cannot rephrase"),
+        ):
+            with pytest.raises(UsageError, match=says) as caught:
+                await rank("q", responses, bank=checked_bank(), engine=engine, **options)  # type: ignore[arg-type]
+            assert "\n" not in caught.value.one_line()
+
+
+async def test_the_rules_judge_ranks_offline() -> None:
+    """The response that keeps to the checks wins, both ways."""
+    responses = ["One two three four five six seven eight nine ten eleven.", "- Blue.\n- Red.", "Blue."]
+    for method in ("pairwise", "pointwise"):
+        found = await rank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)  # type: ignore[arg-type]
+        assert found.order == (1, 2, 0)
+
+
+async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six calls for four responses, four more for scores alone, none when asked again."""
+    monkeypatch.chdir(tmp_path)
+    one, other = pairs(2)
+    responses = [one.chosen, one.rejected, other.chosen, other.rejected]
+    with serving() as server:
+        name_judge(tmp_path, server.base_url)
+        async with Engine("sim", memo="memo") as engine:
+            found = await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
+            assert (found.questions, server.stats()["calls"], found.judge) == (6, 6, "sim (SIMULATED endpoint)")
+            alone = await rank(one.prompt, responses, bank=planted_bank(), engine=engine, method="pointwise")
+            assert (alone.questions, server.stats()["calls"]) == (4, 10)
+            again = await rank(one.prompt, responses[::-1], bank=planted_bank(), engine=engine)
+            assert server.stats()["calls"] == 10
+    assert [round(score or 0, 6) for score in again.scores[::-1]] == [round(score or 0, 6) for score in found.scores]
+
+
+async def test_a_cap_ends_a_ranking_and_what_was_paid_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too few calls allowed a BudgetError is raised; calls under way end first, and are in the memo."""
+    monkeypatch.chdir(tmp_path)
+    one, other = pairs(2)
+    responses = [one.chosen, one.rejected, other.chosen, other.rejected]
+    with serving(SimConfig(latency_ms=20.0)) as server:
+        name_judge(tmp_path, server.base_url)
+        async with Engine("sim", memo="memo", max_calls=4) as engine:
+            with pytest.raises(BudgetError, match="--max-calls 4"):
+                await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
+        async with Engine("sim", memo="memo", max_calls=2) as engine:
+            assert (await rank(one.prompt, responses, bank=planted_bank(), engine=engine)).best is not None
+        assert server.stats()["paid"] == 6
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(-2, 2), min_size=1, max_size=8))
+def test_scores_explain_consistent_margins_exactly(true: list[float]) -> None:
+    """Where margins are differences of scores, those scores come back, but for their mean."""
+    margins = {(i, j): true[i] - true[j] for i, j in combinations(range(len(true)), 2)}
+    found = potentials(len(true), margins)
+    assert np.allclose([score or 0.0 for score in found], np.array(true) - np.mean(true), atol=1e-8)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 7), st.randoms(use_true_random=False))
+def test_with_every_margin_a_score_is_a_mean_margin(n: int, random) -> None:
+    """Also where margins contradict each other: the least-squares scores of a whole table are its row means."""
+    table = np.zeros((n, n))
+    for i, j in combinations(range(n), 2):
+        table[i, j] = random.uniform(-1, 1)
+        table[j, i] = -table[i, j]
+    found = potentials(n, {(i, j): float(table[i, j]) for i, j in combinations(range(n), 2)})
+    assert np.allclose([score or 0.0 for score in found], table.mean(axis=1), atol=1e-8)
+
+
+def test_what_no_margin_connects_has_no_score() -> None:
+    """Only the largest connected group has scores; of equal ones the first."""
+    assert potentials(5, {(0, 1): 1.0, (2, 3): 1.0, (3, 4): 1.0}) == (None, None, 1.0, 0.0, -1.0)
+    assert potentials(4, {(0, 1): 2.0, (2, 3): 1.0}) == (1.0, -1.0, None, None)
+    assert potentials(2, {}) == (None, None)
+    assert potentials(1, {}) == (0.0,)
