@@ -23,6 +23,7 @@ R = TypeVar("R")
 RUBRICS_PER_CALL = 9
 
 OnDone = Callable[[int], None]
+OnBegin = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +39,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Who is asked, how many at a time, and who is told of progress."""
+    """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer."""
 
     judge: Judge
     author: Author
     workers: int = 64
     rubrics_per_call: int = RUBRICS_PER_CALL
     on_done: OnDone = lambda _: None
+    on_begin: OnBegin = lambda _what, _total: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ async def induce(
     async def work(pair: PreferencePair) -> Answer[tuple[Rubric, ...]]:
         return await crew.author.induce(pair, contrastive=contrastive)
 
-    answers = await _over(crew, pairs, work)
+    answers = await _over(crew, "inducing", pairs, work)
     return [answer.value or () for answer in answers], _tally(answers)
 
 
@@ -76,13 +78,13 @@ async def judge_pools(crew: Crew, tasks: Sequence[PoolTask]) -> tuple[list[dict[
         answers = [await crew.judge.compare(shown, part, overall=False) for part in _parts(task, crew.rubrics_per_call)]
         return oriented(task.pair, order, [a.value for a in answers if a.value is not None]), answers
 
-    done = await _over(crew, tasks, work)
+    done = await _over(crew, "judging", tasks, work)
     return [z for z, _ in done], _tally([answer for _, answers in done for answer in answers])
 
 
 async def probe(crew: Crew, pairs: Sequence[PreferencePair]) -> tuple[list[str | None], Asked]:
     """Return a plausible but worse response for each pair; None where the question failed."""
-    answers = await _over(crew, pairs, crew.author.probe)
+    answers = await _over(crew, "probing", pairs, crew.author.probe)
     return [answer.value for answer in answers], _tally(answers)
 
 
@@ -91,8 +93,9 @@ def _parts(task: PoolTask, size: int) -> list[Sequence[Rubric]]:
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 
-async def _over(crew: Crew, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+async def _over(crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
     results: dict[int, R] = {}
+    crew.on_begin(what, len(items))
     async with aclosing(bounded_map(work, items, workers=crew.workers)) as done:
         async for index, result in done:
             results[index] = result

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.build import EXAMPLES, bank_rubric
 from svr_async.training.merge import Candidate
 from svr_async.training.session import FittedRound, Session
@@ -18,8 +19,19 @@ from svr_async.training.session import FittedRound, Session
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 
 
-def build_bank(session: Session, fitted: FittedRound, *, facts: Mapping[str, Any], licence: str) -> RubricBank:
-    """Return the bank of a round; `facts` are the dev metrics that its card shows."""
+def build_bank(
+    session: Session,
+    fitted: FittedRound,
+    *,
+    facts: Mapping[str, Any],
+    licence: str,
+    judge: str = "",
+    history: BankHistory | None = None,
+) -> RubricBank:
+    """Return the bank of a round; `facts` are the dev metrics that its card shows.
+
+    `judge` is how results of the judge are labelled, where more is known of it than its own label.
+    """
     prompts = session.material.prompts
     first: dict[int, str] = {}
     for pair in session.material.train:
@@ -38,9 +50,10 @@ def build_bank(session: Session, fitted: FittedRound, *, facts: Mapping[str, Any
         fitted.settings,
         fit_settings=session.config.as_json(),
         dev_metrics=dict(facts),
-        judge=session.crew.judge.label,
+        judge=judge or session.crew.judge.label,
         licence=licence,
         data_digests={"pairs": session.material.digest},
+        history=history,
     )
 
 
@@ -82,7 +95,7 @@ def describe(
     for number, (_, features) in enumerate(prompts):
         alpha = alpha_numpy(selector, *features)
         total += alpha
-        lowest = best.argmin(axis=1)
+        lowest = _weakest(best, places)
         better = alpha > best[everyone, lowest]
         best[better, lowest[better]] = alpha[better]
         places[better, lowest[better]] = number
@@ -98,6 +111,13 @@ def describe(
         )
         for place, candidate in enumerate(bank)
     )
+
+
+def _weakest(best: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return, for each rubric, which example gives way next: the one of least alpha, of equals the latest prompt's."""
+    equals: NDArray[np.int64] = np.where(best == best.min(axis=1, keepdims=True), places, -2)
+    weakest: NDArray[np.intp] = equals.argmax(axis=1)
+    return weakest
 
 
 def _named(

@@ -16,7 +16,6 @@ from svr_async.training.ledger import Ledger
 from svr_async.training.problem import HardNegative, build_arrays
 from svr_async.training.prune_redundant import redundancy_edges
 from svr_async.training.session import FittedRound, Growth, Session
-from svr_async.training.stages import digest_of
 from svr_async.training.state import pair_to_json
 from svr_async.training.support import alternatives, hardest, probed_pair, random_rows, support_rows, usable_probe
 from svr_async.vocabulary.pair import PreferencePair
@@ -95,11 +94,13 @@ async def find_negatives(
 
 async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:
     """Ask for a probe of each support pair, or read them back."""
-    stage, digest = f"probe-{number}", digest_of(session.crew.author.name, [pair_to_json(pair) for pair in support])
-    held = session.stages.load(stage, digest)
+    stage = f"probe-{number}"
+    digest = session.digest(session.crew.author.name, [pair_to_json(pair) for pair in support])
+    held: list[str | None] | None = session.stages.load(stage, digest, lambda values, _: values["probes"])
     if held is not None:
-        return list(held[0]["probes"])
-    session.say(f"probing {len(support)} support pairs")
+        return held
+    if support:
+        session.say(f"probing {len(support)} support pairs")
     found, asked = await asking.probe(session.crew, support)
     session.stages.save(stage, digest, {"probes": found, "outcomes": dict(asked.outcomes)})
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,22 +11,47 @@ from numpy.typing import NDArray
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
-from svr_async.fit.training import calibrate, fit, pair_margins
+from svr_async.fit.history import FitResult, watched
+from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
+from svr_async.training.fit_log import FitLog, empty_curve, yardsticks_of
+from svr_async.training.fit_stage import kept_fit
 from svr_async.training.session import Session
+from svr_async.training.stages import digest_of
 
 
-def fit_round(session: Session, number: int, train: FitArrays, dev: FitArrays) -> Selector:
-    """Fit one round, with checkpoints in the run's folder so that a killed fit goes on."""
-    folder = session.stages.folder / f"fit-{number}"
-    result = fit(train, dev, settings(session), checkpoint_dir=folder, resume=True)
+def fit_round(
+    session: Session, number: int, train: FitArrays, dev: FitArrays, *, log: FitLog | None = None
+) -> Selector:
+    """Fit one round, or read it back; a fit that was killed goes on. The curve goes to the log."""
+    config, log = settings(session), log or FitLog()
+    inputs = ("fit", train.digest(), dev.digest(), config.as_json())
+
+    def run(on_epoch: OnEpoch) -> FitResult:
+        return kept_fit(session.stages, f"fit-{number}", inputs, partial(fit, train, dev, config), on_epoch)
+
+    result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
+    log.curves.append(curve)
     session.say(f"round {number}: fit ended, best epoch {result.best_epoch}, dev accuracy {result.dev_accuracy:.4f}")
     return result.selector
 
 
-def calibrate_round(session: Session, number: int, selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
-    """Go on for a few epochs at a lower rate with the kept rubrics."""
-    folder = session.stages.folder / f"calibrate-{number}"
-    return calibrate(selector, train, dev, settings(session), checkpoint_dir=folder, resume=True).selector
+def calibrate_round(
+    session: Session, number: int, selector: Selector, train: FitArrays, dev: FitArrays, *, log: FitLog | None = None
+) -> Selector:
+    """Go on for a few epochs at a lower rate with the kept rubrics; curve and yardsticks go to the log."""
+    config, log = settings(session), log or FitLog()
+    start = [selector.kind, *(digest_of(array) for _, array in sorted(selector.tensors().items()))]
+    inputs = ("calibrate", train.digest(), dev.digest(), config.as_json(), start)
+
+    def run(on_epoch: OnEpoch) -> FitResult:
+        again = partial(calibrate, selector, train, dev, config)
+        return kept_fit(session.stages, f"calibrate-{number}", inputs, again, on_epoch)
+
+    result, curve = watched(run, empty_curve(config, dev, number=number, phase="calibrate"), log.watch)
+    log.curves.append(curve)
+    if (beside := yardsticks_of(train, dev)) is not None:
+        log.yardsticks[number] = beside
+    return result.selector
 
 
 def settings(session: Session) -> FitConfig:

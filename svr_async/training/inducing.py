@@ -10,7 +10,6 @@ from svr_async.training import asking
 from svr_async.training.leaks import screen
 from svr_async.training.merge import Candidate
 from svr_async.training.session import Session
-from svr_async.training.stages import digest_of
 from svr_async.training.state import candidate_from_json, candidate_to_json, pair_to_json
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -20,10 +19,12 @@ async def induced(
 ) -> tuple[Candidate, ...]:
     """Induce rubrics from pairs; `sources` names the original of a hard negative."""
     contrastive = "induction" not in session.config.ablate
-    digest = digest_of(session.material.digest, session.crew.author.name, contrastive, [pair_to_json(p) for p in pairs])
-    held = session.stages.load(stage, digest)
+    digest = session.digest(session.crew.author.name, contrastive, dict(sources), [pair_to_json(p) for p in pairs])
+    held = session.stages.load(
+        stage, digest, lambda values, _: tuple(candidate_from_json(value) for value in values["candidates"])
+    )
     if held is not None:
-        return tuple(candidate_from_json(value) for value in held[0]["candidates"])
+        return held
     session.say(f"inducing rubrics from {len(pairs)} pairs")
     proposals, asked = await asking.induce(session.crew, pairs, contrastive=contrastive)
     refused: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.neighbours import nearest_prompts
 from svr_async.training.problem import HardNegative, Prompts
-from svr_async.training.stages import Stages
+from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 NEIGHBOURS = 24
@@ -71,6 +71,7 @@ class Growth:
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
 
+    `asker` is a digest of all that the replies depend on besides the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
     """
@@ -83,8 +84,13 @@ class Session:
     calibrate: Callable[[Session, int, Selector, FitArrays, FitArrays], Selector]
     margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
     say: Say = lambda _: None
+    asker: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     boundary: Ledger = field(default_factory=Ledger)
+
+    def digest(self, *parts: Any) -> str:
+        """Return the digest of a stage that is computed from `parts`, from the pairs and from who is asked."""
+        return digest_of(self.material.digest, self.asker, *parts)
 
 
 def prepare(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str) -> Material:

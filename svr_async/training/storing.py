@@ -26,20 +26,21 @@ def write_store(
     negatives: Sequence[HardNegative] = (),
     *,
     prompts_digest: str = "",
+    judge: str = "",
 ) -> None:
     """Write the session's pairs and all that was judged of them on this bank as a new feature store.
 
+    `judge` is how results of the judge are labelled, where more is known of it than its name.
     The store is made in a folder beside and then moved, so that a run that is cut off leaves none that is half there.
+    Where the folder exists it must hold that very store; UsageError where it holds anything else.
     """
-    if folder.exists():
-        raise UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
     beside = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
     material = session.material
     header = StoreHeader(
         vocabulary=material.vocabulary.terms,
         idf=material.vocabulary.idf,
-        judge=session.crew.judge.name,
+        judge=judge or session.crew.judge.name,
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
     )
@@ -53,7 +54,29 @@ def write_store(
         z=_judged(session, bank, pairs),
     )
     FeatureStore.append(beside, part)
-    beside.rename(folder)
+    _settle(beside, folder)
+
+
+def _settle(beside: Path, folder: Path) -> None:
+    """Move a whole store to its place, unless the same is there already."""
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    same = _files_of(beside) == _files_of(folder)
+    shutil.rmtree(beside)
+    if not same:
+        raise store_exists(folder)
+
+
+def store_exists(folder: Path) -> UsageError:
+    """Return the error for a store that would be written where something else is."""
+    return UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
+
+
+def _files_of(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        return {}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _pair_rows(session: Session, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative]) -> PairRows:

@@ -1,65 +1,151 @@
 """Stages on disk: read back where the inputs are the same, computed again where they are not or a run was cut off."""
 
 import numpy as np
+import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from svr_async.errors import ArtefactError
+from svr_async.training import stages as module
 from svr_async.training.stages import Stages, digest_of
 
 ARRAYS = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 
 
+def load(stages, name, digest):
+    """Return values and arrays as they are."""
+    return stages.load(name, digest, lambda values, arrays: (values, arrays))
+
+
 def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path):
     """Values and arrays come back as they were, NaN included; another digest or name gives None."""
     stages = Stages(tmp_path / "stages")
-    assert stages.load("judge-1", "d") is None
+    assert load(stages, "judge-1", "d") is None
     stages.save("judge-1", "d", {"entries": 3, "names": ["a", "é"]}, ARRAYS)
-    held = stages.load("judge-1", "d")
+    held = load(stages, "judge-1", "d")
     assert held is not None
     assert held[0] == {"entries": 3, "names": ["a", "é"]}
     assert {name: value.dtype for name, value in held[1].items()} == {n: v.dtype for n, v in ARRAYS.items()}
     for name, value in ARRAYS.items():
         np.testing.assert_array_equal(held[1][name], value)
-    assert stages.load("judge-1", "e") is None
-    assert stages.load("judge-2", "d") is None
+    assert load(stages, "judge-1", "e") is None
+    assert load(stages, "judge-2", "d") is None
     stages.save("judge-1", "e", {"entries": 0})
-    assert stages.load("judge-1", "d") is None
-    assert stages.load("judge-1", "e") == ({"entries": 0}, {})
+    assert load(stages, "judge-1", "d") is None
+    assert load(stages, "judge-1", "e") == ({"entries": 0}, {})
 
 
-def test_arrays_of_a_run_that_was_cut_off_are_ignored(tmp_path):
-    """Killed after the arrays and before the head: there is no stage, or the old head does not fit and is not used."""
+def test_who_answered_is_kept_with_a_stage_and_read_back_with_it(tmp_path):
+    """A run that reads everything back knows the fingerprints of the systems that answered at the time."""
+    Stages(tmp_path, {"svr-sim-1", ""}).save("judge-1", "d", {})
+    Stages(tmp_path, {"other"}).save("judge-2", "d", {})
+    later = Stages(tmp_path)
+    load(later, "judge-1", "other inputs")
+    assert later.marks == set()
+    load(later, "judge-1", "d")
+    load(later, "judge-2", "d")
+    assert later.marks == {"svr-sim-1", "", "other"}
+
+
+def test_a_stage_of_another_version_is_computed_again(tmp_path, monkeypatch):
+    """What other code computed is not trusted: it may have screened or judged by other rules."""
+    Stages(tmp_path).save("induce-1", "d", {"candidates": []})
+    assert load(Stages(tmp_path), "induce-1", "d") is not None
+    monkeypatch.setattr(module, "__version__", "99.0")
+    assert load(Stages(tmp_path), "induce-1", "d") is None
+
+
+def test_a_stage_that_was_cut_off_between_its_files_is_none(tmp_path):
+    """Killed after the arrays and before the head: there is no stage, or the old head is that of other inputs."""
     stages = Stages(tmp_path)
     (tmp_path / "judge-1.npz").write_bytes(b"half")
-    assert stages.load("judge-1", "d") is None
+    assert load(stages, "judge-1", "d") is None
     stages.save("judge-1", "d", {}, ARRAYS)
-    whole = (tmp_path / "judge-1.npz").read_bytes()
-    (tmp_path / "judge-1.npz").write_bytes(whole[:-9] + b"x" * 9)
-    assert stages.load("judge-1", "d") is None
+    (tmp_path / "judge-1.npz").write_bytes(b"of the next inputs")
+    assert load(stages, "judge-1", "e") is None
     stages.save("judge-1", "d", {}, ARRAYS)
-    assert stages.load("judge-1", "d") is not None
-    assert not [path for path in tmp_path.iterdir() if path.name not in {"judge-1.json", "judge-1.npz"}]
+    assert load(stages, "judge-1", "d") is not None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge-1.json", "judge-1.npz"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'"text"', b"\xff\xfe", b'{"digest": "d"}', b"null"])
+def refused(folder, name="judge-1"):
+    """Return the line with which a stage is refused."""
+    with pytest.raises(ArtefactError) as caught:
+        load(Stages(folder), name, "d")
+    assert caught.value.exit_code == 7
+    line = caught.value.one_line()
+    assert "remove" in line
+    return line
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"[]", b"{}", b'"text"', b"\xff\xfe", b'{"digest": "d"}', b"null", b'{"sha256":"","stage":{}}'],
+)
 def test_a_damaged_head_is_named_in_one_line_that_says_what_to_do(tmp_path, damage):
     """The file is named, and that removing it makes the stage be computed again."""
-    (tmp_path / "induce-1.json").write_bytes(damage)
-    with pytest.raises(ArtefactError) as caught:
-        Stages(tmp_path).load("induce-1", "d")
-    line = caught.value.one_line()
-    assert str(tmp_path / "induce-1.json") in line
+    (tmp_path / "judge-1.json").write_bytes(damage)
+    line = refused(tmp_path)
+    assert str(tmp_path / "judge-1.json") in line
     assert "remove that file" in line
-    assert "\n" not in line
-    assert caught.value.exit_code == 7
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the folder of a whole stage."""
+    folder = tmp_path_factory.mktemp("whole")
+    Stages(folder).save("judge-1", "d", {"candidates": [{"sources": ["a"], "count": 1}], "rate": 0.1}, ARRAYS)
+    return folder
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_no_flipped_bit_and_no_cut_goes_unseen(whole, tmp_path_factory, data):
+    """Any bit of either file flipped, or any number of bytes gone: refused, whichever value it is."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for path in whole.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    name = data.draw(st.sampled_from(["judge-1.json", "judge-1.npz"]))
+    held = bytearray((whole / name).read_bytes())
+    place = data.draw(st.integers(0, len(held) - 1))
+    if data.draw(st.booleans()):
+        held[place] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del held[place:]
+    (folder / name).write_bytes(held)
+    assert name in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("values", []), ("values", None), ("digest", 3), ("arrays", ""), ("marks", "svr"), ("format", None), ("extra", 1)],
+)
+def test_a_head_that_was_edited_is_refused(whole, tmp_path, key, value):
+    """A value changed by hand, or a key added or gone, does not match the checksum."""
+    held = orjson.loads((whole / "judge-1.json").read_bytes())
+    changed = {**held["stage"], key: value}
+    (tmp_path / "judge-1.json").write_bytes(orjson.dumps({**held, "stage": changed}))
+    assert "checksum" in refused(tmp_path)
+    changed.pop(key)
+    (tmp_path / "judge-1.json").write_bytes(orjson.dumps({**held, "stage": changed}))
+    if key != "extra":
+        assert "checksum" in refused(tmp_path)
+
+
+def test_a_folder_where_a_file_should_be_is_refused(tmp_path):
+    """Reading it fails, and the line says how."""
+    (tmp_path / "judge-1.json").mkdir()
+    assert "judge-1.json cannot be read" in refused(tmp_path)
 
 
 def test_arrays_that_are_gone_are_damage(tmp_path):
-    """A head that speaks of arrays which are not there is named."""
+    """A head that speaks of arrays which are not there: both files are named."""
     Stages(tmp_path).save("judge-1", "d", {}, ARRAYS)
     (tmp_path / "judge-1.npz").unlink()
-    with pytest.raises(ArtefactError, match=r"judge-1\.json"):
-        Stages(tmp_path).load("judge-1", "d")
+    line = refused(tmp_path)
+    assert "judge-1.npz" in line
+    assert "judge-1.json" in line
 
 
 def test_a_digest_tells_different_values_apart():

@@ -53,7 +53,11 @@ def test_what_was_judged_comes_back_from_the_store(tmp_path):
 
 
 def test_a_store_is_not_written_over(tmp_path):
-    """A folder that holds a store already is refused."""
+    """The same store again is left as it is; a folder that holds anything else is refused and left as it is."""
     write_store(session(), tmp_path / "store", BANK)
-    with pytest.raises(UsageError):
-        write_store(session(), tmp_path / "store", BANK)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
+    write_store(session(), tmp_path / "store", BANK)
+    with pytest.raises(UsageError, match="exists already"):
+        write_store(session(), tmp_path / "store", BANK[:1])
+    assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]

@@ -1,0 +1,41 @@
+"""Made-up histories of banks; all numbers are invented."""
+
+from __future__ import annotations
+
+from svr_async.scoring.bank_history import BankHistory, EpochRecord, FitCurve, RoundFacts, TrainedOn
+
+
+def made_record(epoch=1, **changes):
+    """Return an epoch whose numbers get better with its number."""
+    values = {
+        "preference_loss": 0.7 - 0.05 * epoch, "diversity_loss": 0.001, "train_margin": 0.1 * epoch,
+        "train_accuracy": 0.6, "dev_loss": 0.69 - 0.02 * epoch, "dev_margin": 0.05 * epoch,
+        "dev_accuracy": 0.55 + 0.03 * epoch, "active": 10 + epoch, "learning_rate": 0.0005,
+    }  # fmt: skip
+    return EpochRecord(epoch=epoch, **{**values, **changes})
+
+
+def made_curve(first=0, last=3, **changes):
+    """Return a curve from one epoch to another, its last the best."""
+    epochs = tuple(made_record(number) for number in range(first, last + 1))
+    return FitCurve(**{"epochs": epochs, "best_epoch": last, "dev_pairs": 100, "seed": 42, **changes})
+
+
+def made_history(rounds=3, **changes):
+    """Return the history of a training."""
+    curves = [made_curve(round=n, phase=phase) for n in range(1, rounds + 1) for phase in ("fit", "calibrate")]
+    facts = [
+        RoundFacts(
+            round=n, bank=300 - 40 * n, kept=200 - 20 * n, support=90 * (n - 1), hard_negatives=70 * (n - 1),
+            judged_entries=10_000 * n, active=14 + n, train_margin=0.9 - 0.1 * n, dev_margin=0.8 - 0.1 * n,
+            dev_accuracy=0.6 + 0.02 * n, fit_accuracy=0.61, vote_accuracy=0.5, linear_accuracy=0.58,
+        )
+        for n in range(1, rounds + 1)
+    ]  # fmt: skip
+    return BankHistory(
+        **{
+            "trained_on": TrainedOn(train_pairs=1900, dev_pairs=100, source="pairs.jsonl", preset="default"),
+            "curves": tuple(curves), "rounds": tuple(facts), "chosen_round": rounds, "chosen_seed": 42,
+            "vote_accuracy": 0.5, "linear_accuracy": 0.58, "warnings": ("few dev pairs",), **changes,
+        }
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""A fit as a stage: read back, gone on with, or begun anew where its checkpoint cannot be trusted."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import FitConfig
+from svr_async.fit.training import fit
+from svr_async.training.fit_stage import NOTE, kept_fit
+from svr_async.training.stages import Stages
+
+CONFIG = FitConfig(hidden=4, epochs=3, batch=16)
+INPUTS = ("fit", CONFIG.as_json())
+
+
+class Cut(Exception):  # noqa: N818  (it stands for a kill)
+    """The fit is cut off here."""
+
+
+def made_arrays():
+    """Return 24 pairs, each of a prompt with one of six words, judged on two of four rubrics."""
+    rng = np.random.default_rng(3)
+    return FitArrays(
+        n_rubrics=4,
+        n_features=6,
+        feature_indptr=np.arange(25),
+        feature_index=np.arange(24) % 6,
+        feature_value=np.ones(24, np.float32),
+        pair_prompt=np.arange(24),
+        z_indptr=np.arange(25) * 2,
+        z_rubric=np.tile([0, 1, 2, 3], 12),
+        z_delta=rng.choice(np.array([-0.25, 0.75, 1.25], np.float32), 48),
+    )
+
+
+def run(stages, *, after=99, inputs=INPUTS):
+    """Fit; return the result and the epochs that were descended, or only those where it is cut off after some."""
+    told = []
+
+    def on_epoch(record):
+        if len(told) == after:
+            raise Cut
+        told.append(record.epoch)
+
+    try:
+        return kept_fit(stages, "fit-1", inputs, partial(fit, made_arrays(), None, CONFIG), on_epoch), told
+    except Cut:
+        return None, told
+
+
+def same(first, second):
+    """Whether two results are equal to the last bit."""
+    arrays = zip(first.selector.tensors().items(), second.selector.tensors().items(), strict=True)
+    equal = all(a[0] == b[0] and a[1].tobytes() == b[1].tobytes() for a, b in arrays)
+    return equal and first.history == second.history and first.best_epoch == second.best_epoch
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Fit once without a stop."""
+    return run(Stages(tmp_path_factory.mktemp("whole")))[0]
+
+
+def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path, whole):
+    """The second time no epoch is descended, and the result is the same in all its parts."""
+    stages = Stages(tmp_path)
+    first, told = run(stages)
+    again, silent = run(stages)
+    assert (told, silent) == ([1, 2, 3], [])
+    assert same(first, whole)
+    assert same(again, whole)
+    assert (again.device, again.halvings, again.slices, again.warnings) == (
+        first.device, first.halvings, first.slices, first.warnings
+    )  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fit-1.json", "fit-1.npz"]
+
+
+def test_a_fit_that_was_cut_off_goes_on_from_its_last_noted_epoch(tmp_path, whole):
+    """Cut off when the second epoch is noted, only the third is descended; the result is that of an unbroken fit."""
+    stages = Stages(tmp_path)
+    assert run(stages, after=1) == (None, [1])
+    result, told = run(stages)
+    assert told == [3]
+    assert same(result, whole)
+
+
+@pytest.mark.parametrize("name", ["fit.safetensors", NOTE])
+@pytest.mark.parametrize("damage", [None, b"", b"{}", b"null", "cut", "flip"])
+def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(tmp_path, whole, name, damage):
+    """Gone, emptied, cut, flipped or of other content: the fit begins anew and ends with the same bytes."""
+    stages = Stages(tmp_path)
+    run(stages, after=1)
+    path = tmp_path / "fit-1" / name
+    data = path.read_bytes()
+    if damage is None:
+        path.unlink()
+    else:
+        flipped = data[:-9] + bytes([data[-9] ^ 4]) + data[-8:]
+        path.write_bytes({"cut": data[: len(data) // 2], "flip": flipped}.get(damage, damage))
+    result, told = run(stages)
+    assert told == [1, 2, 3]
+    assert same(result, whole)
+
+
+def test_a_checkpoint_of_other_inputs_is_not_gone_on_with(tmp_path, whole):
+    """Another training in the same folder: its fit begins anew, and is not refused."""
+    stages = Stages(tmp_path)
+    run(stages, after=1)
+    result, told = run(stages, inputs=("fit", "others"))
+    assert told == [1, 2, 3]
+    assert same(result, whole)
+    assert np.isfinite(result.dev_accuracy)
