@@ -17,7 +17,9 @@ import svr_async
 from svr_async import errors
 
 ROOT = Path(__file__).parents[1]
-LIBRARIES = ("adapters", "engine", "evaluation", "judges", "scoring", "simulation", "vocabulary", "commands")
+LIBRARIES = (
+    "adapters", "engine", "evaluation", "judges", "scoring", "serving", "simulation", "vocabulary", "commands",
+)  # fmt: skip
 MODULES = sorted(
     module.name
     for part in LIBRARIES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,13 @@ from svr_async.vocabulary.pair import PreferencePair
 __all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed", "refuse_benchmark_for_training"]
 
 NO_COUNTS = OfficialCounts()
+EVALUATION_ONLY = {
+    "rubricbench": "RubricBench",
+    "rewardbench2": "RewardBench 2",
+    "rewardbench": "RewardBench",
+    "rmbench": "RM-Bench",
+}
+_BENCHMARK = re.compile(r"rubric[-_. ]?bench|reward[-_. ]?bench(?:[-_. ]?2(?!\d))?|(?<![a-z0-9])rm[-_. ]?bench")
 
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
@@ -64,11 +72,12 @@ class Adapter:
         return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
 
 
-def refuse_benchmark_for_training(path: Path | str) -> None:
-    """Raise DataError where a path says that it holds RubricBench, which is for evaluation only."""
-    plain = str(path).casefold().replace("-", "").replace("_", "").replace(" ", "")
-    if "rubricbench" in plain:
+def refuse_benchmark_for_training(name: Path | str) -> None:
+    """Raise DataError where a path or format says that it holds a benchmark, which is for evaluation only."""
+    found = _BENCHMARK.search(str(name).casefold())
+    if found:
+        title = EVALUATION_ONLY[re.sub(r"[^a-z0-9]", "", found[0])]
         raise DataError(
-            f"{path} is a RubricBench file, and that is for evaluation only",
-            hint="train on preference pairs such as HelpSteer3",
+            f"{name} is {title}, and that is for evaluation only",
+            hint="train on preference pairs such as HelpSteer3 or RMB",
         )

@@ -21,7 +21,7 @@ SHOWN = 20
 
 @click.group()
 def bank() -> None:
-    """Look at a bank of rubrics and care for it. BANK is a folder, or hf:user/name.
+    """Look at a bank of rubrics and care for it. BANK is a folder, hf:user/name, or default, the shipped one.
 
     \b
     Example:  svr bank show bank/
@@ -233,9 +233,8 @@ def _push(held: RubricBank, repository: str, private: bool) -> str:
 
 def _load(name: str) -> RubricBank:
     from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
-    from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
 
-    return RubricBank.load(locate_bank(name))
+    return RubricBank.load(name)
 
 
 def _one(held: RubricBank, key: str) -> BankRubric:

@@ -7,12 +7,23 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import (
+    HELP,
+    base_url_option,
+    budget_option,
+    common,
+    concurrency_option,
+    limit_option,
+    max_calls_option,
+    memo_option,
+    prompts_option,
+    quiet_option,
+)
 
 METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(context_settings=HELP)
 @click.argument("benchmark")
 @click.option(
     "--judge",
@@ -22,10 +33,14 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     help="A judge of `svr judges`, URL#model, rules, recorded:PATH, or J+rules.",
 )
 @click.option(
-    "--method", type=click.Choice(METHODS), help="How rubrics are found. Default: fixed with --rubrics, else vanilla."
+    "--method",
+    type=click.Choice(METHODS),
+    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla. "
+    "The rules judge does svr and uniform with the shipped bank where none is named.",
 )
-@click.option("--bank", type=click.Path(path_type=Path), metavar="DIR", help="A trained bank of rubrics.")
+@click.option("--bank", metavar="BANK", help="A trained bank: a folder, hf:user/name[@revision], or default (shipped).")
 @click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option(
     "--rubrics",
     type=click.Path(path_type=Path),
@@ -39,7 +54,7 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     help="json, jsonl, csv, parquet (.gz too), or a folder of them.",
 )
 @click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
-@click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
+@limit_option
 @click.option("--domain", multiple=True, metavar="NAME", help="Only this domain; may be given again.")
 @click.option(
     "--order",
@@ -55,8 +70,8 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     show_default=True,
     help="Share of pairs judged in both orders.",
 )
-@click.option("--base-url", default="", metavar="URL", help="Where the endpoint is, over the profile's.")
-@click.option("--concurrency", default="auto", show_default=True, metavar="auto|N", help="Calls in flight at most.")
+@base_url_option
+@concurrency_option
 @click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most.")
 @click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
 @click.option(
@@ -73,8 +88,8 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     show_default=True,
     help="Seconds without any success.",
 )
-@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
-@click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more.")
+@budget_option
+@max_calls_option
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
@@ -93,17 +108,8 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     show_default=True,
     help="Credit for a tie in the official scores.",
 )
-@click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="DIR", help="Prompt templates in place of the shipped ones."
-)
-@click.option(
-    "--memo",
-    type=click.Path(path_type=Path),
-    default=Path("cache/memo"),
-    show_default=True,
-    metavar="DIR",
-    help="Where replies are kept.",
-)
+@prompts_option
+@memo_option
 @click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
 @click.option(
@@ -112,7 +118,7 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     metavar="DIR",
     help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
 @common
 def evaluate(**flags: Any) -> int:

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,18 +25,20 @@ from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import CoverageError, SvrError, UsageError
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.scoring import shipped
 from svr_async.scoring.methods import CONTENT_BLIND, ContentBlind, Fixed, Method, Oracle, Pointwise, SelfRubric, Vanilla
 from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
+REPHRASED = ("svr", "uniform")  # the methods whose rubrics can be fitted to a prompt
 OFFLINE_WORKERS = 8
 MOST_CONCURRENCY = 8192
 
@@ -49,8 +51,9 @@ class EvalFlags:
     judge: str
     method: str | None
     rubrics: Path | None
-    bank: Path | None
+    bank: str | None
     top_k: int | None
+    rephrase: bool
     data: Path | None
     sample: bool
     limit: str | None
@@ -126,13 +129,26 @@ def _parse_limit(limit: str) -> tuple[int, int]:
     return start, end
 
 
+def with_shipped_bank(flags: EvalFlags) -> EvalFlags:
+    """Name the shipped bank where the rules judge is to judge with a bank and none is named.
+
+    That is so with --method svr or uniform, and, where `shipped.STANDS_IN` says so, with no method at all.
+    """
+    wanted = flags.method in REPHRASED or (flags.method is None and flags.rubrics is None and shipped.STANDS_IN)
+    if flags.bank is not None or flags.judge != "rules" or flags.rephrase or not wanted:
+        return flags
+    return replace(flags, bank=shipped.NAME)
+
+
 def choose_method(flags: EvalFlags) -> Method:
     """Return the method that the flags name."""
     name = flags.method or ("svr" if flags.bank else "fixed" if flags.rubrics else "vanilla")
+    if flags.rephrase and (flags.bank is None or name not in REPHRASED):
+        raise UsageError("--rephrase rewrites the rubrics of a bank", hint="give --bank, with --method svr or uniform")
     if flags.bank is not None:
         return _bank_method(flags, flags.bank, name)
     if name in {"svr", "uniform"}:
-        raise UsageError(f"--method {name} needs --bank DIR", hint="svr train makes one")
+        raise UsageError(f"--method {name} needs --bank DIR", hint="svr train makes one; --bank default is shipped")
     rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
     if rubrics and name not in {"fixed", "pointwise"}:
         raise UsageError(f"--method {name} does not use --rubrics", hint="leave one out; fixed and pointwise use them")
@@ -146,15 +162,26 @@ def choose_method(flags: EvalFlags) -> Method:
     return methods.get(name, Vanilla())
 
 
-def _bank_method(flags: EvalFlags, folder: Path, name: str) -> Method:
+def _bank_method(flags: EvalFlags, bank: str, name: str) -> Method:
     from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
+    from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
     from svr_async.scoring.svr import Svr, SvrPointwise, open_chooser  # noqa: PLC0415
 
     if flags.rubrics is not None or name not in {"svr", "uniform", "pointwise"}:
         other = "--rubrics" if flags.rubrics is not None else f"--method {name}"
         raise UsageError(f"--bank and {other} exclude each other", hint="svr, uniform and pointwise use a bank")
-    chooser = open_chooser(RubricBank.load(folder), top_k=flags.top_k, uniform=name == "uniform")
-    return SvrPointwise(chooser) if name == "pointwise" else Svr(chooser, name)
+    held = RubricBank.load(locate_bank(bank, offline=flags.offline))
+    chooser = open_chooser(held, top_k=flags.top_k, uniform=name == "uniform")
+    return SvrPointwise(chooser) if name == "pointwise" else Svr(chooser, name + "+rephrase" * flags.rephrase)
+
+
+def rephrasing(method: Method, judge: OpenJudge) -> Method:
+    """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
+    from svr_async.scoring.rephrasing import rephraser_of  # noqa: PLC0415
+    from svr_async.scoring.svr import Svr  # noqa: PLC0415
+
+    assert isinstance(method, Svr)
+    return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
 
 
 def bank_identity(method: Method) -> list[Any] | None:
@@ -273,7 +300,7 @@ def make_record(
         pairs=pairs,
         method=method.name,
         judge=plan.name,
-        bank=None if flags.bank is None else str(flags.bank),
+        bank=flags.bank,
         identity=identity,
         command=command_line(),
         config={name: str(value) if isinstance(value, Path) else value for name, value in config.items()},
@@ -288,6 +315,7 @@ def make_record(
 def run_command(flags: EvalFlags) -> int:
     """Evaluate and return the exit code; SvrError for what stops the run before it begins."""
     adapter = get_adapter(flags.benchmark)
+    flags = with_shipped_bank(flags)
     method = choose_method(flags)
     plan = plan_judge(flags, method)
     dataset = load_dataset(flags, adapter)
@@ -314,15 +342,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: JudgePlan, folder: Path) -> int:
     judge = open_judge(flags, plan, record.pairs, folder)
-    evaluation = Evaluation(
-        pairs=record.pairs,
-        method=method,
-        judge=judge.judge,
-        orders=OrderPlan(policy=record.policy, audit=flags.audit, salt=flags.salt),
-        engine=judge.engine,
-        workers=judge.engine.config.concurrency if judge.engine else OFFLINE_WORKERS,
-    )
     try:
+        evaluation = Evaluation(
+            pairs=record.pairs,
+            method=rephrasing(method, judge) if flags.rephrase else method,
+            judge=judge.judge,
+            orders=OrderPlan(policy=record.policy, audit=flags.audit, salt=flags.salt),
+            engine=judge.engine,
+            workers=judge.engine.config.concurrency if judge.engine else OFFLINE_WORKERS,
+        )
         if flags.dry_run:
             return await _dry_run(flags, evaluation, judge)
         return await _judge_and_write(flags, record, evaluation, judge, folder)
@@ -337,6 +365,7 @@ async def _judge_and_write(
     stopper = Stopper()
     begun = time.monotonic()
     stats = judge.engine.stats if judge.engine else None
+    notes = shipped_notes(flags.bank, evaluation.method)
     with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, _signals(stopper, progress):
         if flags.verbose and judge.engine is not None:
             judge.engine.on_retry = lambda detail: progress.note(f"trying again: {detail}")
@@ -348,7 +377,7 @@ async def _judge_and_write(
         price=judge.profile.price if judge.profile else None,
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(record.pairs),
-        notes=_notes(judge),
+        notes=notes + _notes(judge) + (rephrase_notes(judged) if flags.rephrase else ()),
     )
     return _finish(flags, record, folder, judged, facts, stopper)
 
@@ -401,6 +430,20 @@ def _notes(judge: OpenJudge) -> tuple[str, ...]:
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
     return tuple(notes)
+
+
+def shipped_notes(bank: str | None, method: Method) -> tuple[str, ...]:
+    """Say of the shipped bank that it is that, and what it was trained on; nothing of any other bank."""
+    chooser = getattr(method, "chooser", None)
+    if bank != shipped.NAME or chooser is None:
+        return ()
+    return tuple(f"shipped bank, {note}" for note in chooser.bank.notes[:1])
+
+
+def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:
+    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
+    shown, kept = rephrased_counts(items)
+    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
 
 
 @contextlib.contextmanager

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import HELP, common, licence_option
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(context_settings=HELP)
 @click.argument("store", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where the bank goes.")
 @click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
@@ -20,7 +20,7 @@ from svr_async.commands.options import common
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Fit this often; keep the best."
 )
 @click.option("--top-k", type=click.IntRange(min=1), default=6, show_default=True, help="Rubrics used for a prompt.")
-@click.option("--licence", default="", metavar="TEXT", help="The licence of the bank, for its card.")
+@licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common
 def fit(**flags: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,19 @@ import click
 import numpy as np
 import orjson
 
+from svr_async.commands.epochs import fit_screen
+from svr_async.commands.report import write_bank_report
 from svr_async.errors import DegenerateFitError
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import PRESETS, FitConfig
-from svr_async.fit.history import EpochRecord, FitResult
-from svr_async.fit.linear import Baselines, baselines
+from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.linear import Baselines
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.fit.training import fit, spread
-from svr_async.scoring.bank import InferenceSettings
+from svr_async.fit.training import OnEpoch, fit, spread
+from svr_async.scoring.bank import InferenceSettings, RubricBank
+from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.banking import Features, assemble, describe
+from svr_async.training.fit_log import empty_curve, yardsticks_of
 from svr_async.training.prune_redundant import redundancy_edges
 from svr_async.training.store import FeatureStore
 from svr_async.training.store_arrays import fit_arrays
@@ -52,11 +57,16 @@ def run_command(flags: FitFlags) -> int:
     config = replace(PRESETS[flags.preset], top_k=flags.top_k)
     if flags.epochs is not None:
         config = replace(config, epochs=flags.epochs)
-    results = [_fit_once(flags, config, train, dev, flags.seed + n) for n in range(flags.seeds)]
+    with fit_screen(seeds=flags.seeds, epochs=config.epochs, quiet=flags.quiet or flags.as_json) as watch:
+        fits = [_fit_once(flags, replace(config, seed=flags.seed + n), train, dev, watch) for n in range(flags.seeds)]
+    results = [result for result, _ in fits]
     best = max(results, key=lambda result: (result.dev_accuracy, -result.dev_loss))
-    yardsticks = baselines(train.without_own(), dev.without_own()) if dev.n_entries else None
+    yardsticks = yardsticks_of(train, dev)
     record = make_record(best, results, yardsticks)
-    _write_bank(flags, store, best, config, record)
+    history = _history(store, flags, fits, best, record)
+    bank = _bank(flags, store, best, config, history)
+    bank.save(flags.out / "bank")
+    write_bank_report(flags.out / "bank", flags.out / "report.html")
     if flags.as_json:
         click.echo(orjson.dumps(record, option=orjson.OPT_INDENT_2))
     else:
@@ -64,20 +74,15 @@ def run_command(flags: FitFlags) -> int:
     return 0
 
 
-def _fit_once(flags: FitFlags, config: FitConfig, train: Any, dev: Any, seed: int) -> FitResult:
-    show = None if flags.quiet or flags.as_json else _show_epoch
-    if show is not None:
-        click.echo(f"seed {seed}: epoch, train loss, train accuracy, dev accuracy, active rubrics", err=True)
-    folder = flags.out / "fit" / f"seed-{seed}"
-    return fit(train, dev, replace(config, seed=seed), on_epoch=show, checkpoint_dir=folder, resume=True)
+def _fit_once(
+    flags: FitFlags, config: FitConfig, train: FitArrays, dev: FitArrays, watch: FitWatch | None
+) -> tuple[FitResult, FitCurve]:
+    folder = flags.out / "fit" / f"seed-{config.seed}"
 
+    def run(on_epoch: OnEpoch) -> FitResult:
+        return fit(train, dev, config, on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
 
-def _show_epoch(record: EpochRecord) -> None:
-    click.echo(
-        f"  {record.epoch:>3}  {record.preference_loss:.4f}  {record.train_accuracy:.3f}  {record.dev_accuracy:.3f}  "
-        f"{record.active}",
-        err=True,
-    )
+    return watched(run, empty_curve(config, dev), watch)
 
 
 def make_record(best: FitResult, results: Sequence[FitResult], yardsticks: Baselines | None) -> dict[str, Any]:
@@ -97,26 +102,43 @@ def make_record(best: FitResult, results: Sequence[FitResult], yardsticks: Basel
     }
 
 
-def _write_bank(
-    flags: FitFlags, store: FeatureStore, best: FitResult, config: FitConfig, record: dict[str, Any]
-) -> None:
+def _history(
+    store: FeatureStore,
+    flags: FitFlags,
+    fits: Sequence[tuple[FitResult, FitCurve]],
+    best: FitResult,
+    record: Mapping[str, Any],
+) -> BankHistory:
+    own = store.negative_of < 0  # a hard negative is no pair of the data
+    n_train, n_dev = int((own & ~store.is_dev).sum()), int((own & store.is_dev).sum())
+    return BankHistory(
+        trained_on=TrainedOn(train_pairs=n_train, dev_pairs=n_dev, preset=flags.preset),
+        curves=tuple(curve for _, curve in fits),
+        chosen_seed=next(curve.seed for result, curve in fits if result is best),
+        vote_accuracy=record["vote_accuracy"],
+        linear_accuracy=record["linear_accuracy"],
+        warnings=best.warnings,
+    )
+
+
+def _bank(flags: FitFlags, store: FeatureStore, best: FitResult, config: FitConfig, history: BankHistory) -> RubricBank:
     vocabulary = Vocabulary(terms=dict(store.header.vocabulary), idf=np.asarray(store.header.idf))
     active = [entry.candidate for entry in store.rubrics if entry.active]
     domains = dict(zip(store.pair_ids, store.pairs["domain"].to_pylist(), strict=True))
     rubrics = describe(active, best.selector, _training_prompts(store), support={}, domains=domains)
-    bank = assemble(
+    return assemble(
         rubrics,
         best.selector,
         vocabulary,
         InferenceSettings(top_k=flags.top_k, selection_pool=max(18, flags.top_k), filler_weight=0.0),
-        fit_settings=config.as_json(),
-        dev_metrics={"accuracy": record["dev_accuracy"]},
+        fit_settings=replace(config, seed=history.chosen_seed).as_json(),
+        dev_metrics={"accuracy": round(best.dev_accuracy, 6)},
         judge=store.header.judge,
         licence=flags.licence,
         prompts_digest=store.header.prompts_digest,
         data_digests=dict(store.header.data_digests),
+        history=history,
     )
-    bank.save(flags.out / "bank")
 
 
 def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
@@ -144,3 +166,4 @@ def _print_record(record: dict[str, Any], out: Path) -> None:
     for warning in record["warnings"]:
         click.echo(f"warning    {warning}")
     click.echo(f"bank       {out / 'bank'}")
+    click.echo(f"report     {out / 'report.html'}")

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from svr_async.commands.options import common
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from svr_async.judges.profiles import Profile
 
 
 @click.command()
@@ -22,19 +29,29 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
 
     profiles = load_profiles()
     if as_json:
-        rows = {
-            name: {
-                "model": profile.model,
-                "base_url": profile.base_url,
-                "key_env": profile.key_env,
-                "key_is_set": bool(os.environ.get(profile.key_env, "")),
-                "source": profile.source,
-            }
-            for name, profile in profiles.items()
-        }
+        rows = {name: _facts(profile) for name, profile in profiles.items()}
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
     from rich.console import Console  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    console.print(_table(profiles))
+    console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
+    console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
+
+
+def _facts(profile: Profile) -> dict[str, Any]:
+    """Return what machines are told of a profile: never a key."""
+    return {
+        "model": profile.model,
+        "base_url": profile.base_url,
+        "key_env": profile.key_env,
+        "key_is_set": bool(os.environ.get(profile.key_env, "")),
+        "source": profile.source,
+    }
+
+
+def _table(profiles: Mapping[str, Profile]) -> Table:
     from rich.markup import escape  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -44,12 +61,16 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
     table.add_row("rules", "–", "offline checks, no model", "–", "free")
     table.add_row("recorded:PATH", "–", "replies from a file", "–", "free")
     for name, profile in profiles.items():
-        price = profile.price
-        key = f"{profile.key_env} {'is set' if os.environ.get(profile.key_env) else 'is not set'}"
-        cost = "not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"
-        cells = (name, profile.model, profile.base_url, key if profile.key_env else "none needed", cost)
-        table.add_row(*map(escape, cells))
-    console = Console(highlight=False)
-    console.print(table)
-    console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
-    console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
+        table.add_row(*map(escape, (name, profile.model, profile.base_url, _key(profile), _price(profile))))
+    return table
+
+
+def _key(profile: Profile) -> str:
+    if not profile.key_env:
+        return "none needed"
+    return f"{profile.key_env} {'is set' if os.environ.get(profile.key_env) else 'is not set'}"
+
+
+def _price(profile: Profile) -> str:
+    price = profile.price
+    return "not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"

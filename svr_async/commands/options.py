@@ -1,4 +1,4 @@
-"""Options that commands share: --config, --json, verbosity."""
+"""What commands share: --config, --json, the options of those that ask a judge, and how help is shown."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from svr_async.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
@@ -59,3 +60,73 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 def common(function: F) -> F:
     """Add --config and --json to a command."""
     return config_option(json_option(function))
+
+
+base_url_option = click.option(
+    "--base-url", default="", metavar="URL", help="Where the endpoint is, over the profile's."
+)
+concurrency_option = click.option(
+    "--concurrency", default="auto", show_default=True, metavar="auto|N", help="Calls in flight at most."
+)
+budget_option = click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
+max_calls_option = click.option(
+    "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."
+)
+prompts_option = click.option(
+    "--prompts", type=click.Path(path_type=Path), metavar="DIR", help="Prompt templates in place of the shipped ones."
+)
+memo_option = click.option(
+    "--memo",
+    type=click.Path(path_type=Path),
+    default=Path("cache/memo"),
+    show_default=True,
+    metavar="DIR",
+    help="Where replies are kept.",
+)
+limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+licence_option = click.option("--licence", default="", metavar="TEXT", help="The licence of the bank, for its card.")
+pool_option = click.option(
+    "--pool",
+    type=click.Choice(["cross", "own", "all"]),
+    help="Rubrics judged per pair. Default: cross; all for the rules judge, which is free.",
+)
+pool_size_option = click.option(
+    "--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool."
+)
+
+
+def asking(function: F) -> F:
+    """Add the argument and the options of a stage of training, which asks a judge about PAIRS."""
+    options = [
+        click.argument("pairs", type=click.Path(path_type=Path)),
+        click.option(
+            "--format",
+            "adapter",
+            default="pairs",
+            show_default=True,
+            metavar="NAME",
+            help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
+        ),
+        click.option(
+            "--judge",
+            default="rules",
+            show_default=True,
+            metavar="J",
+            help="Who is asked: a judge of `svr judges`, URL#model, rules.",
+        ),
+        base_url_option,
+        limit_option,
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
+        ),
+        concurrency_option,
+        budget_option,
+        max_calls_option,
+        prompts_option,
+        memo_option,
+        quiet_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function

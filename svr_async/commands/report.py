@@ -1,4 +1,4 @@
-"""`svr report`: runs as a self-contained HTML page, or as a table in Markdown, LaTeX or CSV."""
+"""`svr report`: runs or a bank as a self-contained HTML page; runs also as a table in Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ FORMATS = ("html", "md", "tex", "csv")
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Where to write; the suffix (.html .md .tex .csv) says what. "
-    "Default: report.html in the run's folder, or comparison.html here for several runs.",
+    "Default: report.html in the folder, or comparison.html here for several runs.",
 )
 @common
 def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
-    """Write one run, or several side by side, as a page or a table.
+    """Write one run, several side by side, or a bank, as a page or a table.
 
-    The HTML page is one file: no scripts, no requests; it can be mailed as it is.
+    RUN is a run's folder, or a bank's: then the page shows how it was fitted and what is in it. The HTML page is
+    one file: no scripts, no requests; it can be mailed as it is.
 
     \b
     Examples:
       svr report runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
       svr report runs/first runs/second --out both.html
       svr report runs/first --out table.tex
+      svr report banks/mine/bank
     """
     target = out or (runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html"))
-    n_bytes = write_report(runs, target)
+    bank = bank_folder(runs)
+    n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
@@ -54,5 +57,37 @@ def write_report(runs: tuple[Path, ...], target: Path) -> int:
     loaded = [RunFolder.load(run) for run in runs]
     text = render_report(loaded) if kind == "html" else render_table(loaded, kind)
     data = text.encode()
+    write_atomic(target, data)
+    return len(data)
+
+
+def bank_folder(named: tuple[Path, ...]) -> Path | None:
+    """Return the bank's folder where one is named, or the folder of a training that holds one; None for runs."""
+    from svr_async.errors import UsageError  # noqa: PLC0415
+
+    found = [_bank_in(path) for path in named]
+    if not any(found):
+        return None
+    if len(named) > 1:
+        raise UsageError("a bank's report shows one bank and no runs", hint="svr bank diff compares two banks")
+    return found[0]
+
+
+def _bank_in(path: Path) -> Path | None:
+    if (path / "metrics.json").exists():
+        return None  # a run
+    return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
+
+
+def write_bank_report(folder: Path, target: Path) -> int:
+    """Write the page of the bank in a folder and return its bytes; UsageError for a suffix other than .html."""
+    from svr_async.errors import UsageError  # noqa: PLC0415
+    from svr_async.evaluation.bank_report import render_bank_report  # noqa: PLC0415
+    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
+    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
+
+    if target.suffix.lower() != ".html":
+        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
+    data = render_bank_report(RubricBank.load(folder)).encode()
     write_atomic(target, data)
     return len(data)

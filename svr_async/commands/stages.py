@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,19 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-from svr_async.commands.evaluation import loop_factory, select_pairs
-from svr_async.commands.training import TrainFlags, open_judge, open_session, train_config, usable
-from svr_async.errors import ArtefactError, ConfigError, UsageError
+from svr_async.commands.evaluation import loop_factory
+from svr_async.commands.training import TrainFlags, open_judge, open_session, screen_of, train_config, training_pairs
+from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
+from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.build import candidate_of
 from svr_async.training.inducing import induced
 from svr_async.training.judging import judge_pools, sources_of
 from svr_async.training.merge import Candidate, merge
+from svr_async.training.rounds import NO_RUBRIC
 from svr_async.training.session import Growth, Session
 from svr_async.training.state import candidate_from_json, candidate_to_json
-from svr_async.training.storing import write_store
+from svr_async.training.storing import store_exists, write_store
 from svr_async.vocabulary.atomic import write_atomic
 
 
@@ -30,6 +33,8 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     out = Path(flags["out"])
     settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"), descriptive=flags["descriptive"])
     candidates = _run(settings, _induce)
+    if not candidates:
+        raise DegenerateFitError(f"no rubric was induced from {settings.pairs}", hint=NO_RUBRIC)
     lines = (orjson.dumps(candidate_to_json(c), option=orjson.OPT_APPEND_NEWLINE) for c in candidates)
     write_atomic(out, b"".join(lines))
     click.echo(
@@ -42,15 +47,16 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     bank = _rubrics(flags["bank"], flags["candidates"])
     out = Path(flags["out"])
-    if out.exists():
-        raise UsageError(f"{out} exists already", hint="name another folder with --out, or remove it")
     settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"))
+    occupied = out.exists()
 
-    async def work(session: Session) -> int:
+    async def work(session: Session, judge: OpenJudge) -> int:
+        if occupied:  # by the same command, which then asks nothing, or else it is refused before a call
+            session.crew = replace(session.crew, on_begin=lambda *_: _refuse(out))
         index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
         sources = sources_of(session, bank)
         await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
-        write_store(session, out, bank)
+        write_store(session, out, bank, judge=judge.label)
         return sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs)
 
     entries = _run(settings, work)
@@ -59,7 +65,11 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     return 0
 
 
-async def _induce(session: Session) -> tuple[Candidate, ...]:
+def _refuse(out: Path) -> None:
+    raise store_exists(out)
+
+
+async def _induce(session: Session, _: OpenJudge) -> tuple[Candidate, ...]:
     return merge(await induced(session, "induce", session.material.train, {}))
 
 
@@ -67,13 +77,14 @@ def _run(settings: TrainFlags, work: Any) -> Any:
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     dataset = get_adapter(settings.adapter).load(settings.pairs)
-    pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
+    pairs = training_pairs(dataset, settings)
     config = train_config(settings)
 
     async def main() -> Any:
         judge = open_judge(settings)
         try:
-            return await work(open_session(settings, config, dataset, pairs, judge))
+            with screen_of(settings, judge) as screen:
+                return await work(open_session(settings, config, dataset, pairs, judge, screen=screen), judge)
         finally:
             await judge.close()
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from svr_async.engine.stats import EngineStats
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
+WIDE = 112  # columns from which there is room for all of the bar
 MOST_SCORES = 8
 
 
@@ -37,7 +39,11 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            self._bar, self._task = _open_bar(self._total)
+            from rich.console import Console  # noqa: PLC0415  (only a terminal pays for rich)
+
+            self._bar = stage_bar(Console(stderr=True))
+            self._bar.start()
+            self._task = self._bar.add_task("judging", total=self._total, facts="")
         return self
 
     def __exit__(
@@ -64,31 +70,37 @@ class RunProgress:
     def _show(self) -> None:
         if self._quiet:
             return
-        facts = self._facts()
+        facts = engine_facts(self._stats)
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, facts=facts)
         else:
-            rate = self._done / max(1e-9, time.monotonic() - self._started)
-            _to_stderr(f"{self._done}/{self._total} judged, {rate:.0f}/s{', ' if facts else ''}{facts}")
+            _to_stderr(plain_progress("judged", self._done, self._total, time.monotonic() - self._started, facts))
 
-    def _facts(self) -> str:
-        if self._stats is None:
-            return ""
-        stats = self._stats()
-        parts = [f"{stats.in_flight} in flight", f"{stats.memo_hits} from memo", f"{stats.retries} retries"]
-        if stats.usd is not None:
-            parts.append(f"${stats.usd:.2f}")
-        if stats.sent and not stats.in_flight and stats.last_failure:
-            parts.append(f"last: {_harmless(stats.last_failure, 60)}")
-        return ", ".join(parts)
+
+def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
+    """Say in one line what an engine is doing; empty without one."""
+    if stats is None:
+        return ""
+    now = stats()
+    parts = [f"{now.in_flight} in flight"]
+    parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early: a narrow terminal cuts the end off
+    parts += [f"{now.memo_hits} from memo", f"{now.retries} retries"]
+    if now.sent and not now.in_flight and now.last_failure:
+        parts.append(f"last: {_harmless(now.last_failure, 60)}")
+    return ", ".join(parts)
+
+
+def plain_progress(what: str, done: int, total: int, seconds: float, facts: str) -> str:
+    """Return progress as a line for a log."""
+    return f"{done}/{total} {what}, {done / max(1e-9, seconds):.0f}/s{', ' if facts else ''}{facts}"
 
 
 def _to_stderr(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _open_bar(total: int) -> tuple[Progress, TaskID]:
-    from rich.console import Console  # noqa: PLC0415  (only a terminal pays for rich)
+def stage_bar(console: Console) -> Progress:
+    """Return a bar for tasks with a field `facts`, which gives way first where the terminal is narrow."""
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         MofNCompleteColumn,
@@ -97,20 +109,21 @@ def _open_bar(total: int) -> tuple[Progress, TaskID]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column  # noqa: PLC0415
 
-    bar = Progress(
-        TextColumn("judging"),
-        BarColumn(bar_width=24),
+    wide = console.width >= WIDE
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24 if wide else 10),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[facts]}", style="dim", markup=False),
-        TimeElapsedColumn(),
+        TextColumn("{task.fields[facts]}", style="dim", markup=False, table_column=Column(ratio=1, no_wrap=True)),
+        TimeElapsedColumn() if wide else TextColumn(""),
         TextColumn("[dim]left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
+        TimeRemainingColumn(compact=not wide),
+        console=console,
         transient=True,
+        expand=True,
     )
-    bar.start()
-    return bar, bar.add_task("judging", total=total, facts="")
 
 
 def print_summary(metrics: Mapping[str, Any], folder: str) -> None:

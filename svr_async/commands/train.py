@@ -7,27 +7,11 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import HELP, asking, common, licence_option, pool_option, pool_size_option
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.argument("pairs", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "adapter",
-    default="pairs",
-    show_default=True,
-    metavar="NAME",
-    help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
-)
-@click.option(
-    "--judge",
-    default="rules",
-    show_default=True,
-    metavar="J",
-    help="Judge, inducer and prober: a judge of `svr judges`, URL#model, rules.",
-)
-@click.option("--base-url", default="", metavar="URL", help="Where the endpoint is, over the profile's.")
+@click.command(context_settings=HELP)
+@asking
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -43,12 +27,8 @@ from svr_async.commands.options import common
     show_default=True,
     help="The fit: our default, or the paper's text.",
 )
-@click.option(
-    "--pool",
-    type=click.Choice(["cross", "own", "all"]),
-    help="Rubrics judged per pair. Default: cross; all for the rules judge, which is free.",
-)
-@click.option("--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool.")
+@pool_option
+@pool_size_option
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
@@ -66,26 +46,7 @@ from svr_async.commands.options import common
     metavar="BENCH=PATH",
     help="Leave out pairs that share 13 words in a row with this benchmark.",
 )
-@click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split and the fit."
-)
-@click.option("--concurrency", default="auto", show_default=True, metavar="auto|N", help="Calls in flight at most.")
-@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
-@click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more.")
-@click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="DIR", help="Prompt templates in place of the shipped ones."
-)
-@click.option(
-    "--memo",
-    type=click.Path(path_type=Path),
-    default=Path("cache/memo"),
-    show_default=True,
-    metavar="DIR",
-    help="Where replies are kept.",
-)
-@click.option("--licence", default="", metavar="TEXT", help="The licence of the bank, for its card.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@licence_option
 @common
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.

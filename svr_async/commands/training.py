@@ -15,13 +15,18 @@ import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
+from svr_async.commands.report import write_bank_report
+from svr_async.commands.train_screen import TrainScreen
 from svr_async.errors import UsageError
 from svr_async.fit.config import PRESETS
+from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
+from svr_async.scoring.bank_history import TrainedOn
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
 from svr_async.training.config import TrainConfig
 from svr_async.training.decontaminate import Contamination, find_contaminated
+from svr_async.training.fit_log import FitLog, training_history
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
 from svr_async.training.pools import PoolConfig, PoolPolicy
 from svr_async.training.rounds import run_rounds
@@ -31,8 +36,9 @@ from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.splits import split_by_prompt
 
-FREE_TOP_K = (6, 12, 24, 48, 96)  # a free judge may use more rubrics than one call holds
+FREE_TOP_K = (6, 12, 24, 48, 96, 192)  # a free judge may use more rubrics than one call holds
 OFFLINE_WORKERS = 8
+ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
 
 
@@ -69,11 +75,22 @@ def run_command(flags: TrainFlags) -> int:
     refuse_benchmark_for_training(flags.pairs)
     refuse_benchmark_for_training(flags.adapter)
     dataset = get_adapter(flags.adapter).load(flags.pairs)
-    pairs = [pair for pair in select_pairs(dataset.pairs, flags.limit, ()) if usable(pair)]
+    pairs = training_pairs(dataset, flags)
     kept, dropped = decontaminated(pairs, flags.decontaminate)
     config = train_config(flags)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_train(flags, config, dataset, kept, dropped))
+
+
+def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
+    """Return the pairs that the flags select and that can teach anything; UsageError where there are none."""
+    pairs = [pair for pair in select_pairs(dataset.pairs, flags.limit, ()) if usable(pair)]
+    if not pairs:
+        raise UsageError(
+            f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
+            hint="a pair needs a preference between two different responses",
+        )
+    return pairs
 
 
 def usable(pair: PreferencePair) -> bool:
@@ -124,13 +141,20 @@ async def _train(
     begun = time.monotonic()
     judge = open_judge(flags)
     try:
-        session = open_session(flags, config, dataset, pairs, judge)
-        rounds = await run_rounds(session)
+        with screen_of(flags, judge) as screen:
+            log = FitLog(watch=screen)
+            session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
+            warnings = small_dev_warnings(len(session.material.dev), len(pairs))
+            for warning in warnings:
+                screen.say(f"warning: {warning}")
+            rounds = await run_rounds(session)
         best = chosen_round(rounds, len(session.material.dev))
-        record = make_record(flags, session, rounds, best, judge, dropped)
-        bank = build_bank(session, best, facts=record["dev"], licence=flags.licence)
+        record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings}
+        history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
+        bank = build_bank(session, best, facts=record["dev"], licence=flags.licence, judge=judge.label, history=history)
         digest = bank.save(flags.out / "bank")
         write_atomic(flags.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+        write_bank_report(flags.out / "bank", flags.out / "report.html")
     finally:
         await judge.close()
     if flags.as_json:
@@ -138,6 +162,36 @@ async def _train(
     else:
         _print_rounds(record, flags.out, digest, time.monotonic() - begun)
     return 0
+
+
+def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
+    """Return the screen that tells of this run and of its judge's engine."""
+    return TrainScreen(judge.engine.stats if judge.engine else None, quiet=flags.quiet)
+
+
+def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
+    """Say where the dev split is too small to choose epochs, rounds and settings by; nothing where it is not."""
+    if n_dev >= ENOUGH_DEV:
+        return []
+    error = 100 * accuracy_error(0.7, n_dev)
+    wanted = -(-ENOUGH_DEV * n_pairs // max(1, n_dev) // 100) * 100
+    text = (
+        f"{n_dev} dev pairs: an accuracy near 70 % has a standard error of {error:.1f} points, so smaller differences "
+        f"between epochs, rounds and settings are chance. {ENOUGH_DEV} dev pairs take about {wanted:,} pairs in all, "
+        f"here are {n_pairs:,}: give more, or judge the bank on others (svr data split holds some out)"
+    )
+    return [text]
+
+
+def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamination]) -> TrainedOn:
+    return TrainedOn(
+        train_pairs=len(session.material.train),
+        dev_pairs=len(session.material.dev),
+        source=flags.pairs.name,
+        preset=flags.preset,
+        ablate=tuple(sorted(flags.ablate)),
+        contaminated=len({hit.pair_id for hit in dropped}) if flags.decontaminate else None,
+    )
 
 
 def chosen_round(rounds: Sequence[FittedRound], n_dev: int) -> FittedRound:
@@ -179,15 +233,22 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
 
 
 def open_session(
-    flags: TrainFlags, config: TrainConfig, dataset: Dataset, pairs: Sequence[PreferencePair], judge: OpenJudge
+    flags: TrainFlags,
+    config: TrainConfig,
+    dataset: Dataset,
+    pairs: Sequence[PreferencePair],
+    judge: OpenJudge,
+    *,
+    screen: TrainScreen,
+    log: FitLog | None = None,
 ) -> Session:
     """Split the pairs by prompt, learn the features, and set up a run in the output folder."""
     train, dev = split_by_prompt(pairs, config.dev_share, salt=str(config.split_seed))
     if not train or not dev:
         raise UsageError(
-            f"{len(pairs)} pairs give {len(train)} to train on and {len(dev)} to check with", hint="give more pairs"
+            f"{len(pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
+            hint="give more pairs, of more prompts: all pairs of a prompt fall on the same side",
         )
-    identity = digest_of(dataset.digest, [pair.id for pair in pairs], flags.judge, dict(judge.prompts))
     engine = judge.engine
     assert judge.author is not None
     crew = Crew(
@@ -195,26 +256,29 @@ def open_session(
         author=judge.author,
         workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
         rubrics_per_call=RUBRICS_PER_CALL if engine else RUBRICS_PER_FREE_CALL,
+        on_begin=screen.stage,
+        on_done=screen.count,
     )
-    begun = time.monotonic()
-    say = partial(_say, None if flags.quiet else begun)
-    say(f"{len(train)} pairs to train on, {len(dev)} to check with")
+    screen.say(f"{len(train)} pairs to train on, {len(dev)} to check with")
     return Session(
         crew=crew,
         config=config,
-        stages=Stages(flags.out / "stages"),
-        material=prepare(train, dev, digest=identity),
-        fit_round=fit_round,
-        calibrate=calibrate_round,
+        stages=Stages(flags.out / "stages", engine.fingerprints if engine else set()),
+        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs])),
+        fit_round=partial(fit_round, log=log),
+        calibrate=partial(calibrate_round, log=log),
         margins=partial(margins_with, config.fit),
-        say=say,
+        say=screen.say,
+        asker=asker_of(judge),
     )
 
 
-def _say(begun: float | None, text: str) -> None:
-    if begun is None:
-        return
-    click.echo(f"{time.monotonic() - begun:7.1f} s  {text}", err=True)
+def asker_of(judge: OpenJudge) -> str:
+    """Return a digest of all that replies depend on besides the questions; it is what a memo's keys are made of."""
+    profile = judge.profile
+    model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
+    params = [] if profile is None else [profile.params(structured=structured) for structured in (True, False)]
+    return digest_of(model, params, dict(judge.prompts))
 
 
 def make_record(
@@ -266,6 +330,7 @@ def _print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: flo
     if record["contaminated"]:
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
     console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
+    console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
 
 
 def _cell(name: str, value: float) -> str:

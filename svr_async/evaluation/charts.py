@@ -39,7 +39,7 @@ def interval_track(value: float | None, ends: tuple[float, float] | None) -> Mar
         )
     if value is not None:
         shapes.append(_dot("dot", value))
-    return _svg("track", _TRACK_PX, shapes)
+    return svg("track", _TRACK_PX, shapes)
 
 
 def dumbbell_track(first: float, second: float) -> Markup:
@@ -52,14 +52,14 @@ def dumbbell_track(first: float, second: float) -> Markup:
         _dot("ring", first),
         _dot("dot", second),
     ]
-    return _svg("track", _TRACK_PX, shapes)
+    return svg("track", _TRACK_PX, shapes)
 
 
 def percent_axis() -> Markup:
     """Draw the labels 0, 50 and 100 % for the tracks above them."""
     labels = ((0, "start"), (50, "middle"), (100, "end"))
     shapes = [f'<text x="{x}%" y="11" text-anchor="{anchor}">{percent(x / 100, 0)}</text>' for x, anchor in labels]
-    return _svg("ticks", 16, shapes)
+    return svg("ticks", 16, shapes)
 
 
 def diverging_bar(value: float, largest: float) -> Markup:
@@ -68,7 +68,7 @@ def diverging_bar(value: float, largest: float) -> Markup:
     side = "to-a" if value > 0 else "to-b"
     x = 50 - width if value > 0 else 50.0
     bar = f'<rect class="{side}" x="{x:.2f}%" y="4" width="{width:.2f}%" height="14" rx="2"/>' if width else ""
-    return _svg("diverging", _TRACK_PX, [bar, _upright("zero", 50)])
+    return svg("diverging", _TRACK_PX, [bar, _upright("zero", 50)])
 
 
 def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
@@ -79,7 +79,7 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
         if width > 0:
             shapes.append(f'<rect class="{name}" x="{x:.3f}%" y="0" width="{width:.3f}%" height="14"/>')
         x += width
-    return _svg("stacked", 14, shapes)
+    return svg("stacked", 14, shapes)
 
 
 def calibration_plot(bins: Sequence[Bin]) -> Markup:
@@ -96,7 +96,7 @@ def calibration_plot(bins: Sequence[Bin]) -> Markup:
     ]
     marks = [shape for x, entry in zip(xs, bins, strict=True) for shape in _bin_marks(x, entry)]
     labels = [f'<text x="0" y="{_y(level) - 4}">{percent(level, 0)}</text>' for level in (0.0, 0.5, 1.0)]
-    return _svg("calibration", _PLOT_TOP + _PLOT_PX + 26, [*grid, *joins, *marks, *labels])
+    return svg("calibration", _PLOT_TOP + _PLOT_PX + 26, [*grid, *joins, *marks, *labels])
 
 
 def _bin_marks(x: float, entry: Bin) -> tuple[str, str, str, str]:
@@ -137,6 +137,7 @@ def _dot(name: str, value: float) -> str:
     return f'<circle class="{name}" cx="{_clip(value):.2f}%" cy="{_TRACK_PX / 2}" r="5"/>'
 
 
-def _svg(name: str, height: int, shapes: Sequence[str]) -> Markup:
+def svg(name: str, height: int, shapes: Sequence[str]) -> Markup:
+    """Return a figure of shapes made of numbers and fixed words, as wide as its place."""
     inner = "".join(shapes)
     return Markup(f'<svg class="{name}" width="100%" height="{height}" aria-hidden="true">{inner}</svg>')  # noqa: S704  (numbers and fixed words only)

@@ -11,6 +11,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.runfolder import Run, Texts
+from svr_async.evaluation.wording import plural
 
 MISTAKES = 20
 
@@ -20,7 +21,8 @@ class Explanation:
     """One decision taken apart. `rows` are sorted by the size of their contribution, the largest first.
 
     `largest` is the size of the largest contribution, for bars (0 where there is none); `texts` is None where
-    the run keeps none of this item. `caption` names the run with its marks.
+    the run keeps none of this item. `caption` names the run with its marks, or what judged a pair of no run; such a
+    pair has no right answer, and `of_run` is False.
     """
 
     item: Item
@@ -28,11 +30,12 @@ class Explanation:
     largest: float
     texts: Texts | None
     caption: str
+    of_run: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         texts = None if self.texts is None else asdict(self.texts)
-        return {"run": self.caption, "item": asdict(self.item), "texts": texts}
+        return {"run" if self.of_run else "judged_by": self.caption, "item": asdict(self.item), "texts": texts}
 
 
 def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
@@ -43,14 +46,26 @@ def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Expla
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
         raise UsageError(f"{run.path} has no item {item_id!r}", hint=_suggestion(run.items, item_id))
+    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
+
+
+def explain_decision(item: Item, texts: Texts | None, title: str, *, of_run: bool = True) -> Explanation:
+    """Take a decision apart: of a run, or of a pair that was judged just now."""
     rows = by_size(item.rubrics)
-    return Explanation(
-        item=item,
-        rows=rows,
-        largest=abs(rows[0].contribution) if rows else 0.0,
-        texts=texts or run.examples.get(item_id),
-        caption=caption(run),
-    )
+    largest = abs(rows[0].contribution) if rows else 0.0
+    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run)
+
+
+def in_words(found: Explanation) -> str:
+    """Say in a sentence or two how many rubrics spoke for either response, and which counted most."""
+    if all(row.a is None for row in found.rows):
+        return f"Of {plural(len(found.rows), 'rubric')} the judge could decide none; a model as --judge decides any."
+    for_a, for_b = (sum(favoured(row.contribution) == side for row in found.rows) for side in ("A", "B"))
+    neither = len(found.rows) - for_a - for_b
+    said = f"Of {plural(len(found.rows), 'rubric')}, {for_a} for A, {for_b} for B, {neither} for neither."
+    if found.largest:
+        said += f' What counted most, for {favoured(found.rows[0].contribution)}: "{found.rows[0].text}"'
+    return said
 
 
 def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:

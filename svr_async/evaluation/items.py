@@ -15,7 +15,10 @@ from svr_async.vocabulary.verdict import Contribution, Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricRow:
-    """One rubric of one item. `a`, `b`, `better`, `delta` are None where the judge gave no verdict."""
+    """One rubric of one item. `a`, `b`, `better`, `delta` are None where the judge gave no verdict.
+
+    `text` is the rubric's own text, `rephrased` the wording that the judge saw where it was rewritten for the prompt.
+    """
 
     id: str
     text: str
@@ -29,6 +32,7 @@ class RubricRow:
     delta: float | None
     contribution: float
     shown: str
+    rephrased: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,12 @@ def build_item(
     )
 
 
+def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:
+    """Return how many rubrics were shown in runs that rephrase, and how many of them in their own words."""
+    rows = [row for item in items for row in item.rubrics]
+    return len(rows), sum(row.rephrased is None for row in rows)
+
+
 def _row(entry: Contribution, shown: Order) -> RubricRow:
     made = entry.comparison
     return RubricRow(
@@ -112,6 +122,7 @@ def _row(entry: Contribution, shown: Order) -> RubricRow:
         delta=entry.delta,
         contribution=_rounded(entry.value) or 0.0,
         shown=shown.value,
+        rephrased=entry.rephrased,
     )
 
 

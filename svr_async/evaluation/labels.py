@@ -56,7 +56,7 @@ def run_titles(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def marks(run: Run) -> tuple[Mark, ...]:
     """Return every caveat of a run, the gravest first; empty for a whole run of a real judge on official data."""
-    found = (_partial(run), *_judge_marks(judge_label(run)), _sample(run), _unofficial(run), _blind(run))
+    found = (_partial(run), *judge_marks(judge_label(run)), _sample(run), _unofficial(run), _blind(run))
     return tuple(mark for mark in found if mark is not None)
 
 
@@ -80,7 +80,8 @@ def _partial(run: Run) -> Mark | None:
     return Mark(word="PARTIAL", text=text)
 
 
-def _judge_marks(label: str) -> tuple[Mark, ...]:
+def judge_marks(label: str) -> tuple[Mark, ...]:
+    """Return the caveats that a judge's label carries: a simulated endpoint, offline rules, a recording."""
     text = label.casefold()
     found = []
     if "simulated" in text:
@@ -91,7 +92,7 @@ def _judge_marks(label: str) -> tuple[Mark, ...]:
                 "nothing about any real judge.",
             )
         )
-    if "no model" in text:
+    if "no model" in text or text == "rules":
         found.append(
             Mark(
                 word="OFFLINE RULES",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.pair import Order, PreferencePair, hashed_fraction, hashed_order
-from svr_async.vocabulary.verdict import Outcome
 
 AUDIT_SALT = "svr-audit"
 
@@ -38,25 +35,3 @@ class OrderPlan:
         if hashed_fraction(AUDIT_SALT, self.salt, pair.id) < self.audit:
             return (first, Order.BA if first is Order.AB else Order.AB)
         return (first,)
-
-
-def average(decisions: Sequence[Decision]) -> Decision:
-    """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
-    first, second = decisions
-    if first.margin is None or second.margin is None:
-        return first if first.margin is None else second
-    margin = (first.margin + second.margin) / 2
-    return replace(
-        first,
-        margin=margin,
-        outcome=Outcome.SCORED if margin else Outcome.TIE,
-        contributions=halved(first).contributions + halved(second).contributions,
-        requests=first.requests + second.requests,
-        flags=tuple(dict.fromkeys(first.flags + second.flags)),
-    )
-
-
-def halved(decision: Decision) -> Decision:
-    """Return a decision whose contributions count half, for the mean of two."""
-    parts = tuple(replace(part, weight=part.weight / 2) for part in decision.contributions)
-    return replace(decision, contributions=parts)

@@ -30,36 +30,40 @@ def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None) 
         raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
     if len(runs) > 1 and comparison is None:
         comparison = compare_runs(runs, require_shared=False, cluster=item_of)
-    style = _template_text("report.css")
-    template = _environment().get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     page = template.render(
         views=[view_run(run) for run in runs],
         comparison=comparison,
-        style=_as_markup(style),
-        policy=f"default-src 'none'; style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'",
         max_prompt=MAX_PROMPT_CHARS,
         max_response=MAX_RESPONSE_CHARS,
+        **page_head(template_text("report.css")),
     )
     return page.strip() + "\n"
 
 
+def page_head(style: str) -> dict[str, Any]:
+    """Return the style sheet and the content security policy that allows it and nothing else."""
+    policy = f"default-src 'none'; style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'"
+    return {"style": _as_markup(style), "policy": policy}
+
+
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  (not on the path of `svr --help`)
 
-    from svr_async.evaluation import charts, explain  # noqa: PLC0415  (charts need markupsafe, which comes with jinja2)
+    from svr_async.evaluation import charts, curve_charts, explain  # noqa: PLC0415  (charts need markupsafe, which comes with jinja2)
 
-    environment = Environment(
-        loader=FunctionLoader(_template_text),
+    made = Environment(
+        loader=FunctionLoader(template_text),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_displayed,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(charts=charts, words=wording, capped=capped, favoured=explain.favoured)
-    return environment
+    made.globals.update(charts=charts, curves=curve_charts, words=wording, capped=capped, favoured=explain.favoured)
+    return made
 
 
 def _displayed(value: Any) -> Any:
@@ -68,7 +72,8 @@ def _displayed(value: Any) -> Any:
 
 
 @cache
-def _template_text(name: str) -> str:
+def template_text(name: str) -> str:
+    """Return a template or style sheet of the package."""
     return resources.files("svr_async.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
 
 

@@ -133,7 +133,7 @@ def view_run(run: Run) -> RunView:
         n_mistakes=len(confident_mistakes(run.items, len(run.items))),
         cost=_cost(run.metrics),
         how=tuple(_how(run)),
-        config=tuple(_flat(run.manifest.get("config") or {})),
+        config=tuple(flat_facts(run.manifest.get("config") or {})),
     )
 
 
@@ -352,10 +352,11 @@ def _counted(value: Any) -> Any:
     return "; ".join(f"{reason}: {n}" for reason, n in value.items())
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
+def flat_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
+    """Yield a nested configuration as facts, named `outer.inner`."""
     for name, entry in value.items():
         if isinstance(entry, Mapping) and entry:
-            yield from _flat(entry, f"{prefix}{name}.")
+            yield from flat_facts(entry, f"{prefix}{name}.")
         else:
             yield Fact(name=f"{prefix}{name}", value=_plain(entry), code=True)
 

@@ -12,9 +12,9 @@ from svr_async.engine.flow import bounded_map
 from svr_async.engine.lane import LaneStoppedError
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.items import Item, build_item
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy, average, halved
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, average, halved
 from svr_async.scoring.methods import Method
 from svr_async.vocabulary.pair import Order, PreferencePair, present
 

@@ -104,6 +104,7 @@ RUBRIC: Schema = {
     **dict.fromkeys(("a", "b"), (_one_of("pass", "fail", None), "pass, fail or null")),
     "better": (_one_of("A", "B", None), "A, B or null"),
     "delta": (_optional(_is_number), "a number or null"),
+    "rephrased": (_optional(_is_text), "a text or null"),
 }
 EXAMPLE: Schema = dict.fromkeys(("id", "prompt", "response_a", "response_b"), (_is_text, "a text"))
 

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.contract import EVALUATION_ONLY
+from svr_async.adapters.registry import BENCHMARKS
 from svr_async.adapters.rubricbench import GROUPS, domain_group
 from svr_async.errors import DataError
 from svr_async.vocabulary.pair import Side
@@ -164,10 +166,38 @@ def test_the_official_size_and_groups_are_recognised(write):
 
 
 @pytest.mark.parametrize(
-    "path", ["data/rubricbench.json", "RubricBench/train.jsonl", "rubric-bench_v2.parquet", "rubric_bench"]
+    ("path", "title"),
+    [
+        ("data/rubricbench.json", "RubricBench,"),
+        ("RubricBench/train.jsonl", "RubricBench,"),
+        ("rubric-bench_v2.parquet", "RubricBench,"),
+        ("rubric_bench", "RubricBench,"),
+        ("reward-bench/filtered.parquet", "RewardBench,"),
+        ("rewardbench", "RewardBench,"),
+        ("rewardbench_2024.json", "RewardBench,"),
+        ("RewardBench2/test.jsonl", "RewardBench 2,"),
+        ("reward-bench-2/x.jsonl", "RewardBench 2,"),
+        ("rmbench", "RM-Bench,"),
+        ("RM-Bench/total_dataset.json", "RM-Bench,"),
+        ("data/rm_bench.json.gz", "RM-Bench,"),
+    ],
 )
-def test_rubricbench_is_never_trained_on(path):
-    """A path that names RubricBench is refused for training."""
-    with pytest.raises(DataError, match="for evaluation only"):
+def test_a_benchmark_is_never_trained_on(path, title):
+    """A path or format that names one of the four benchmarks is refused for training, by its name."""
+    with pytest.raises(DataError, match="for evaluation only") as caught:
         refuse_benchmark_for_training(path)
-    refuse_benchmark_for_training("helpsteer3/train.jsonl.gz")
+    assert f"is {title}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["helpsteer3/train.jsonl.gz", "rmb", "RMB/Pairwise_set/a.json", "rmb/bench.jsonl", "pairs", "formbench.jsonl"],
+)
+def test_training_sets_are_not_taken_for_benchmarks(path):
+    """RMB is no RM-Bench, and a word that only ends like one is none."""
+    refuse_benchmark_for_training(path)
+
+
+def test_every_benchmark_is_for_evaluation_only():
+    """The names that are refused are those of the registry."""
+    assert set(EVALUATION_ONLY) == set(BENCHMARKS)

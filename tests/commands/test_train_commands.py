@@ -2,80 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections import Counter
-from collections.abc import Iterator
+import hashlib
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
-from rig import background, name_judge, read_lines, serving, sim_process, wait_until, write_bench
+from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
+from rig import name_judge, read_lines, write_bench
 
 from svr_async.adapters import get_adapter
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.commands.training import decontaminated
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.simulation.files import train_row
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import World
-from svr_async.training.store import FeatureStore, StoreHeader
+from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
 from svr_async.vocabulary.rubric import Rubric
 
-N = 80
-CONCURRENCY = 4
-TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "2", "--pool-size", "9", "-q")
+pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
 
 def svr(*args: str | Path) -> int:
     """Run `svr` in this process; return the exit code."""
     return run(group, "svr", [str(arg) for arg in args])
-
-
-def write_planted(path: Path, count: int = N) -> Path:
-    """Write planted training pairs, each line a pair."""
-    rows = [orjson.dumps(train_row(item)) for item in World().pairs(count, "train")]
-    path.write_bytes(b"\n".join(rows) + b"\n")
-    return path
-
-
-def write_made(path: Path, count: int = 120) -> Path:
-    """Write pairs that checks can tell apart: lists, lengths and figures were asked for; prompts repeat."""
-    rows = []
-    for number, (fruit, place) in zip(range(count), product(FRUITS, PLACES), strict=False):
-        listed = "\n".join(f"- {fruit} from {place}, kind {n}" for n in range(1, 4 + number % 3))
-        plain = f"There are some kinds of {fruit}. They come from {place}. " * (1 + number % 4)
-        rows.append(
-            {
-                "id": f"made-{number}",
-                "prompt": f"List three or more kinds of {fruit} that grow near {place}, as bullets.",
-                "chosen": f"**{fruit}**\n\n{listed}",
-                "rejected": plain.strip(),
-            }
-        )
-    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    return path
-
-
-FRUITS = ("apples", "pears", "plums", "cherries", "quinces", "medlars", "figs", "grapes", "limes", "dates")
-PLACES = ("the river", "the coast", "a hill", "the old mill", "our village", "a lake", "the moor", "a wood", "the dyke",
-          "the pass", "a canal", "the fen")  # fmt: skip
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return all files below a folder, by relative path."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def last_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what was said on stderr, which must be one line and no traceback."""
-    said = capsys.readouterr().err.strip()
-    assert "Traceback" not in said
-    assert len(said.splitlines()) == 1, said
-    return said
 
 
 @pytest.fixture
@@ -86,34 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # --- over HTTP, against the simulated endpoint -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def trained(sim: SimServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train once, over two rounds, without a stop; return the folder in which the command was given."""
-    shared = tmp_path_factory.getbasetemp()
-    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-    where = shared / "trained"
-    where.mkdir(exist_ok=True)
-    before = Path.cwd()
-    with (shared / "trained.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker trains, the others wait for it
-        if not (where / "out" / "record.json").exists():
-            write_planted(where / "pairs.jsonl")
-            name_judge(where, sim.base_url)
-            os.chdir(where)
-            try:
-                assert svr(*TRAIN) == 0
-            finally:
-                os.chdir(before)
-    return where
 
 
 def test_a_bank_is_trained_and_used(
@@ -152,39 +75,27 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(
     assert sim.stats()["calls"] == calls
 
 
-@pytest.mark.parametrize("calls", [30, 190])
-def test_after_kill_nine_the_bank_is_that_of_the_run_that_was_never_killed(
-    trained: Path, folder: Path, calls: int
-) -> None:
-    """Killed while inducing or judging: the same command ends with the same bank; only what was in flight is repaid."""
-    log = folder / "log.jsonl"
-    with sim_process(folder, "--latency-ms", "40", "--log", log) as url:
-        write_planted(folder / "pairs.jsonl")
-        name_judge(folder, url)
-        with background(*TRAIN, "--concurrency", str(CONCURRENCY), cwd=folder) as process:
-            wait_until(lambda: len(read_lines(log)) >= calls)
-            process.kill()
-            process.wait(20)
-        assert not (folder / "out" / "bank").exists()
-        assert svr(*TRAIN, "--concurrency", "48") == 0
-    assert files_of(folder / "out" / "bank") == files_of(trained / "out" / "bank")
-    paid = Counter(line["key"] for line in read_lines(log) if line["paid"])
-    assert sum(paid.values()) - len(paid) <= CONCURRENCY
-    assert max(paid.values()) <= 2
-
-
 # --- offline ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(folder: Path) -> None:
-    """No endpoint, no memo; two folders hold the same bank, and what separates the pairs is in it."""
+def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No endpoint, no memo; two folders hold the same bank, and what separates the pairs is in it.
+
+    Where no pair is near the boundary there is nothing to induce from, and training ends after the first round.
+    """
     write_made(folder / "made.jsonl")
-    for out in ("one", "two"):
-        assert svr("train", "made.jsonl", "--out", out, "--rounds", "1", "-q") == 0
+    assert svr("train", "made.jsonl", "--out", "one", "--rounds", "2") == 0
+    said = capsys.readouterr().err
+    assert "0 support pairs" in said
+    assert "round 1 found nothing new: training ends early" in said
+    assert svr("train", "made.jsonl", "--out", "two", "--rounds", "2", "-q") == 0
     assert files_of(folder / "one" / "bank") == files_of(folder / "two" / "bank")
     assert not (folder / "cache").exists()
     record = orjson.loads((folder / "one" / "record.json").read_bytes())
     assert record["dev"]["accuracy"] == 1.0
+    assert len(record["rounds"]) == 1
 
 
 def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,29 +126,31 @@ def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
 # --- refusals, each in one line --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["rubricbench", "rewardbench", "rewardbench2", "rmbench"])
 @pytest.mark.parametrize(
     "args",
     [
-        ("train", "RubricBench_v1.jsonl", "--out", "out"),
-        ("train", "made.jsonl", "--format", "rubricbench", "--out", "out"),
-        ("induce", "rubric-bench/test.jsonl", "--out", "c.jsonl"),
-        ("induce", "made.jsonl", "--format", "rubricbench", "--out", "c.jsonl"),
-        ("judge", "rubricbench.jsonl", "--candidates", "c.jsonl", "--out", "store"),
+        ("train", "--out", "out"),
+        ("induce", "--out", "c2.jsonl"),
+        ("judge", "--candidates", "c.jsonl", "--out", "store"),
     ],
 )
-def test_rubricbench_is_refused_as_training_data(
-    folder: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...]
+def test_a_benchmark_is_refused_as_training_data_by_every_stage(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, args: tuple[str, ...]
 ) -> None:
-    """By the name of the file, of its folder, or of the format: exit 2, and nothing is written."""
+    """By the name of the file, of its folder, or of the format: exit 2 and one line, and nothing is written."""
     write_made(folder / "made.jsonl", 3)
-    (folder / "c.jsonl").write_text('{"rubric": {"text": "Is short."}, "sources": [], "count": 1, "aliases": []}\n')
-    (folder / "rubric-bench").mkdir()
-    for name in ("RubricBench_v1.jsonl", "rubric-bench/test.jsonl", "rubricbench.jsonl"):
-        write_made(folder / name, 3)
-    assert svr(*args, "-q") == 2
-    assert "evaluation only" in last_line(capsys)
-    assert not (folder / "out").exists()
-    assert not (folder / "store").exists()
+    write_candidates(folder / "c.jsonl")
+    (folder / name).mkdir()
+    before = set(folder.iterdir())
+    command, *flags = args
+    for given in ([f"{name}_v1.jsonl"], [f"{name}/test.jsonl"], ["made.jsonl", "--format", name]):
+        (folder / given[0]).write_bytes((folder / "made.jsonl").read_bytes())
+        assert svr(command, *given, *flags, "-q") == 2
+        line = last_line(capsys)
+        assert "evaluation only" in line
+        assert "Bench" in line
+    assert set(folder.iterdir()) - before == {folder / f"{name}_v1.jsonl"}
 
 
 def test_overlap_with_a_benchmark_is_left_out_and_named(folder: Path) -> None:
@@ -269,13 +182,120 @@ def test_too_few_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[s
     assert "give more pairs" in last_line(capsys)
 
 
+def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No rubric is induced: exit 8 and one line from `train` and `induce`, and neither a bank nor a file."""
+    rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": f"ab{n}", "rejected": f"cd{n}"} for n in range(120)]
+    (folder / "bare.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    for command, out in (("train", "out"), ("induce", "c.jsonl")):
+        assert svr(command, "bare.jsonl", "--out", out, "-q") == 8
+        assert "no rubric was induced" in last_line(capsys)
+    assert not (folder / "out" / "bank").exists()
+    assert not (folder / "c.jsonl").exists()
+
+
+def test_pairs_without_two_different_responses_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A chosen response that equals the rejected one teaches nothing; pairs of one prompt cannot be split."""
+    rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": "a", "rejected": "a"} for n in range(9)]
+    (folder / "ties.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert svr("train", "ties.jsonl", "--out", "out", "-q") == 2
+    assert "0 of 9 pairs in ties.jsonl can be learned from" in last_line(capsys)
+    rows = [row | {"prompt": "Say", "rejected": f"b{n}"} for n, row in enumerate(rows)]
+    (folder / "one.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert svr("train", "one.jsonl", "--out", "out", "-q") == 2
+    assert "of more prompts" in last_line(capsys)
+
+
+def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty vocabulary and a bank of one: it is fitted, and judges a prompt that training has not seen."""
+    write_made(folder / "made.jsonl", 60)
+    signs = ("".join(three) for three in product("?!.,", repeat=3))
+    rows = [{**row, "prompt": sign} for row, sign in zip(read_lines(folder / "made.jsonl"), signs, strict=False)]
+    (folder / "signs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    write_candidates(folder / "c.jsonl", checks=1)
+    assert svr("judge", "signs.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert orjson.loads((folder / "store" / "vocabulary.json").read_bytes()) == {}
+    assert svr("fit", "store", "--out", "out", "-q", "--epochs", "1") == 0
+    unseen = {"id": "u", "prompt": "Which trees?", "chosen": "- oak\n- elm", "rejected": "oak and elm"}
+    (folder / "unseen.jsonl").write_bytes(orjson.dumps(unseen))
+    flags = ("eval", "pairs", "--data", "unseen.jsonl", "--judge", "rules", "--bank", "out/bank", "-q", "--out", "run")
+    assert svr(*flags) == 0
+    [item] = read_lines(folder / "run" / "items.jsonl")
+    assert item["correct"]
+    assert [row["alpha"] for row in item["rubrics"]] == [1.0]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("value", "flag", "code", "words"),
+    [
+        (0.0, BOTH_ORDERS, 8, "no signal: all 39 judged entries are tied"),
+        (np.nan, 0, 7, "value 0 is not finite"),
+        (1.5, 0, 7, "not on the grid"),
+    ],
+)
+def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str], value: float, flag: int, code: int, words: str
+) -> None:
+    """All tied: exit 8, nothing to learn from; not a number or outside of Δ's values: exit 7, whatever its checksum."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl", checks=1)
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    path, meta = folder / "store" / "z-0001.npz", orjson.loads((folder / "store" / "meta.json").read_bytes())
+    with np.load(path) as held:
+        arrays = dict(held)
+    arrays["value"][:], arrays["flags"][:] = value, flag
+    np.savez(path, **arrays)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    meta["parts"][0]["z"] |= {"bytes": path.stat().st_size, "sha256": digest}
+    (folder / "store" / "meta.json").write_bytes(orjson.dumps(meta))
+    capsys.readouterr()
+    assert svr("fit", "store", "--out", "out", "-q") == code
+    assert words in last_line(capsys)
+    assert not (folder / "out" / "bank").exists()
+
+
+def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command twice leaves the store as it is; with other rubrics it is refused before anything is asked."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl")
+    write_candidates(folder / "other.jsonl", checks=1)
+    flags = ("judge", "made.jsonl", "--out", "store", "-q", "--candidates")
+    assert svr(*flags, "c.jsonl") == 0
+    before = files_of(folder / "store")
+    assert svr(*flags, "c.jsonl") == 0
+    capsys.readouterr()
+    assert svr(*flags, "other.jsonl") == 2
+    assert "store exists already" in last_line(capsys)
+    assert files_of(folder / "store") == before
+    (folder / "file").write_text("")
+    assert svr("judge", "made.jsonl", "--out", "file", "-q", "--candidates", "c.jsonl") == 2
+    assert "file exists already" in last_line(capsys)
+
+
+def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
+    """A rubric's id is that of its text; the check behind it counts too, so no stale verdict is read back."""
+    write_made(folder / "made.jsonl", 40)
+    stores = []
+    for name in ("bullet_list", "numbered_list"):
+        row = {"rubric": {"text": "Lists.", "check": {"name": name, "args": {}}}, "sources": [], "count": 1}
+        (folder / "c.jsonl").write_bytes(orjson.dumps(row | {"aliases": []}))
+        assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+        stores.append(FeatureStore.load(folder / "store").z.value.tolist())
+        (folder / "store").rename(folder / name)
+    assert stores[0] != stores[1]
+
+
 def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubrics, or no judged entry: exit 8 and one line, and no bank."""
     FeatureStore.create(folder / "empty", StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules"))
     assert svr("fit", "empty", "--out", "out", "-q") == 8
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
-    (folder / "c.jsonl").write_text('{"rubric": {"text": "Is kind."}, "sources": [], "count": 1, "aliases": []}\n')
+    write_candidates(folder / "c.jsonl", "Is kind.")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     assert svr("fit", "store", "--out", "out", "-q") == 8
@@ -288,7 +308,7 @@ def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
 ) -> None:
     """Any file of the store that was cut or changed is found before a fit begins."""
     write_made(folder / "made.jsonl", 40)
-    (folder / "c.jsonl").write_text('{"rubric": {"text": "Is kind."}, "sources": [], "count": 1, "aliases": []}\n')
+    write_candidates(folder / "c.jsonl", "Is kind.")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     for name, data in files_of(folder / "store").items():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy, average, halved
-from svr_async.scoring.decision import Decision
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.scoring.decision import Decision, average, halved
 from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict

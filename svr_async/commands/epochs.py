@@ -1,0 +1,269 @@
+"""The epochs of a fit as people see them: a table that grows on a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table
+
+WIDE = 112  # columns from which heads are whole words
+UNKNOWN = "–"
+BEST = "▸"
+HEAD_LINES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRow:
+    """One row of the table: an epoch of a curve, how long it took, and whether it is the one to take (so far)."""
+
+    curve: FitCurve
+    record: EpochRecord
+    seconds: float | None
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its head on a wide and on a narrow terminal, and the text of a cell."""
+
+    wide: str
+    narrow: str
+    cell: Callable[[EpochRow], str]
+
+
+COLUMNS = (
+    Column("epoch", "epoch", lambda row: str(row.record.epoch or "start")),
+    Column("preference loss", "loss", lambda row: _trained(row, row.record.preference_loss, 4)),
+    Column("adversarial loss", "adv.", lambda row: _trained(row, row.record.adversarial_loss, 4)),
+    Column("diversity loss", "div.", lambda row: _trained(row, row.record.diversity_loss, 4)),
+    Column("train margin", "train margin", lambda row: _trained(row, row.record.train_margin, 3)),
+    Column("dev margin", "dev margin", lambda row: f"{row.record.dev_margin:.3f}" if row.curve.dev_pairs else UNKNOWN),
+    Column("dev accuracy", "dev acc. %", lambda row: accuracy_cell(row.curve, row.record)),
+    Column("active rubrics", "active", lambda row: f"{row.record.active:,}"),
+    Column("rate", "rate", lambda row: short_rate(row.record.learning_rate) if row.record.epoch else UNKNOWN),
+    Column("seconds", "s", lambda row: UNKNOWN if row.seconds is None else f"{row.seconds:.1f}"),
+)
+ADVERSARIAL = COLUMNS[2]
+
+
+def _trained(row: EpochRow, value: float | None, digits: int) -> str:
+    """Return a value of training; a dash for the start, where no step was made yet."""
+    return UNKNOWN if value is None or not row.record.epoch else f"{value:.{digits}f}"
+
+
+def accuracy_cell(curve: FitCurve, record: EpochRecord) -> str:
+    """Return a dev accuracy in percent with its standard error in points; a dash without dev pairs."""
+    error = curve.error(record)
+    return UNKNOWN if error is None else f"{100 * record.dev_accuracy:.1f} ± {100 * error:.1f}"
+
+
+def short_rate(rate: float) -> str:
+    """Return a learning rate with up to two digits, as `5e-4` or `1.2e-4`."""
+    number, _, power = f"{rate:.1e}".partition("e")
+    return f"{number.removesuffix('.0')}e{int(power)}"
+
+
+def plain_line(curve: FitCurve, record: EpochRecord, seconds: float | None) -> str:
+    """Return one epoch as a line for a log; before the first there is nothing to say of training."""
+    parts: list[str] = []
+    if record.epoch:
+        parts += [f"loss {record.preference_loss:.4f}"]
+        parts += [] if record.adversarial_loss is None else [f"adversarial {record.adversarial_loss:.4f}"]
+        parts += [f"diversity {record.diversity_loss:.4f}", f"train margin {record.train_margin:.3f}"]
+    if curve.dev_pairs:
+        parts += [f"dev margin {record.dev_margin:.3f}", f"dev accuracy {accuracy_cell(curve, record)} %"]
+    else:
+        parts += [f"train accuracy {100 * record.train_accuracy:.1f} %"]
+    parts += [f"{record.active} active"]
+    parts += [f"rate {short_rate(record.learning_rate)}"] if record.epoch else []
+    parts += [] if seconds is None else [f"{seconds:.1f} s"]
+    return f"seed {curve.seed}, {f'epoch {record.epoch}' if record.epoch else 'start'}: {', '.join(parts)}"
+
+
+@dataclass(slots=True)
+class EpochTable:
+    """All fits so far as a table: those that ended by the epoch they took, the one under way by all of its epochs.
+
+    A fit by itself stays whole when it ends. `lead` heads the first column and words what sets the fits apart;
+    without it they have none.
+    """
+
+    lead: tuple[str, Callable[[FitCurve], str]] | None = None
+    keep_whole: bool = False
+    ended: list[tuple[FitCurve, dict[int, float]]] = field(default_factory=list)
+    now: FitCurve | None = None
+    chosen: FitCurve | None = None
+    _times: dict[int, float] = field(default_factory=dict)
+    _last: float = 0.0
+
+    def begin(self, curve: FitCurve) -> None:
+        """Start a fit's rows."""
+        self.now, self._times, self._last = curve, {}, time.monotonic()
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Add an epoch with the seconds since the one before it."""
+        assert self.now is not None
+        moment = time.monotonic()
+        self._times[record.epoch] = moment - self._last
+        self._last, self.now = moment, self.now.with_epoch(record)
+
+    def end(self, curve: FitCurve) -> None:
+        """Take over the whole curve: epochs of a checkpoint are in it, and its best is final."""
+        self.ended.append((curve, self._times))
+        self.now = None
+
+    def rows(self, room: int) -> list[EpochRow]:
+        """Return at most `room` rows: the ends of the fits that ended, then the last epochs of the one under way."""
+        found: list[EpochRow] = []
+        for curve, times in self.ended:
+            whole = self.keep_whole
+            records = curve.epochs if whole else tuple(filter(None, [curve.best]))
+            best = None if self.chosen is None and not whole else curve.best
+            mark = best if self.chosen is None or self.chosen == curve else None
+            found += [_row(curve, record, times, best=record is mark) for record in records]
+        if self.now is not None:
+            now = self.now
+            found += [_row(now, record, self._times, best=record is now.best) for record in now.epochs]
+        return _fitting(found, room)
+
+    def table(self, *, wide: bool, room: int) -> Table:
+        """Return the table for a terminal of `room` rows."""
+        from rich.table import Table  # noqa: PLC0415  (rich loads only when something is shown)
+
+        rows = self.rows(room)
+        negatives = any(row.record.adversarial_loss is not None for row in rows)
+        columns = [column for column in COLUMNS if negatives or column is not ADVERSARIAL]
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1 if wide else 0, 0, 1))
+        table.add_column("", width=1)
+        if self.lead is not None:
+            table.add_column(self.lead[0], no_wrap=True)
+        for column in columns:
+            table.add_column(column.wide if wide else column.narrow, justify="right", no_wrap=False)
+        for row in rows:
+            lead = [] if self.lead is None else [self.lead[1](row.curve)]
+            cells = (BEST if row.best else "", *lead, *(column.cell(row) for column in columns))
+            table.add_row(*cells, style="bold" if row.best else "")
+        return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the table at the terminal's present width and height."""
+        if self.ended or (self.now is not None and self.now.epochs):
+            yield self.table(wide=options.max_width >= WIDE, room=max(3, console.height - HEAD_LINES - 3))
+
+
+def _row(curve: FitCurve, record: EpochRecord, times: dict[int, float], *, best: bool) -> EpochRow:
+    return EpochRow(curve=curve, record=record, seconds=times.get(record.epoch), best=best)
+
+
+def _fitting(rows: Sequence[EpochRow], room: int) -> list[EpochRow]:
+    """Return the last rows that fit, the best ones before them kept in place of the oldest."""
+    if len(rows) <= room:
+        return list(rows)
+    marked = [row for row in rows[:-room] if row.best][-room + 1 :] if room > 1 else []
+    return marked + list(rows[len(rows) - (room - len(marked)) :])
+
+
+@dataclass(slots=True)
+class PlainEpochs:
+    """A line an epoch on standard error, for a log."""
+
+    now: FitCurve = field(default_factory=FitCurve)
+    _last: float = 0.0
+
+    def begin(self, curve: FitCurve) -> None:
+        """Remember the fit that begins."""
+        self.now, self._last = curve, time.monotonic()
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Print the epoch."""
+        moment = time.monotonic()
+        click.echo(plain_line(self.now, record, moment - self._last), err=True)
+        self._last = moment
+
+    def end(self, curve: FitCurve) -> None:
+        """Say which epoch was taken."""
+        best = "" if curve.best is None or not curve.dev_pairs else f", {accuracy_cell(curve, curve.best)} % on dev"
+        click.echo(f"seed {curve.seed}: took epoch {curve.best_epoch}{best}", err=True)
+
+
+@dataclass(slots=True)
+class LiveEpochs:
+    """The table of `svr fit` on a terminal, with a line below it about what runs now."""
+
+    table: EpochTable
+    seeds: int
+    epochs: int
+
+    def begin(self, curve: FitCurve) -> None:
+        """Start a seed."""
+        self.table.begin(curve)
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Add a row."""
+        self.table.epoch(record)
+
+    def end(self, curve: FitCurve) -> None:
+        """Close a seed; with several, the best by dev accuracy so far is marked."""
+        self.table.end(curve)
+        self.table.chosen = best_curve([ended for ended, _ in self.table.ended])
+
+    def doing(self) -> str:
+        """Say what runs now; empty where nothing does."""
+        now = self.table.now
+        if now is None:
+            return ""
+        seed = f"seed {len(self.table.ended) + 1} of {self.seeds}, " if self.seeds > 1 else ""
+        if not now.epochs:
+            return f"{seed}starting: the first epoch compiles"
+        done = now.epochs[-1].epoch
+        return f"{seed}epoch {min(done + 1, self.epochs)} of {self.epochs}"
+
+
+def best_curve(curves: Sequence[FitCurve]) -> FitCurve | None:
+    """Return the curve with the best dev accuracy, then the lower dev loss, then the earlier."""
+    known = [(curve, curve.best) for curve in curves]
+    measured = [(best.dev_accuracy, -best.dev_loss, -place, curve) for place, (curve, best) in enumerate(known) if best]
+    return max(measured, key=lambda entry: entry[:3])[3] if measured else None
+
+
+@contextmanager
+def fit_screen(*, seeds: int, epochs: int, quiet: bool) -> Iterator[FitWatch | None]:
+    """Show the epochs of `svr fit`: a live table on a terminal, plain lines elsewhere, nothing when quiet."""
+    import sys  # noqa: PLC0415  (looked up when asked, so that a redirected stream counts)
+
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield PlainEpochs()
+    else:
+        with _live(seeds, epochs) as watch:
+            yield watch
+
+
+@contextmanager
+def _live(seeds: int, epochs: int) -> Iterator[LiveEpochs]:
+    from rich.console import Console, Group  # noqa: PLC0415  (only a terminal pays for rich)
+    from rich.live import Live  # noqa: PLC0415
+    from rich.spinner import Spinner  # noqa: PLC0415
+
+    lead = ("seed", lambda curve: str(curve.seed)) if seeds > 1 else None
+    watch = LiveEpochs(EpochTable(lead=lead, keep_whole=seeds == 1), seeds, epochs)
+    spinner = Spinner("dots", style="dim")
+
+    def frame() -> Group:
+        text = watch.doing()
+        spinner.update(text=text)
+        return Group(watch.table, spinner) if text else Group(watch.table)
+
+    with Live(console=Console(stderr=True), get_renderable=frame, refresh_per_second=8):
+        yield watch

@@ -1,0 +1,77 @@
+"""The work behind `svr explain --bank`: one pair judged now. Loaded only when a pair is judged."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from svr_async.commands.evaluation import loop_factory
+from svr_async.errors import UsageError
+from svr_async.evaluation.explain import Explanation, explain_decision
+from svr_async.evaluation.items import build_item
+from svr_async.evaluation.runfolder import Texts
+from svr_async.scoring.bank import RubricBank
+from svr_async.serving.engine import Engine
+from svr_async.serving.pairs import as_prompt, decide_pair, method_of
+from svr_async.vocabulary.pair import PreferencePair
+
+FROM_FILE = "@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairFlags:
+    """What is judged now: texts (or `@FILE`), the bank and the judge, by the names of the flags."""
+
+    bank: str
+    prompt: str
+    a: str
+    b: str
+    judge: str
+    base_url: str
+    memo: Path
+    top_k: int | None
+    rephrase: bool
+    order: Literal["hash", "ab", "ba"]
+
+
+def explain_pair(flags: PairFlags) -> Explanation:
+    """Judge the pair and take the decision apart; SvrError for what makes that impossible."""
+    texts = Texts(
+        prompt=text_of("--prompt", flags.prompt),
+        response_a=text_of("--a", flags.a),
+        response_b=text_of("--b", flags.b),
+    )
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_explain(flags, texts, RubricBank.load(flags.bank)))
+
+
+async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank) -> Explanation:
+    prompt = as_prompt(texts.prompt)
+    pair = PreferencePair(
+        id="pair", prompt=prompt, chosen=texts.response_a, rejected=texts.response_b, has_preference=False
+    )
+    async with Engine(flags.judge, base_url=flags.base_url, memo=flags.memo) as engine:
+        method = method_of(bank, engine, top_k=flags.top_k, rephrase=flags.rephrase)
+        decision = await decide_pair(
+            method, engine.judge, prompt, texts.response_a, texts.response_b, order=flags.order
+        )
+        title = f"{bank.name or flags.bank} · {engine.label}"
+    item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
+    return explain_decision(item, texts, title, of_run=False)
+
+
+def text_of(flag: str, value: str) -> str:
+    """Return a text as given, or that of the file after an `@`; `@@` begins a text that begins with one `@`."""
+    if not value.startswith(FROM_FILE):
+        return value
+    if value.startswith(2 * FROM_FILE):
+        return value[1:]
+    try:
+        return Path(value[1:]).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(
+            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ begins a text with an @"
+        ) from error

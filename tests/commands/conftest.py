@@ -1,0 +1,67 @@
+"""Fixtures of tests that train: one simulated endpoint, one training without a stop, and JAX's compiled programs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from made_pairs import PATIENCE_S, TRAIN, write_planted
+from rig import name_judge, serving, svr
+
+from svr_async.simulation.server import SimServer
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all workers of this test run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def compiled(shared: Path) -> dict[str, str]:
+    """Return JAX's own settings with which processes share compiled programs, so that a new one starts quickly."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(shared / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of a module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def trained(sim: SimServer, shared: Path, compiled: dict[str, str]) -> Path:
+    """Train once, over two rounds, without a stop; return the folder in which the command was given."""
+    where = shared / "trained"
+    where.mkdir(exist_ok=True)
+    with (shared / "trained.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker trains, the others wait for it
+        if not (where / "out" / "record.json").exists():
+            write_planted(where / "pairs.jsonl")
+            name_judge(where, sim.base_url)
+            done = svr(*TRAIN, cwd=where, timeout=PATIENCE_S, **compiled)
+            assert done.returncode == 0, done.stderr
+    return where
+
+
+@pytest.fixture(autouse=True)
+def usual_programs() -> Iterator[None]:
+    """Compile as a process of its own does: the fit's own tests leave most optimisations out, which moves last bits."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        yield
+        return
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

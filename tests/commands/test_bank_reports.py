@@ -1,0 +1,150 @@
+"""`svr fit` and `svr train` leave a history and a page behind, `svr report BANK` writes it; small dev is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from made_history import made_history
+from made_pairs import write_candidates, write_made
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.commands.training import small_dev_warnings
+from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.vocabulary.rubric import Rubric
+
+
+def svr(*args: str | Path) -> int:
+    """Run `svr` in this process; return the exit code."""
+    return run(group, "svr", [str(arg) for arg in args])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save_bank(folder: Path) -> Path:
+    """Write a small bank with a history."""
+    entry = BankRubric(rubric=Rubric(text="Is kind."), weight=0.5)
+    RubricBank(
+        rubrics=(entry,), selector_kind=UNIFORM, inference=InferenceSettings(), judge="gpt", history=made_history()
+    ).save(folder)
+    return folder
+
+
+def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line an epoch on standard error; curves of every seed, yardsticks and the judge's label in the bank."""
+    write_made(folder / "made.jsonl")
+    write_candidates(folder / "c.jsonl")
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    capsys.readouterr()
+    assert svr("fit", "store", "--out", "out", "--epochs", "2", "--seeds", "2", "--seed", "7") == 0
+    said = capsys.readouterr()
+    heads = [line.split(":")[0] for line in said.err.splitlines()]
+    for seed in (7, 8):
+        for part in (f"seed {seed}, start", f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
+            assert part in heads
+    assert "report     out/report.html" in said.out
+    history = RubricBank.load(folder / "out" / "bank").history
+    assert history is not None
+    assert [(curve.seed, len(curve.epochs)) for curve in history.curves] == [(7, 3), (8, 3)]
+    assert history.chosen_seed in {7, 8}
+    assert history.trained_on.train_pairs + history.trained_on.dev_pairs == 120
+    assert history.linear_accuracy is not None
+    page = (folder / "out" / "report.html").read_text()
+    assert "OFFLINE RULES" in page
+    assert "other seeds" in page
+    assert svr("fit", "store", "--out", "out", "--epochs", "2", "--seeds", "2", "--seed", "7", "--json") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert orjson.loads(said.out)["seeds"] == 2
+    assert (folder / "out" / "report.html").read_text() == page
+
+
+def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page."""
+    write_made(folder / "made.jsonl")
+    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
+    warning = next(line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    record = orjson.loads((folder / "out" / "record.json").read_bytes())
+    assert f"{record['dev_pairs']} dev pairs" in warning
+    history = RubricBank.load(folder / "out" / "bank").history
+    assert history is not None
+    assert record["warnings"] == list(history.warnings)
+    assert [facts.round for facts in history.rounds] == [one["round"] for one in record["rounds"]]
+    phases = [(curve.round, curve.phase) for curve in history.curves]
+    assert phases == [(n, phase) for n in range(1, len(history.rounds) + 1) for phase in ("fit", "calibrate")]
+    assert history.trained_on.ablate == ("probe",)
+    assert history.trained_on.source == "made.jsonl"
+    assert history.rounds[0].active is not None
+    assert history.linear_accuracy is not None
+    page = (folder / "out" / "report.html").read_text()
+    assert "OFFLINE RULES" in page
+    assert "LEFT OUT" in page
+    assert "has a standard error of" in page
+
+
+@pytest.mark.parametrize("n_dev", [1, 23, 199])
+def test_a_small_dev_split_is_named_with_its_error_and_a_cure(n_dev: int) -> None:
+    """The count, the standard error at that size, and how many pairs would do."""
+    text = small_dev_warnings(n_dev, 20 * n_dev)[0]
+    assert f"{n_dev} dev pairs" in text
+    assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
+    assert "4,000 pairs" in text
+    assert "svr data split" in text
+    assert "\n" not in text
+
+
+def test_a_dev_split_that_is_large_enough_is_not_warned_of() -> None:
+    """Two hundred pairs and more."""
+    assert small_dev_warnings(200, 4000) == []
+
+
+def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page goes into the folder that was named, or where --out says; the same bank gives the same page."""
+    save_bank(folder / "mine" / "bank")
+    assert svr("report", "mine/bank") == 0
+    assert "wrote mine/bank/report.html" in capsys.readouterr().out
+    assert svr("report", "mine", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["out"] == "mine/report.html"
+    assert svr("report", "mine/bank", "--out", "page.html") == 0
+    pages = {(folder / name).read_bytes() for name in ("mine/bank/report.html", "mine/report.html", "page.html")}
+    assert len(pages) == 1
+    assert b"Is kind." in pages.pop()
+    assert RubricBank.load(folder / "mine" / "bank").judge == "gpt"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        (("mine", "mine"), 2, "one bank"),
+        (("mine", "--out", "x.md"), 2, ".html"),
+        (("nowhere",), 2, "nowhere"),
+    ],
+)
+def test_what_cannot_be_reported_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], code: int, word: str
+) -> None:
+    """Two banks at once, a table of a bank, or a folder that is neither run nor bank."""
+    save_bank(folder / "mine" / "bank")
+    assert svr("report", *args) == code
+    said = capsys.readouterr().err.strip()
+    assert word in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_damaged_bank_is_not_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A history that was changed by hand is refused with exit 7, and no page is written."""
+    held = save_bank(folder / "bank")
+    file = held / "history.json"
+    file.write_bytes(file.read_bytes().replace(b"0.58", b"0.98"))
+    assert svr("report", "bank") == 7
+    assert "history.json" in capsys.readouterr().err
+    assert not (held / "report.html").exists()

@@ -1,0 +1,140 @@
+"""`svr eval --rephrase`: one call more a prompt, before any response is seen, and both texts kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import name_judge, read_lines, serving, write_bench
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.simulation.catalogue import CRITERIA
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.rubric import Rubric
+
+N = 20
+Eval = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of this module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> Eval:
+    """Return a function that judges planted pairs with a planted bank in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", N)
+    name_judge(tmp_path, sim.base_url)
+    rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:9])
+    RubricBank(rubrics=rubrics, name="planted").save(tmp_path / "bank")
+
+    def call(*args: str, out: str = "run", judge: str = "sim", bank: str = "bank") -> int:
+        flags = ["--data", "bench.jsonl", "--judge", judge, "--bank", bank, "--out", out, "--audit", "0", "-q"]
+        return run(group, "svr", ["eval", "rubricbench", *flags, *args])
+
+    return call
+
+
+def metrics(folder: str = "run") -> dict[str, Any]:
+    """Return metrics.json."""
+    found: dict[str, Any] = orjson.loads((Path(folder) / "metrics.json").read_bytes())
+    return found
+
+
+def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: Path) -> None:
+    """Each row has the bank's text and the wording that was judged; the run names itself and loads again."""
+    assert evaluate("--rephrase") == 0
+    assert evaluate(out="plain") == 0
+    rows = [row for item in read_lines(tmp_path / "run" / "items.jsonl") for row in item["rubrics"]]
+    assert len(rows) == 6 * N
+    assert all(row["rephrased"].startswith("As the prompt is about ") for row in rows)
+    assert all(row["rephrased"].endswith(row["text"]) for row in rows)
+    plain = [row for item in read_lines(tmp_path / "plain" / "items.jsonl") for row in item["rubrics"]]
+    assert [(row["id"], row["text"], row["weight"], row["rephrased"]) for row in plain] == [
+        (row["id"], row["text"], row["weight"], None) for row in rows
+    ]
+    assert (metrics()["method"], metrics("plain")["method"]) == ("svr+rephrase", "svr")
+    assert RunFolder.load(tmp_path / "run").items[0].rubrics[0].rephrased
+    assert not [note for note in metrics()["notes"] if "kept their own words" in note]
+
+
+def test_it_costs_one_call_a_prompt_which_the_plan_counts(
+    evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The dry run plans two calls a pair; a pair shown both ways is rephrased once; a second run asks nothing."""
+    before = sim.stats()["calls"]
+    assert evaluate("--rephrase", "--memo", "memo", "--dry-run", "--json") == 0
+    plan = orjson.loads(capsys.readouterr().out)
+    assert (plan["calls"], sim.stats()["calls"]) == (2 * N, before)
+    assert evaluate("--dry-run", "--json", "--memo", "memo") == 0
+    assert orjson.loads(capsys.readouterr().out)["calls"] == N
+    assert evaluate("--rephrase", "--memo", "memo") == 0
+    assert sim.stats()["calls"] == before + 2 * N
+    assert evaluate("--rephrase", "--memo", "memo", "--order", "both", out="both") == 0
+    assert sim.stats()["calls"] == before + 3 * N
+    assert evaluate("--rephrase", "--memo", "memo", "--offline", out="again") == 0
+    assert (Path("again") / "items.jsonl").read_bytes() == (Path("run") / "items.jsonl").read_bytes()
+
+
+def test_faults_do_not_show(evaluate: Eval, tmp_path: Path) -> None:
+    """Broken, cut and chatty replies to the rephrasing are asked again until the items are the flawless ones."""
+    assert evaluate("--rephrase", "--memo", "smooth", out="smooth") == 0
+    kinds = ("429", "500", "reset", "broken-json", "cut-json", "prose", "empty-content")
+    with serving(SimConfig(faults=FaultConfig(rate=0.3, kinds=kinds))) as rough:
+        name_judge(tmp_path, rough.base_url)
+        assert evaluate("--rephrase", "--memo", "rough", out="rough") == 0
+        assert len(rough.stats()["faults"]) >= 4
+    assert (tmp_path / "rough" / "items.jsonl").read_bytes() == (tmp_path / "smooth" / "items.jsonl").read_bytes()
+
+
+def test_rubrics_that_kept_their_own_words_are_counted(evaluate: Eval, tmp_path: Path) -> None:
+    """A model that refuses to rephrase leaves the bank's texts, a flag on each item and a note with the number."""
+    (tmp_path / "prompts").mkdir()
+    text = "Never mind the rubrics.\n=== closing ===\nAnswer with [[A]]. Nonce {nonce}.\n"
+    (tmp_path / "prompts" / "rephrase.txt").write_text(text)
+    assert evaluate("--rephrase", "--prompts", "prompts") == 0
+    items = read_lines(tmp_path / "run" / "items.jsonl")
+    assert all("rephrase_failed" in item["flags"] and item["margin"] is not None for item in items)
+    assert all(row["rephrased"] is None for item in items for row in item["rubrics"])
+    assert f"{6 * N} of {6 * N} rubrics kept their own words: the rephrasing gave none for them" in metrics()["notes"]
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "says"),
+    [
+        (("--rephrase",), {"judge": "rules"}, "the judge rules cannot rephrase rubrics"),
+        (("--rephrase", "--dry-run"), {"judge": "rules"}, "the judge rules cannot rephrase rubrics"),
+        (("--rephrase", "--method", "pointwise"), {}, "with --method svr or uniform"),
+        (("--rephrase", "--method", "oracle"), {}, "with --method svr or uniform"),
+        ((), {"bank": "hf:no"}, "'no' is no repository of the hub"),
+        ((), {"bank": "nowhere"}, "there is no bank in nowhere"),
+    ],
+)
+def test_what_cannot_be_rephrased_is_one_line(
+    evaluate: Eval, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], options: dict[str, str], says: str
+) -> None:
+    """Exit 2, one line, and no run folder."""
+    assert evaluate(*args, **options) == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert shown.count("\n") == 1
+    assert not Path("run").exists()
+
+
+def test_uniform_weights_can_be_rephrased_too(evaluate: Eval) -> None:
+    """And `J+rules` has a model that writes."""
+    assert evaluate("--rephrase", "--method", "uniform", "--limit", "3") == 0
+    assert metrics()["method"] == "uniform+rephrase"
+    assert evaluate("--rephrase", "--limit", "3", judge="sim+rules", out="hybrid") == 0

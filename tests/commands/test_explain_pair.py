@@ -1,0 +1,179 @@
+"""`svr explain --bank`: one pair judged now, and one-line errors for what does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import name_judge, pairs, serving
+
+from svr_async import score_pair_sync
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.judges.rules.registry import rubric_for
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.simulation.catalogue import CRITERIA
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.rubric import Check, Rubric
+
+WORDY = "I would say, if you were to ask me about it, that the colour in question is blue."
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of this module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RubricBank:
+    """Write a bank of two checks and one rubric that only a model can judge, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    rubrics = (
+        BankRubric(rubric=rubric_for(Check.of("max_words", n=10)), weight=0.9),
+        BankRubric(rubric=rubric_for(Check.of("bullet_list")), weight=0.3),
+        BankRubric(rubric=Rubric(text="Sounds like a friend."), weight=0.4),
+    )
+    held = RubricBank(rubrics=rubrics, name="colours")
+    held.save(tmp_path / "bank")
+    return held
+
+
+def explain(*args: str | Path) -> int:
+    """Run `svr explain`."""
+    return run(group, "svr", ["explain", *map(str, args)])
+
+
+def asked(*more: str, a: str = WORDY, b: str = "Blue.") -> tuple[str, ...]:
+    """Return the flags of a pair."""
+    return ("--bank", "bank", "--prompt", "Name a colour.", "--a", a, "--b", b, *more)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what was printed as JSON."""
+    found: dict[str, Any] = orjson.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_decision_is_told_in_words_with_signed_contributions(
+    bank: RubricBank, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The winner, the margin, each rubric with its verdicts and sign, who judged, and the texts."""
+    assert explain(*asked()) == 0
+    shown = capsys.readouterr().out
+    for text in (
+        "colours · rules (offline checks, no model)", "B is better, margin −0.3", "above 0 for A", "fail  pass",
+        "Of 3 rubrics, 0 for A, 1 for B, 2 for neither.", 'What counted most, for B: "The response is at most 10',
+        "Name a colour.", WORDY, "response B (judge's choice)",
+    ):  # fmt: skip
+        assert text in shown
+    assert "right" not in shown
+
+
+def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows sum to the margin, and `score_pair` gives the same one."""
+    assert explain(*asked("--json")) == 0
+    found = told(capsys)
+    verdict = score_pair_sync("Name a colour.", WORDY, "Blue.", bank=bank)
+    assert found["item"]["margin"] == pytest.approx(verdict.margin)
+    assert sum(row["contribution"] for row in found["item"]["rubrics"]) == pytest.approx(verdict.margin)
+    assert (found["item"]["predicted"], found["item"]["gold"], found["texts"]["response_b"]) == ("B", None, "Blue.")
+    assert found["judged_by"] == "colours · rules (offline checks, no model)"
+    for order in ("ab", "ba"):
+        assert explain(*asked("--json", "--order", order)) == 0
+        item = told(capsys)["item"]
+        assert (item["margin"], item["order"]) == (found["item"]["margin"], order)
+
+
+def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """@FILE reads a text; @@ begins a text that begins with an @."""
+    (tmp_path / "answer.txt").write_text("Blue – or so.\n", "utf-8")
+    assert explain(*asked("--json", a="@answer.txt", b="@@home")) == 0
+    texts = told(capsys)["texts"]
+    assert (texts["response_a"], texts["response_b"]) == ("Blue – or so.\n", "@home")
+
+
+def test_equal_responses_and_undecided_rubrics_are_said(
+    bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tie is a tie, with the reason beside it."""
+    assert explain(*asked(a="x", b="x")) == 0
+    shown = capsys.readouterr().out
+    assert "a tie, margin 0.00" in shown
+    assert "identical" in shown
+    RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Is kind.")),)).save(tmp_path / "bank")
+    assert explain(*asked()) == 0
+    assert "Of 1 rubric the judge could decide none; a model as --judge decides any." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "takes a RUN, or --bank with --prompt, --a and --b"),
+        (("--prompt", "x"), "--prompt needs more"),
+        (("--judge", "rules"), "--judge needs more"),
+        (("--bank", "bank"), "--bank needs --prompt and --a and --b"),
+        (("--bank", "bank", "--prompt", "x", "--b", "y"), "--bank needs --a "),
+        (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
+        (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
+        (("run", "item", "--top-k", "3"), "RUN and --top-k exclude each other"),
+        (asked("--data", "d.jsonl"), "--data goes with a RUN"),
+        (asked(a="@nowhere.txt"), "cannot read --a @nowhere.txt"),
+        (asked(a="@raw.bin"), "it is not UTF-8 text"),
+        (asked("--rephrase"), "the judge rules cannot rephrase"),
+        (asked("--judge", "recorded:replies.jsonl"), "knows the pairs of its recording only"),
+        (asked("--judge", "gpt-oss-120bb"), "did you mean gpt-oss-120b"),
+        (asked("--order", "both"), "both"),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_go_together_is_one_line(
+    bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
+) -> None:
+    """Wrong mixes of RUN and a pair, missing texts, files that cannot be read: exit 2 and one line."""
+    (tmp_path / "raw.bin").write_bytes(b"\xff\xfe")
+    assert explain(*args) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert (shown.err.count("\n"), shown.out) == (1, "")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_endpoint_judges_and_rephrases(
+    bank: RubricBank, tmp_path: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Over HTTP: the label says what it is, the memo answers the second time, both wordings are shown."""
+    name_judge(tmp_path, sim.base_url)
+    pair = pairs(1)[0]
+    planted = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:3])
+    RubricBank(rubrics=planted, name="planted").save(tmp_path / "bank")
+    (tmp_path / "prompt.txt").write_text(pair.prompt[0].content, "utf-8")
+    args = ("--bank", "bank", "--prompt", "@prompt.txt", "--a", pair.chosen, "--b", pair.rejected, "--judge", "sim")
+    assert explain(*args, "--json") == 0
+    plain, calls = told(capsys), sim.stats()["calls"]
+    assert plain["judged_by"] == "planted · sim (SIMULATED endpoint)"
+    assert all(row["rephrased"] is None for row in plain["item"]["rubrics"])
+    assert explain(*args, "--rephrase", "--json") == 0
+    found = told(capsys)["item"]
+    assert sim.stats()["calls"] == calls + 2
+    assert all(row["rephrased"].endswith(row["text"]) for row in found["rubrics"])
+    assert len(found["requests"]) == 2
+    assert explain(*args, "--rephrase") == 0
+    assert "As the prompt is about" in capsys.readouterr().out
+    assert sim.stats()["calls"] == calls + 2
+
+
+def test_no_verdict_ends_with_three(
+    bank: RubricBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reply that cannot be used is shown as such and is no success."""
+    with serving() as server:
+        name_judge(tmp_path, server.base_url, context_tokens=1)
+        assert explain(*asked("--judge", "sim")) == 3
+    shown = capsys.readouterr()
+    assert "context_too_long: no verdict" in shown.out
+    assert "there is no verdict: context_too_long" in shown.err

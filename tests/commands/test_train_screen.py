@@ -1,0 +1,119 @@
+"""What a training shows while it runs: lines in a log; on a terminal what happened, the fits, the stage under way."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+from made_history import made_curve
+
+from svr_async.commands import train_screen
+from svr_async.commands.train_screen import TrainScreen
+from svr_async.engine.stats import EngineStats
+from svr_async.fit.history import FitCurve
+
+
+def stats():
+    """Return the facts of an engine at work."""
+    numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
+    return EngineStats(**{**numbers, "in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""})
+
+
+class Terminal(io.StringIO):
+    """A standard error that says it is a terminal."""
+
+    def isatty(self):
+        """Return True."""
+        return True
+
+
+def terminal(monkeypatch):
+    """Put a terminal of 100 columns in place of standard error, and return it."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "30")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    return sys.stderr
+
+
+def told(screen):
+    """Tell a screen of a round's beginning."""
+    screen.say("577 pairs to train on")
+    screen.stage("judging", 600)
+    for done in range(1, 601):
+        screen.count(done)
+    curve = made_curve(0, 3, round=1)
+    screen.begin(FitCurve(round=1, dev_pairs=100))
+    for record in curve.epochs:
+        screen.epoch(record)
+    screen.end(curve)
+    screen.say("round 1: fit ended \x1b[31m[bold]x[/]")
+
+
+def test_a_log_has_a_line_for_what_happened_and_now_and_then_for_the_stage(capsys, monkeypatch):
+    """Each with the seconds since the beginning; the stage with its rate and what the engine does."""
+    monkeypatch.setattr(train_screen, "PLAIN_EVERY_S", 0.0)
+    with TrainScreen(stats) as screen:
+        told(screen)
+    lines = capsys.readouterr().err.splitlines()
+    assert all(re.match(r" +\d+\.\d s  ", line) for line in lines)
+    assert lines[0].endswith("577 pairs to train on")
+    line = next(line for line in lines if "300/600" in line)
+    assert re.search(r"300/600 judging, \d+/s, 7 in flight, \$0\.42, 30 from memo, 2 retries$", line)
+
+
+def test_a_stage_that_is_quick_says_nothing_in_a_log(capsys):
+    """Only what happened; a line for the stage comes after ten seconds."""
+    with TrainScreen() as screen:
+        told(screen)
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch):
+    """What happened stays; the table and the bar are drawn while they are of use and gone at the end."""
+    screen_text = terminal(monkeypatch).getvalue
+    monkeypatch.setattr(train_screen, "REFRESH_EVERY_S", 0.0)
+    with TrainScreen(stats) as screen:
+        screen.say("577 pairs to train on")
+        screen.stage("judging", 600)
+        screen.count(300)
+        screen._live.refresh()
+        assert re.search(r"judging.*300/600.*7 in flight, \$0\.42, 30 from memo, 2 retries", screen_text())
+        screen.begin(FitCurve(round=1, dev_pairs=100))
+        screen._live.refresh()
+        assert "fitting round 1" in screen_text()
+        screen.end(made_curve(0, 3, round=1))
+        screen._live.refresh()
+        assert re.search(r"1 fit.*64\.0 ± 4\.8", screen_text())
+    assert screen_text().count("\x1b[?25l") == screen_text().count("\x1b[?25h") == 1
+
+
+def test_texts_are_not_read_as_markup(monkeypatch):
+    """What is said stands as it is, whatever brackets are in it."""
+    shown = terminal(monkeypatch)
+    with TrainScreen() as screen:
+        screen.say("[bold]x[/]")
+    assert "[bold]x[/]" in shown.getvalue()
+
+
+def test_an_error_leaves_the_terminal_as_it_was(monkeypatch):
+    """The cursor comes back when a training is interrupted in the middle of a fit."""
+    shown = terminal(monkeypatch)
+
+    def interrupted():
+        with TrainScreen(stats) as screen:
+            screen.begin(FitCurve())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert shown.getvalue().count("\x1b[?25l") == shown.getvalue().count("\x1b[?25h") == 1
+
+
+def test_quiet_shows_nothing(capsys):
+    """Not a line."""
+    with TrainScreen(stats, quiet=True) as screen:
+        told(screen)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,149 @@
+"""The report of a bank: what it says, how it is labelled, and that it is one safe and reproducible file."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from hostile_run import ATTACK
+from made_bank_page import bank, made_curve, made_history
+
+from svr_async.evaluation.bank_report import render_bank_report
+from svr_async.evaluation.bank_view import NO_HISTORY, SHOWN_RUBRICS, view_bank
+from svr_async.scoring.bank_history import BankHistory, TrainedOn
+
+
+class Words(HTMLParser):
+    """Collects the visible words of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = []
+        self.hidden = False
+
+    def handle_starttag(self, tag, attrs):
+        self.hidden = tag == "style"
+
+    def handle_endtag(self, tag):
+        self.hidden = False
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.parts.append(data)
+
+
+def words_of(page):
+    """Return the visible words of a page, blanks joined."""
+    parser = Words()
+    parser.feed(page)
+    return " ".join(" ".join(parser.parts).replace("\u00a0", " ").split())
+
+
+def test_it_says_how_the_bank_was_fitted_and_what_is_in_it():
+    """Accuracy with interval and yardsticks, curves, rounds, rubrics, what it was trained on, what was left out."""
+    page = render_bank_report(bank(judge="gpt"))
+    words = words_of(page)
+    for text in (
+        "66.0 %", "56.3–74.5 %", "One weight a rubric 58.0 %", "Unweighted vote 50.0 %",
+        "1,900 pairs", "These pairs also chose the epoch and the round and the settings for use",
+        "Round 3 is in this bank", "LEFT OUT probes: hard negatives come from the data’s own responses only",
+        f"{SHOWN_RUBRICS} of 30 rubrics", "Keeps to the point 0", "4.000", "20.00 %", "they share 13 words in a row",
+    ):  # fmt: skip
+        assert text in words, text
+    assert page.count('class="curve"') == 2
+    assert page.count('class="rounds"') == 6
+    assert "SIMULATED" not in page
+
+
+@pytest.mark.parametrize(
+    ("judge", "word"),
+    [
+        ("gpt (SIMULATED endpoint)", "SIMULATED"),
+        ("rules (offline checks, no model)", "OFFLINE RULES"),
+        ("rules", "OFFLINE RULES"),
+        ("a recorded judge", "RECORDED"),
+    ],
+)
+def test_numbers_that_are_not_a_judges_are_labelled(judge, word):
+    """A bank of the simulated endpoint, of the rules judge or of a recording says so at the top."""
+    page = render_bank_report(bank(judge=judge))
+    assert f"<strong>{word}</strong>" in page.split("<main")[0]
+
+
+def test_seeds_are_thin_lines_and_the_chosen_one_is_marked():
+    """A fit by itself with several seeds has no rounds; the seed is among what dev chose."""
+    curves = (made_curve(seed=1), made_curve(seed=2), made_curve(seed=3))
+    facts = TrainedOn(train_pairs=50, dev_pairs=100)
+    view = view_bank(
+        bank(history=BankHistory(trained_on=facts, curves=curves, chosen_seed=2), dev_metrics={"accuracy": 0.64})
+    )
+    assert [trace.kind for trace in view.curves.accuracy.traces] == ["thread", "thread", "dev"]
+    assert view.curves.accuracy.marked == (3, pytest.approx(0.64))
+    assert view.curves.stretches == ()
+    assert "the epoch and the seed" in view.reading
+    assert [line.place for line in view.epochs][::4] == ["seed 1", "seed 2", "seed 3"]
+    assert sum(line.best for line in view.epochs) == 3
+
+
+def test_epochs_have_one_place_each_and_fits_follow_each_other():
+    """Rounds and phases lie side by side, whether a fit begins with its start or with its first epoch."""
+    curves = (made_curve(0, 3, round=1), made_curve(0, 1, round=1, phase="calibrate"), made_curve(1, 2, round=2))
+    view = view_bank(bank(history=made_history(curves=curves, chosen_round=2)))
+    plot = view.curves.accuracy
+    assert plot.slots == 8
+    assert plot.borders == (4, 6)
+    assert plot.ticks == (0, 1, 2, 3, 0, 1, 1, 2)
+    assert [point[0] for trace in plot.traces for point in trace.points] == list(range(8))
+    assert view.curves.stretches == ((1, 0.0, 0.75), (2, 0.75, 1.0))
+    assert plot.marked[0] == 7
+    train = [trace for trace in view.curves.loss.traces if trace.kind == "train"]
+    assert [point[0] for trace in train for point in trace.points] == [1, 2, 3, 5, 6, 7]  # a start has no training loss
+
+
+def test_without_dev_no_accuracy_is_claimed():
+    """Training accuracies never stand where dev accuracies would."""
+    curve = made_curve(dev_pairs=0)
+    history = BankHistory(trained_on=TrainedOn(train_pairs=9, dev_pairs=0), curves=(curve,), chosen_seed=42)
+    view = view_bank(bank(history=history, dev_metrics={"accuracy": 0.9}))
+    assert view.accuracy is None
+    assert view.curves.accuracy is None
+    words = words_of(render_bank_report(bank(history=history, dev_metrics={"accuracy": 0.9})))
+    assert "Nothing was measured on held-out pairs" in words
+    assert "90.0 %" not in words
+
+
+def test_a_bank_without_history_is_shown_as_it_is():
+    """An older or merged bank has a page too, which says what is missing."""
+    words = words_of(render_bank_report(bank(history=None, dev_metrics={})))
+    assert NO_HISTORY in words
+    assert "Keeps to the point 0" in words
+    assert "Round by round" not in words
+
+
+def test_many_rounds_and_epochs_are_cut_down():
+    """Tables of rounds are four wide; a thousand epochs are not all listed, and the page says so."""
+    curve = made_curve(1, 1000)
+    flat = tuple(made_curve(1, 2).epochs[0].__class__(**{**r.as_json(), "dev_accuracy": 0.5}) for r in curve.epochs)
+    history = made_history(rounds=10, curves=(made_curve(epochs=flat, round=10, best_epoch=1),))
+    page = render_bank_report(bank(history=history))
+    assert page.count('<table class="by-round">') == 4  # three of rounds, one of domains
+    assert "the first 400 of 1,000" in page
+
+
+def test_the_page_is_one_file_and_the_same_every_time():
+    """No script, no request, no address; a policy that forbids them; equal banks give equal bytes."""
+    page = render_bank_report(bank())
+    assert page == render_bank_report(bank())
+    assert not re.search(r"<script|<link|<img|@import|url\(|https?://", page)
+    assert "default-src 'none'" in unescape(page)
+
+
+def test_hostile_texts_are_words():
+    """Every text of a bank is escaped, and hidden characters are shown."""
+    page = render_bank_report(bank(ATTACK.replace("\x00", "")))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "⟨U+202E⟩" in page
+    assert page.count("<iframe") == 0
