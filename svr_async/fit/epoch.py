@@ -90,7 +90,7 @@ def slice_loss(
     alpha, redundant = pair_alpha(params, hidden, table, row, config)
     margin = margins(params, alpha, table, row)
     parts = share * table.preference[row] * preference_loss(margin)
-    preference, adversarial = jnp.sum(parts), jnp.sum(parts * (1 - table.original[row]))
+    preference, adversarial = jnp.sum(parts), jnp.sum(jnp.where(table.original[row] == 0, parts, 0))
     diversity = jnp.sum(share * table.original[row] * redundant)
     right = 0.5 + 0.5 * jnp.sign(margin)
     log = StepLog(preference, diversity, jnp.sum(share * margin), jnp.sum(share * right), adversarial)
