@@ -66,7 +66,8 @@ def score(
     columns: dict[str, Points] = {}
     settings: dict[str, Mapping[str, float]] = {}
     tried: dict[int, tuple[Points, float]] = {}
-    for k in sorted({*FIXED.values(), *(FREE_TOP_K if problem.free else ())}):
+    wide = FREE_TOP_K if problem.free and max(choices) == 0 else ()
+    for k in sorted({*FIXED.values(), *wide}):
         parts = {name: margins(matrices[name], held, similarities, k, choices) for name, held in sets.items()}
         filler = max(sorted(choices), key=lambda weight: _mean(parts[DEV], weight))  # the first of equals
         tried[k] = ({name: points(part.at(filler)) for name, part in parts.items()}, filler)
@@ -74,7 +75,7 @@ def score(
             columns[column], settings[column] = tried[k][0], {"k": k, "filler": filler}
             columns[f"{UNIFORM} {column}"] = {name: points(part.equal) for name, part in parts.items()}
     if problem.free:
-        k = max(FREE_TOP_K, key=lambda one: round(float(tried[one][0][DEV].mean()), 6))
+        k = max(sorted(tried), key=lambda one: round(float(tried[one][0][DEV].mean()), 6))
         columns[BY_DEV], settings[BY_DEV] = tried[k][0], {"k": k, "filler": tried[k][1]}
     return Score(columns=columns, settings=settings, seconds=seconds)
 
@@ -96,14 +97,7 @@ def margins(
     importance: np.ndarray, held: Held, similarities: TextSimilarities, top_k: int, choices: Sequence[float]
 ) -> Margins:
     """Return F of held pairs from the rubrics that `scoring.selection` chooses by `importance` (prompt, rubric)."""
-    pool = max(TrainConfig().selection_pool, top_k)
-    rule = InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=1.0 if max(choices) > 0 else 0.0)
-    ones = np.ones(importance.shape[1], np.float32)
-    weight, filler = np.zeros_like(importance, dtype=np.float64), np.zeros(importance.shape, bool)
-    for row, values in enumerate(importance):
-        for entry in select(values.astype(np.float32), ones, similarities, rule):
-            weight[row, entry.index] = entry.importance
-            filler[row, entry.index] = entry.filler
+    weight, filler = _best(importance, top_k) if max(choices) == 0 else _chosen(importance, similarities, top_k)
     z = np.nan_to_num(held.z)
 
     def summed(part: np.ndarray) -> np.ndarray:
@@ -112,6 +106,27 @@ def margins(
     own = np.where(filler, 0.0, weight)
     used = (own > 0) | filler if max(choices) > 0 else own > 0
     return Margins(chosen=summed(own), filled=summed(filler.astype(float)), equal=summed(used.astype(float)))
+
+
+def _best(importance: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the importance of the best `top_k` of each prompt and 0 elsewhere: what `select` leaves without fillers."""
+    last = np.argsort(-importance, axis=1, kind="stable")[:, top_k:]
+    weight = np.maximum(importance, 0).astype(np.float64)
+    np.put_along_axis(weight, last, 0.0, axis=1)
+    return weight, np.zeros(importance.shape, bool)
+
+
+def _chosen(importance: np.ndarray, similarities: TextSimilarities, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the importance of each prompt's chosen rubrics, fillers with a weight of 1, and which are fillers."""
+    pool = max(TrainConfig().selection_pool, top_k)
+    rule = InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=1.0)
+    ones = np.ones(importance.shape[1], np.float32)
+    weight, filler = np.zeros_like(importance, dtype=np.float64), np.zeros(importance.shape, bool)
+    for row, values in enumerate(importance):
+        for entry in select(values.astype(np.float32), ones, similarities, rule):
+            weight[row, entry.index] = entry.importance
+            filler[row, entry.index] = entry.filler
+    return weight, filler
 
 
 def points(margin: np.ndarray) -> np.ndarray:

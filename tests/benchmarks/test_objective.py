@@ -14,7 +14,7 @@ from rig import engine_at, judge_at, writer
 
 from svr_async.judges.authoring import ModelAuthor
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.selection import TextSimilarities
+from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.scoring.svr import Svr, open_chooser
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
@@ -222,3 +222,16 @@ def test_logistic_regression_takes_any_sign(scripts):
     z *= np.sign(z[:, [0]] - z[:, [1]] + 0.1)
     weight = scripts.score.logistic(z, np.arange(300))
     assert weight[0] > 0 > weight[1]
+
+
+def test_without_fillers_the_choice_is_the_package_s_too(scripts):
+    """The quick form for free judges picks what `select` picks with a filler weight of 0, ties and zeros included."""
+    rng = np.random.default_rng(0)
+    importance = np.maximum(rng.integers(-3, 6, size=(40, 9)), 0).astype(np.float32)
+    rule = InferenceSettings(top_k=4, selection_pool=9, filler_weight=0.0)
+    expected = np.zeros((40, 9))
+    for row, values in enumerate(importance):
+        for entry in select(values, np.ones(9, np.float32), TextSimilarities(list("abcdefghi")), rule):
+            expected[row, entry.index] = entry.importance
+
+    np.testing.assert_array_equal(scripts.score._best(importance, 4)[0], expected)
