@@ -13,7 +13,6 @@ import numpy as np
 from objective_data import Held, Problem
 from objective_variants import LITERAL, Importance, Variant, entries_of
 
-from svr_async.commands.training import FREE_TOP_K
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.training.config import TrainConfig
@@ -22,6 +21,7 @@ DEV = "dev"
 BY_DEV = "k by dev"
 FIXED = {"top 6": 6, "top 12": 12}
 UNIFORM = "uniform"  # before a column's name: the chosen rubrics weigh 1 each (`--method uniform`)
+WIDE = (6, 12, 24, 48, 96, 192)  # what dev chooses from where judging is free
 SAME = 1e-9  # margins nearer to 0 are ties
 PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0)
 LR_FOLDS = 4
@@ -66,7 +66,7 @@ def score(
     columns: dict[str, Points] = {}
     settings: dict[str, Mapping[str, float]] = {}
     tried: dict[int, tuple[Points, float]] = {}
-    wide = FREE_TOP_K if problem.free and max(choices) == 0 else ()
+    wide = WIDE if problem.free and max(choices) == 0 else ()
     for k in sorted({*FIXED.values(), *wide}):
         parts = {name: margins(matrices[name], held, similarities, k, choices) for name, held in sets.items()}
         filler = max(sorted(choices), key=lambda weight: _mean(parts[DEV], weight))  # the first of equals
@@ -109,7 +109,7 @@ def margins(
 
 
 def _best(importance: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the importance of the best `top_k` of each prompt and 0 elsewhere: what `select` leaves without fillers."""
+    """Return the importance of the best `top_k` of each prompt, else 0: what `select` chooses without fillers."""
     last = np.argsort(-importance, axis=1, kind="stable")[:, top_k:]
     weight = np.maximum(importance, 0).astype(np.float64)
     np.put_along_axis(weight, last, 0.0, axis=1)

@@ -25,8 +25,8 @@ FORMATS = ("html", "md", "tex", "csv")
 def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
     """Write one run, several side by side, or a bank, as a page or a table.
 
-    RUN is a run's folder, or a bank's: then the page shows how it was fitted and what is in it. The HTML page is
-    one file: no scripts, no requests; it can be mailed as it is.
+    RUN is a run's folder, or a bank's (`default` is the shipped one): then the page shows how it was fitted and what
+    is in it. The HTML page is one file: no scripts, no requests; it can be mailed as it is.
 
     \b
     Examples:
@@ -35,13 +35,22 @@ def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bo
       svr report runs/first --out table.tex
       svr report banks/mine/bank
     """
-    target = out or (runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html"))
     bank = bank_folder(runs)
+    target = out or default_target(runs, bank)
     n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
         click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
+
+
+def default_target(runs: tuple[Path, ...], bank: Path | None) -> Path:
+    """Return where a page goes that no --out names: beside what it shows, but never into the package."""
+    from svr_async.scoring.shipped import shipped_folder  # noqa: PLC0415
+
+    if bank == shipped_folder():
+        return Path("bank-report.html")
+    return runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html")
 
 
 def write_report(runs: tuple[Path, ...], target: Path) -> int:
@@ -74,8 +83,12 @@ def bank_folder(named: tuple[Path, ...]) -> Path | None:
 
 
 def _bank_in(path: Path) -> Path | None:
+    from svr_async.scoring.shipped import NAME, shipped_folder  # noqa: PLC0415
+
     if (path / "metrics.json").exists():
         return None  # a run
+    if str(path) == NAME:
+        return shipped_folder()
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
 
 

@@ -175,11 +175,12 @@ def _plain(text: str) -> str:
 def _headline(metrics: Mapping[str, Any]) -> str:
     n, accuracy = metrics["n_total"], metrics["accuracy"]
     low, high = metrics["accuracy_bounds"]
-    return (
-        f"accuracy [bold]{_percent(accuracy)}[/] {_interval(metrics['accuracy_ci95'])} of {n} pairs, "
-        f"coverage {_percent(metrics['coverage'])}, ties at half credit {_percent(metrics['accuracy_half_credit'])}, "
-        f"bounds {_percent(low)} to {_percent(high)}"
-    )
+    told = f"accuracy [bold]{_percent(accuracy)}[/] {_interval(metrics['accuracy_ci95'])} of {n} pairs, "
+    told += f"coverage {_percent(metrics['coverage'])}"
+    half = metrics["accuracy_half_credit"]
+    if low == high == half == accuracy:  # every pair has a verdict that is no tie
+        return told
+    return f"{told}, ties at half credit {_percent(half)}, bounds {_percent(low)} to {_percent(high)}"
 
 
 def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.splits import split_by_prompt
 
-FREE_TOP_K = (6, 12, 24, 48, 96, 192)  # a free judge may use more rubrics than one call holds
+FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
 OFFLINE_WORKERS = 8
 ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
@@ -102,7 +102,7 @@ def train_config(flags: TrainFlags) -> TrainConfig:
     """Return the settings that the flags name."""
     free = flags.judge == "rules"
     policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
-    choices = (flags.top_k,) if flags.top_k else (FREE_TOP_K if free else (6,))
+    top_k = flags.top_k or (FREE_TOP_K if free else 6)
     fit = replace(PRESETS[flags.preset], seed=flags.seed)
     paper = flags.preset == "paper"
     return TrainConfig(
@@ -110,7 +110,7 @@ def train_config(flags: TrainFlags) -> TrainConfig:
         split_seed=flags.seed,
         fit=fit,
         pools=PoolConfig(policy=policy, size=flags.pool_size),
-        top_k_choices=choices,
+        top_k_choices=(top_k,),
         filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
         ablate=frozenset(flags.ablate),
     )

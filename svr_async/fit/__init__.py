@@ -1,5 +1,5 @@
 """Learn which rubrics matter for a prompt: arrays in, arrays out; it knows neither rubrics' texts nor judges.
 
-Nothing is imported here. `arrays`, `config`, `files`, `forward`, `linear`, `measure`, `overlap`, `ragged`, `tfidf` and
-`topics` need only NumPy (and scikit-learn where something is learned); the other modules import JAX.
+Nothing is imported here. `epoch`, `losses`, `selector`, `sparsemax`, `checkpoints`, `device` and `training`
+import JAX; the other modules need only NumPy (SciPy and scikit-learn where something is learned).
 """

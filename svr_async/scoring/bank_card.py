@@ -22,6 +22,7 @@ def render_card(bank: RubricBank) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     parts = [_front_matter(bank), f"# {_safe(bank.name) or 'A rubric bank'}", _opening(bank)]
     parts += ["## Trained on", _training(bank), "## How it does", _metrics(bank)]
+    parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank.rubrics)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
     parts += ["## Known gaps", _gaps(bank), "## How to use it", _use()]
@@ -94,7 +95,6 @@ def _gaps(bank: RubricBank) -> str:
         f"{never} of {len(bank)} rubrics were never active on a training prompt.",
         f"{checked} rubrics carry a check that a program decides; the others depend on the judge that is used.",
         "A prompt unlike the training prompts is answered from the selector's biases.",
-        *map(_safe, bank.notes),
     ]
     return "\n".join(f"- {gap}" for gap in gaps)
 
