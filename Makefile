@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := runs/demo
+HELD := pairs --data $(DEMO)/test.jsonl
 
 .PHONY: demo test soak lint bench format clean
 
@@ -12,11 +14,22 @@ $(STAMP): pyproject.toml setup.cfg
 	$(BIN)/python -m pip install --quiet -e '.[test,lint,hub,fast]'
 	touch $@
 
-demo: $(STAMP)  ## judge the shipped sample offline, compare it with a blind baseline, and explain a decision
-	$(BIN)/svr eval rubricbench --sample --judge rules --out runs/demo-rules
-	$(BIN)/svr eval rubricbench --sample --method longest --out runs/demo-longest
-	$(BIN)/svr compare runs/demo-rules runs/demo-longest
-	$(BIN)/svr explain runs/demo-rules sample_if_01
+demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held-out ones with it, explain a decision
+	@rm -rf $(DEMO)
+	@echo "1. Pairs of our own making, and the offline rules judge: no model, no network, no key."
+	@$(BIN)/python benchmarks/make_demo_pairs.py $(DEMO)
+	@printf '\n2. Train a bank of rubrics.\n'
+	@$(BIN)/svr train $(DEMO)/train.jsonl --judge rules --out $(DEMO)/trained --rounds 2
+	@printf '\n3. Judge held-out pairs with it (and, for step 4, by length and with the general checks).\n'
+	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
+	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
+	@$(BIN)/svr eval $(HELD) --judge rules --bank $(DEMO)/trained/bank --out $(DEMO)/bank -q
+	@printf '\n4. Compare.\n'
+	@$(BIN)/svr compare $(DEMO)/bank $(DEMO)/general $(DEMO)/longest
+	@printf '\n5. Why was one of them decided so?\n'
+	@$(BIN)/svr explain $(DEMO)/bank made-message-05a --data $(DEMO)/test.jsonl
+	@printf '\nOffline rules judge on made pairs: this shows the machinery, not what a judge is worth.\n'
+	@printf 'The run:  $(DEMO)/bank/report.html\nThe bank: $(DEMO)/trained/report.html\n'
 
 test: $(STAMP)  ## the tests, in about five minutes on two cores
 	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q

@@ -65,15 +65,15 @@ def fitted(config: FitConfig, train: FitArrays, dev: FitArrays, seed: int) -> Im
     return selector_importance(fit(train, dev, replace(config, seed=seed)).selector)
 
 
-def shared_topics(train: FitArrays, dev: FitArrays, seed: int) -> Importance:  # noqa: ARG001  (a variant's form)
+def shared_topics(train: FitArrays, dev: FitArrays, seed: int) -> Importance:
     """Return the closed-form start: shrunken means by topic, shared by rubrics that say the same; nothing is solved."""
-    return selector_importance(_closed_form(train.without_own(), seed))
+    return solved({"sparsity": 0.0}, train, dev, seed)
 
 
 def plain_topics(train: FitArrays, dev: FitArrays, seed: int) -> Importance:  # noqa: ARG001  (a variant's form)
     """Return the shrunken means by topic, before overlapping rubrics share their effects."""
     train = train.without_own()
-    selector = _closed_form(train, seed)
+    selector = start_topics(train, replace(DEFAULT, sparsity=0.0, seed=seed))
     features = features_of(train)
 
     def gates_of(prompts: np.ndarray) -> np.ndarray:
@@ -85,14 +85,20 @@ def plain_topics(train: FitArrays, dev: FitArrays, seed: int) -> Importance:  # 
     return selector_importance(plain)
 
 
-def _closed_form(train: FitArrays, seed: int) -> Selector:
-    return start_topics(train, replace(DEFAULT, sparsity=0.0, seed=seed))
-
-
 def by_words(train: FitArrays, dev: FitArrays, seed: int) -> Importance:
     """Return the default fit where nothing says what was mined from a prompt: words alone group prompts."""
     train = train.without_own()
-    return fitted(DEFAULT, replace(train, source_indptr=None, source_prompt=None), dev, seed)
+    return solved({}, replace(train, source_indptr=None, source_prompt=None), dev, seed)
+
+
+def solved(
+    changes: dict[str, object],
+    train: FitArrays,
+    dev: FitArrays,  # noqa: ARG001  (a variant's form)
+    seed: int,
+) -> Importance:
+    """Return the default's solution with some settings changed, without the descent that may follow it."""
+    return selector_importance(start_topics(train.without_own(), replace(DEFAULT, seed=seed, **changes)))
 
 
 def kernel(train: FitArrays, dev: FitArrays, seed: int) -> Importance:  # noqa: ARG001  (a variant's form)
@@ -141,8 +147,8 @@ VARIANTS: dict[str, Variant] = {
     "topics, effects only": plain_topics,
     "topics, overlap shared": shared_topics,
     "sparse margin, groups by words alone": by_words,
-    "sparse margin, no diversity": partial(fitted, replace(DEFAULT, diversity=0.0)),
-    "sparse margin, never a common part": partial(fitted, replace(DEFAULT, cross_validate=False)),
-    "sparse margin, always a common part": partial(fitted, replace(DEFAULT, **COMMON, cross_validate=False)),
+    "sparse margin, no diversity": partial(solved, {"diversity": 0.0}),
+    "sparse margin, never a common part": partial(solved, {"cross_validate": False}),
+    "sparse margin, always a common part": partial(solved, {**COMMON, "cross_validate": False}),
     USUAL: partial(fitted, DEFAULT),
 }

@@ -154,6 +154,7 @@ def merge(
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks, cutoff=cutoff, cap=cap)
+    _keep(out, merged)
     digest = merged.save(out)
     if as_json:
         _print({"folder": str(out), "digest": digest, "rubrics": len(merged), "from": [len(held) for held in banks]})
@@ -235,6 +236,12 @@ def _load(name: str) -> RubricBank:
     from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
 
     return RubricBank.load(name)
+
+
+def _keep(out: Path, merged: RubricBank) -> None:
+    """Refuse to replace another bank: a trained one cannot be had back from what was merged."""
+    if (out / "bank.json").exists() and _load(str(out)).digest != merged.digest:
+        raise UsageError(f"{out} holds another bank", hint="name another folder with --out, or remove it")
 
 
 def _one(held: RubricBank, key: str) -> BankRubric:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CELL = 300
 SHOWN = 20
+NARROW = 100  # columns of a terminal below which a rubric's text needs the room of the counts
+COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
+NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 
 def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> None:
@@ -38,6 +41,18 @@ def _line(console: Console, label: str, text: str) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     console.print(Text.assemble((f"{label:<12}", "dim"), one_line(text, 2_000)), soft_wrap=True)
+
+
+def _paragraph(console: Console, label: str, text: str) -> None:
+    """Print a long line, wrapped between words and set in below its label."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Table.grid()
+    grid.add_column(width=12)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(label, style="dim"), Text(one_line(text, 2_000)))
+    console.print(grid)
 
 
 def _heading(console: Console, text: str) -> None:
@@ -62,17 +77,18 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     _line(console, "licence", bank.licence or "not recorded")
     for label, values in (("dev", bank.dev_metrics), ("fit", bank.fit_settings), ("data", bank.data_digests)):
         if values:
-            _line(console, label, _pairs(values))
+            _paragraph(console, label, _pairs(_flat(values)))
     for note in bank.notes:
         _line(console, "note", note)
     _heading(console, f"{len(chosen)} of {len(bank)} rubrics, the heaviest first")
-    heads = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
-    _table(console, heads, (_row(entry) for entry in chosen), texts=3)
+    heads, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
+    rows = (_row(entry) for entry in chosen)
+    _table(console, heads, ([row[head] for head in heads] for row in rows), texts=texts)
 
 
-def _row(entry: BankRubric) -> tuple[str, ...]:
+def _row(entry: BankRubric) -> dict[str, str]:
     check = " [check]" if entry.rubric.check is not None else ""
-    return (
+    cells = (
         entry.id,
         f"{entry.weight:.3f}",
         f"{100 * entry.activation_rate:.2f}",
@@ -82,6 +98,7 @@ def _row(entry: BankRubric) -> tuple[str, ...]:
         entry.rubric.facet or "–",
         entry.text + check,
     )
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def show_rubric(entry: BankRubric) -> None:
@@ -124,7 +141,7 @@ def show_stats(bank: RubricBank, found: Mapping[str, Any]) -> None:
     _line(console, "weight", f"median {weights[2]:.3f}, quartiles {weights[1]:.3f} to {weights[3]:.3f}")
     _line(console, "length", f"median {words[2]:.0f} words, longest {words[4]:.0f}")
     _line(console, "mined from", f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals")
-    heads = ("rubrics", "%", *IMPORTANCES, "activation", "supports", "mean weight")
+    heads = ("rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
     for group in ("domain", "facet"):
         _heading(console, f"by {group}")
         _table(console, (group, *heads), (_group(name, row) for name, row in found[f"{group}s"].items()), texts=0)
@@ -199,7 +216,19 @@ def _more(console: Console, count: int) -> None:
         console.print(f"and {count - SHOWN} more: --json lists them")
 
 
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in one level: those of a group under the group's name and a dot."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= (
+            {f"{name}.{inner}": one for inner, one in value.items()} if isinstance(value, Mapping) else {name: value}
+        )
+    return flat
+
+
 def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(map(_word, value)) or "none"
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -18,6 +18,7 @@ from svr_async.serving.pairs import as_prompt, decide_pair, method_of
 from svr_async.vocabulary.pair import PreferencePair
 
 FROM_FILE = "@"
+MAX_BYTES = 64 << 20  # of a text; no judge reads more, and a device has no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,11 @@ def text_of(flag: str, value: str) -> str:
     if value.startswith(2 * FROM_FILE):
         return value[1:]
     try:
-        return Path(value[1:]).read_text("utf-8")
+        with Path(value[1:]).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{flag} {value} has more than {MAX_BYTES:,} bytes", hint="give a shorter text")
+        return data.decode("utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(

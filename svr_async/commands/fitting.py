@@ -12,8 +12,9 @@ import numpy as np
 import orjson
 
 from svr_async.commands.epochs import fit_screen
+from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
-from svr_async.errors import DegenerateFitError
+from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import PRESETS, FitConfig
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
@@ -51,6 +52,8 @@ def run_command(flags: FitFlags) -> int:
     active = [entry for entry in store.rubrics if entry.active]
     if not active:
         raise DegenerateFitError(f"{flags.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
+    keep_bank(flags.out, "fit")
+    open_folder(flags.out)
     edges = redundancy_edges([entry.candidate.rubric.text for entry in active])
     train, _ = fit_arrays(store, split="train", redundancy=edges)
     dev, _ = fit_arrays(store, split="dev", redundancy=edges)
@@ -82,7 +85,11 @@ def _fit_once(
     def run(on_epoch: OnEpoch) -> FitResult:
         return fit(train, dev, config, on_epoch=on_epoch, checkpoint_dir=folder, resume=True)
 
-    return watched(run, empty_curve(config, dev), watch)
+    try:
+        return watched(run, empty_curve(config, dev), watch)
+    except ArtefactError as error:
+        hint = f"name another folder with --out, or remove {folder}"
+        raise ArtefactError(error.message, hint=hint) from error
 
 
 def make_record(best: FitResult, results: Sequence[FitResult], yardsticks: Baselines | None) -> dict[str, Any]:

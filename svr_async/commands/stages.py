@@ -27,6 +27,8 @@ from svr_async.training.state import candidate_from_json, candidate_to_json
 from svr_async.training.storing import store_exists, write_store
 from svr_async.vocabulary.atomic import write_atomic
 
+INDUCED = "svr induce writes such a file"
+
 
 def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
@@ -120,10 +122,10 @@ def _rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
     try:
         lines = candidates.read_bytes().splitlines()
     except OSError as error:
-        raise ConfigError(f"cannot read {candidates}: {error.strerror}") from error
+        raise ConfigError(f"cannot read {candidates}: {error.strerror}", hint=INDUCED) from error
     found = [_candidate(line, f"{candidates} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
-        raise UsageError(f"{candidates} holds 0 rubrics", hint="svr induce writes such a file")
+        raise UsageError(f"{candidates} holds 0 rubrics", hint=INDUCED)
     return found
 
 
@@ -131,6 +133,7 @@ def _candidate(line: bytes, where: str) -> Candidate:
     try:
         return candidate_from_json(orjson.loads(line))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtefactError(
-            f"{where} is not a candidate: {error}", hint="write the file again with svr induce"
+            f"{where} is not a candidate: {why}", hint="write the file again with svr induce"
         ) from error

@@ -15,6 +15,7 @@ import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
+from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train_screen import TrainScreen
 from svr_async.errors import UsageError
@@ -72,6 +73,7 @@ class TrainFlags:
 
 def run_command(flags: TrainFlags) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
+    keep_bank(flags.out, "stages", "record.json")
     refuse_benchmark_for_training(flags.pairs)
     refuse_benchmark_for_training(flags.adapter)
     dataset = get_adapter(flags.adapter).load(flags.pairs)
@@ -211,6 +213,7 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
         opened = open_offline_judge(flags.judge, {})
         if opened.author is None:
             raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+        open_folder(flags.out)
         return opened
     from svr_async.engine.engine import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
     from svr_async.engine.failures import FailureLog  # noqa: PLC0415
@@ -219,7 +222,7 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
     from svr_async.judges.profiles import find_profile  # noqa: PLC0415
 
     profile = find_profile(flags.judge.removesuffix("+rules"), base_url=flags.base_url)
-    flags.out.mkdir(parents=True, exist_ok=True)
+    open_folder(flags.out)
     options = EndpointOptions(
         memo=flags.memo,
         config=EngineConfig(

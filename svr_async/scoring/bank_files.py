@@ -132,7 +132,7 @@ def load_bank(folder: Path) -> RubricBank:
             f"{folder} is a file; a bank is a folder with {BANK}", hint="pickled banks are never opened"
         )
     if not (folder / BANK).is_file():
-        raise UsageError(f"there is no bank in {folder} ({BANK} is missing)", hint="--bank names a bank's folder")
+        raise UsageError(f"there is no bank in {folder} ({BANK} is missing)", hint=_instead(folder))
     where = folder / BANK
     described = _object(_read(where), where)
     _check_schema(described, where)
@@ -140,6 +140,17 @@ def load_bank(folder: Path) -> RubricBank:
         return _assembled(folder, described)
     except (ValueError, TypeError) as error:
         raise _refused(where, str(error), _hint_of(str(error))) from error
+
+
+def _instead(folder: Path) -> str:
+    """Return what to name instead of a folder without a bank, by what lies in it."""
+    if (folder / "bank" / BANK).is_file():
+        return f"name {folder / 'bank'}"
+    if (folder / "meta.json").is_file():
+        return "it is a feature store; svr-fit makes a bank of one"
+    if (folder / "manifest.json").is_file():
+        return "it is the folder of a run; svr explain and svr report take one"
+    return "give a bank's folder; svr train makes one"
 
 
 def _assembled(folder: Path, described: Mapping[str, Any]) -> RubricBank:
