@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, lenient_option
 
 
 @click.group()
@@ -86,18 +86,34 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
 )
+@lenient_option
 @common
-def split(path: Path, adapter: str, share: float, seed: str, out: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def split(
+    path: Path,
+    adapter: str,
+    share: float,
+    seed: str,
+    out: Path,
+    lenient: bool,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
     \b
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
     from svr_async.adapters import get_adapter  # noqa: PLC0415
+    from svr_async.errors import UsageError  # noqa: PLC0415
     from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
     from svr_async.vocabulary.splits import split_by_prompt  # noqa: PLC0415
 
-    train, test = split_by_prompt(get_adapter(adapter).load(path).pairs, share, salt=seed)
+    train, test = split_by_prompt(get_adapter(adapter).load(path, lenient=lenient).pairs, share, salt=seed)
+    if not train or not test:
+        raise UsageError(
+            f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
+            hint="give more pairs, of more prompts, or another share",
+        )
     counts = {}
     for name, pairs in (("train", train), ("test", test)):
         counts[name] = len(pairs)

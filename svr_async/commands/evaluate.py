@@ -13,6 +13,7 @@ from svr_async.commands.options import (
     budget_option,
     common,
     concurrency_option,
+    lenient_option,
     limit_option,
     max_calls_option,
     memo_option,
@@ -110,7 +111,7 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 )
 @prompts_option
 @memo_option
-@click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
+@lenient_option
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
 @click.option(
     "--out",

@@ -83,6 +83,7 @@ memo_option = click.option(
     metavar="DIR",
     help="Where replies are kept.",
 )
+lenient_option = click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 licence_option = click.option("--licence", default="", metavar="TEXT", help="The licence of the bank, for its card.")
@@ -116,6 +117,7 @@ def asking(function: F) -> F:
             help="Who is asked: a judge of `svr judges`, URL#model, rules.",
         ),
         base_url_option,
+        lenient_option,
         limit_option,
         click.option(
             "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."

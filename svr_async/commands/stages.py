@@ -78,7 +78,7 @@ async def _induce(session: Session, _: OpenJudge) -> tuple[Candidate, ...]:
 def _run(settings: TrainFlags, work: Any) -> Any:
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
-    dataset = get_adapter(settings.adapter).load(settings.pairs)
+    dataset = get_adapter(settings.adapter).load(settings.pairs, lenient=settings.lenient)
     pairs = training_pairs(dataset, settings)
     config = train_config(settings)
 
@@ -109,6 +109,7 @@ def _train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = 
         decontaminate=(),
         licence="",
         quiet=flags["quiet"],
+        lenient=flags["lenient"],
         as_json=flags["as_json"],
     )
 

@@ -32,7 +32,7 @@ from svr_async.commands.options import HELP, asking, common, licence_option, poo
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
-    help="Rubrics used for a prompt. Default: 6; chosen on dev for the rules judge.",
+    help="Rubrics used for a prompt. Default: 6; at most 96 for the rules judge, which is free.",
 )
 @click.option(
     "--ablate",

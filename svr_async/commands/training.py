@@ -15,7 +15,7 @@ import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
-from svr_async.commands.places import keep_bank, open_folder
+from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train_screen import TrainScreen
 from svr_async.errors import UsageError
@@ -69,6 +69,7 @@ class TrainFlags:
     licence: str
     quiet: bool
     as_json: bool
+    lenient: bool = False
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -76,9 +77,13 @@ def run_command(flags: TrainFlags) -> int:
     keep_bank(flags.out, "stages", "record.json")
     refuse_benchmark_for_training(flags.pairs)
     refuse_benchmark_for_training(flags.adapter)
-    dataset = get_adapter(flags.adapter).load(flags.pairs)
+    dataset = get_adapter(flags.adapter).load(flags.pairs, lenient=flags.lenient)
     pairs = training_pairs(dataset, flags)
     kept, dropped = decontaminated(pairs, flags.decontaminate)
+    if not kept:
+        raise UsageError(
+            f"all {len(pairs)} pairs overlap with {', '.join(flags.decontaminate)}", hint="train on other pairs"
+        )
     config = train_config(flags)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_train(flags, config, dataset, kept, dropped))
@@ -146,6 +151,7 @@ async def _train(
         with screen_of(flags, judge) as screen:
             log = FitLog(watch=screen)
             session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
+            keep_training(flags.out / "record.json", _same_training(flags, session))
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
@@ -164,6 +170,11 @@ async def _train(
     else:
         _print_rounds(record, flags.out, digest, time.monotonic() - begun)
     return 0
+
+
+def _same_training(flags: TrainFlags, session: Session) -> dict[str, Any]:
+    """Return what a training in the same folder must agree in; more rounds, or other top-k, go on from its stages."""
+    return {"data": session.material.digest, "preset": flags.preset, "ablate": sorted(flags.ablate)}
 
 
 def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
@@ -262,6 +273,9 @@ def open_session(
         on_begin=screen.stage,
         on_done=screen.count,
     )
+    if dataset.skipped:
+        reasons = "; ".join(f"{count:,} × {reason}" for reason, count in dataset.skipped.items())
+        screen.say(f"{sum(dataset.skipped.values()):,} rows left out: {reasons}")
     screen.say(f"{len(train)} pairs to train on, {len(dev)} to check with")
     return Session(
         crew=crew,
@@ -295,6 +309,7 @@ def make_record(
     """Return what is kept of a training: each round's figures, the choice, and what was left out."""
     return {
         "pairs": str(flags.pairs),
+        "data": session.material.digest,
         "judge": judge.label,
         "preset": flags.preset,
         "train_pairs": len(session.material.train),

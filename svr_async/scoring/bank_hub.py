@@ -116,7 +116,7 @@ def _without_bars(hub: Any) -> Iterator[None]:
 
 def _library() -> Any:
     try:
-        import huggingface_hub  # noqa: PLC0415  (an extra, and slow to import)
+        import huggingface_hub.utils  # noqa: PLC0415  (an extra, slow to import, and it loads no part by itself)
     except ImportError as error:
         raise UsageError(
             "banks on the hub need huggingface-hub", hint="pip install 'svr-async[hub]', or copy the bank's folder"

@@ -105,6 +105,7 @@ async def score_pair(
     UsageError, or what stops an engine (key, quota, budget, endpoint down), is raised; a failed call is an outcome.
     """
     conversation = as_prompt(prompt)
+    check_responses((a, b))
     method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
     return _verdict(await decide_pair(method, judge_of(engine), conversation, a, b, order=order), engine)
 
@@ -143,8 +144,19 @@ def as_prompt(prompt: PromptLike) -> Prompt:
         raise UsageError(f"the prompt cannot be used: {error}", hint="give a text or a list of messages") from error
 
 
+def check_responses(responses: Sequence[str]) -> None:
+    """Raise UsageError where a response is no text, or where one text stands for a list of them."""
+    if isinstance(responses, str):
+        raise UsageError("responses are a list of texts, not one text", hint="give [text, text, …]")
+    for response in responses:
+        if not isinstance(response, str):
+            raise UsageError(f"a response is a text, not {type(response).__name__}", hint="give str")
+
+
 def method_of(bank: RubricBank, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False) -> Svr:
     """Return the method that judges with a bank; UsageError where the judge cannot rephrase."""
+    if not isinstance(bank, RubricBank):
+        raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None
     if rephrase:
         author = engine.author if isinstance(engine, Engine) else engine

@@ -28,6 +28,7 @@ from svr_async.serving.pairs import (
     PromptLike,
     Shown,
     as_prompt,
+    check_responses,
     chooser_of,
     judge_of,
     label_of,
@@ -85,6 +86,7 @@ async def rank(
     scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses.
     Equal responses are judged once. `rephrase` costs one call more. UsageError without a response.
     """
+    check_responses(responses)
     if not responses:
         raise UsageError("there is no response to rank", hint="give at least one")
     texts = list(dict.fromkeys(responses))

@@ -7,10 +7,13 @@ import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+from svr_async.commands import bank_screen
 from svr_async.commands.bank import bank
 from svr_async.commands.main import run
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_stats import bank_stats
 from svr_async.vocabulary.rubric import Check, Rubric
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
@@ -144,6 +147,46 @@ def test_merge_writes_a_bank(folder, tmp_path):
     assert RubricBank.load(tmp_path / "both").selector_kind == "uniform"
     found = orjson.loads(call("merge", folder, "--out", tmp_path / "one", "--cap", 2, "--json"))
     assert (found["rubrics"], found["from"]) == (2, [5])
+
+
+def test_merge_replaces_no_other_bank(folder, tmp_path, capsys):
+    """A bank is not merged over, neither a source nor another one; the same result may be written again."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert fail("merge", folder, folder, "--out", folder) == 2
+    assert "holds another bank" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    for _ in range(2):
+        call("merge", folder, folder, "--out", tmp_path / "both")
+
+
+def test_a_folder_that_holds_something_else_is_named(folder, tmp_path, capsys):
+    """Of a training's folder, a store and a run it is said what they are, and what takes them."""
+    parent = tmp_path / "trained"
+    parent.mkdir()
+    folder.rename(parent / "bank")
+    for name, words in (("meta.json", "svr-fit makes a bank"), ("manifest.json", "svr explain and svr report")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("{}")
+        assert fail("show", tmp_path / name) == 2
+        assert words in capsys.readouterr().err
+    assert fail("show", parent) == 2
+    assert f"name {parent / 'bank'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("width", "column"), [(80, False), (120, True)])
+def test_a_narrow_terminal_leaves_room_for_the_rubric(width, column, monkeypatch, capsys):
+    """At 80 columns no rubric of ordinary length takes more than two lines, and no table is wider than the terminal."""
+    monkeypatch.setattr(
+        bank_screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
+    )
+    held = made(fit_settings={"fit": {"kind": "topics", "epochs": 3}, "ablate": []})
+    bank_screen.show_bank(held, held.rubrics)
+    bank_screen.show_stats(held, bank_stats(held))
+    shown = capsys.readouterr().out
+    assert ("supports  domain" in shown) == column
+    assert "Keeps to the number of words that was" in shown
+    assert "fit.kind topics, fit.epochs 3, ablate none" in shown
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_card_is_printed_or_written(folder, tmp_path):

@@ -97,6 +97,13 @@ def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pyt
     assert (texts["response_a"], texts["response_b"]) == ("Blue – or so.\n", "@home")
 
 
+def test_a_text_without_an_end_is_refused(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device, or a file beyond any judge's reach, is not read to its end."""
+    assert bank
+    assert explain(*asked(b="@/dev/zero")) == 2
+    assert "--b @/dev/zero has more than 67,108,864 bytes" in capsys.readouterr().err
+
+
 def test_equal_responses_and_undecided_rubrics_are_said(
     bank: RubricBank, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

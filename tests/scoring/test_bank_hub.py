@@ -1,6 +1,8 @@
 """Banks on the hub, against a local server that answers as the hub does."""
 
 import base64
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -152,6 +154,15 @@ def test_a_bank_is_loaded_by_its_name_on_the_hub(uploaded, capfd, name):
     assert (download_folder(name) / "bank.json").is_file()
     assert download_folder(name).parent == Path("cache/banks")
     assert capfd.readouterr().err == ""
+
+
+def test_a_process_that_has_loaded_nothing_else_fetches_too(uploaded, tmp_path):
+    """A new process fetches a bank: the library loads its parts only when they are asked for by name."""
+    (tmp_path / "load.py").write_text("from svr_async import Bank\nprint(Bank.load('hf:someone/small').digest)\n")
+    done = subprocess.run(
+        [sys.executable, "load.py"], capture_output=True, text=True, timeout=50, cwd=tmp_path, check=False
+    )
+    assert done.stdout.strip() == uniform_bank().digest, done.stderr
 
 
 def test_what_was_fetched_serves_without_the_hub(uploaded):

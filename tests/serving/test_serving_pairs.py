@@ -110,6 +110,21 @@ async def test_no_answer_is_no_score() -> None:
     assert found.detail == "I would rather not"
 
 
+async def test_what_is_no_text_and_no_bank_is_said_in_one_line() -> None:
+    """Responses that are none, one text for a list of them, and a path for a bank are refused before a question."""
+    bank, judge = checked_bank(), RulesJudge()
+    for wrong in (None, 3, b"x"):
+        with pytest.raises(UsageError, match="a response is a text, not"):
+            await score_pair(PROMPT, SHORT, wrong, bank=bank, engine=judge)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="a response is a text, not"):
+            await rank(PROMPT, [SHORT, wrong], bank=bank, engine=judge)  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="a list of texts"):
+        await rank(PROMPT, SHORT, bank=bank, engine=judge)
+    with pytest.raises(UsageError, match="bank is a Bank, not str") as caught:
+        await score_pair(PROMPT, SHORT, LONG, bank="bank/", engine=judge)  # type: ignore[arg-type]
+    assert caught.value.hint == "bank=Bank.load('bank/')"
+
+
 async def test_a_prompt_is_a_text_or_a_conversation() -> None:
     """Texts, lists of messages and conversations all do; anything else is refused in one line."""
     bank, judge = checked_bank(), RulesJudge()

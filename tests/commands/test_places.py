@@ -1,0 +1,149 @@
+"""Where commands write: refused before anything is asked, and no bank is replaced by another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.commands.places import keep_bank, keep_training, open_folder
+from svr_async.errors import StorageError, UsageError
+
+
+def svr(*args: str | Path) -> int:
+    """Run `svr` in this process; return the exit code."""
+    return run(group, "svr", [str(arg) for arg in args])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def bank(folder: Path) -> dict[str, bytes]:
+    """Put a file with the name of a bank's where a command would write one; return what is there."""
+    (folder / "out" / "bank").mkdir(parents=True)
+    (folder / "out" / "bank" / "bank.json").write_text("{}")
+    return files_of(folder / "out")
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+@pytest.mark.parametrize("judge", ["rules", "http://127.0.0.1:9/v1#m"])
+@pytest.mark.parametrize("command", ["train", "induce"])
+def test_a_place_that_cannot_be_written_is_exit_five_before_a_call(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, judge: str, out: str
+) -> None:
+    """`--out` at or below a file ends training in one line with the path, with any judge, and asks nothing."""
+    if (command, out) == ("induce", "file"):
+        out = "file/other"  # its own output is a file
+    write_planted(folder / "pairs.jsonl", 40)
+    (folder / "file").write_text("mine")
+    assert svr(command, "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
+    assert f"cannot write to {out}" in last_line(capsys)
+    assert (folder / "file").read_text() == "mine"
+
+
+def test_a_fit_looks_at_its_place_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr fit` into a file is refused before an epoch."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl", "Is kind.")
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    capsys.readouterr()
+    assert svr("fit", "store", "--out", "made.jsonl") == 5
+    assert "cannot write to made.jsonl" in last_line(capsys)
+
+
+def test_training_leaves_the_bank_of_another_command(
+    folder: Path, bank: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svr train` and `svr fit` do not write over a bank that they did not make."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl", "Is kind.")
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    capsys.readouterr()
+    for args in (("train", "made.jsonl"), ("fit", "store")):
+        assert svr(*args, "--out", "out", "-q") == 2
+        assert "out/bank is a bank that another command made — name another folder with --out" in last_line(capsys)
+    assert files_of(folder / "out") == bank
+
+
+def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, bytes]) -> None:
+    """A trace of the command, or no bank, lets it write."""
+    assert bank
+    with pytest.raises(UsageError, match="another command"):
+        keep_bank(folder / "out", "stages", "record.json")
+    (folder / "out" / "record.json").write_text("{}")
+    keep_bank(folder / "out", "stages", "record.json")
+    keep_bank(folder / "nowhere", "stages")
+
+
+def test_a_training_is_not_replaced_by_one_of_other_pairs(tmp_path: Path) -> None:
+    """What differs is named; older records, more rounds and unreadable records are let through."""
+    record = tmp_path / "record.json"
+    keep_training(record, {"data": "a"})
+    record.write_bytes(orjson.dumps({"data": "a", "preset": "default", "rounds": 2}))
+    keep_training(record, {"data": "a", "preset": "default", "ablate": []})
+    with pytest.raises(UsageError, match="trained with other pairs and another preset"):
+        keep_training(record, {"data": "b", "preset": "paper"})
+    for text in ("", "[]", "\0"):
+        record.write_text(text)
+        keep_training(record, {"data": "b"})
+
+
+def test_a_trained_bank_survives_the_same_command_with_other_pairs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svr train` into the folder of a finished training refuses other pairs, and goes on with the same."""
+    write_made(folder / "made.jsonl", 60)
+    flags = ("train", "made.jsonl", "--rounds", "1", "--out", "out", "-q")
+    assert svr(*flags) == 0
+    before = files_of(folder / "out" / "bank")
+    capsys.readouterr()
+    assert svr(*flags, "--limit", "50") == 2
+    assert "other pairs" in last_line(capsys)
+    assert svr(*flags) == 0
+    assert files_of(folder / "out" / "bank") == before
+
+
+def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that may not be written is refused where it stands."""
+    monkeypatch.setattr("svr_async.commands.places.os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(StorageError, match="no permission"):
+        open_folder(tmp_path)
+
+
+def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The flag that the error names exists: `--lenient` trains on, or splits, the rows that can be read."""
+    with write_made(folder / "made.jsonl", 60).open("a") as file:
+        file.write('{"prompt": 3}\n')
+    for args in (("induce", "made.jsonl", "--out", "c.jsonl", "-q"), ("data", "split", "made.jsonl", "--out", "s")):
+        assert svr(*args) == 2
+        assert "--lenient" in last_line(capsys)
+        assert svr(*args, "--lenient") == 0
+        capsys.readouterr()
+
+
+def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where decontamination leaves nothing, that is the error."""
+    words = " ".join(f"word{n}" for n in range(20))
+    rows = [{"id": str(n), "prompt": words, "chosen": "a", "rejected": "b"} for n in range(9)]
+    (folder / "pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert svr("train", "pairs.jsonl", "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
+    assert "all 9 pairs overlap with pairs=pairs.jsonl" in last_line(capsys)
+
+
+def test_a_split_with_an_empty_side_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A share so small that nothing is held out writes nothing, and says so."""
+    write_planted(folder / "pairs.jsonl", 30)
+    assert svr("data", "split", "pairs.jsonl", "--share", "0.00001", "--out", "s") == 2
+    assert "0 into test" in last_line(capsys)
+    assert not (folder / "s").exists()
