@@ -224,8 +224,9 @@ def _push(held: RubricBank, repository: str, private: bool) -> str:
     import os  # noqa: PLC0415
 
     from svr_async.adapters.hub import PUBLIC_HUB, reachable  # noqa: PLC0415
-    from svr_async.scoring.bank_hub import push_bank  # noqa: PLC0415
+    from svr_async.scoring.bank_hub import checked_repository, push_bank  # noqa: PLC0415
 
+    checked_repository(repository)
     server = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
     if not reachable(server):
         raise UsageError(f"no connection to {server}", hint="--to DIR copies the bank into a folder")

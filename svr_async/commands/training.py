@@ -15,7 +15,7 @@ import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
-from svr_async.commands.places import keep_bank, keep_training, open_folder
+from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train_screen import TrainScreen
 from svr_async.errors import UsageError
@@ -151,7 +151,6 @@ async def _train(
         with screen_of(flags, judge) as screen:
             log = FitLog(watch=screen)
             session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
-            keep_training(flags.out / "record.json", _same_training(flags, session))
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
@@ -170,11 +169,6 @@ async def _train(
     else:
         _print_rounds(record, flags.out, digest, time.monotonic() - begun)
     return 0
-
-
-def _same_training(flags: TrainFlags, session: Session) -> dict[str, Any]:
-    """Return what a training in the same folder must agree in; more rounds, or other top-k, go on from its stages."""
-    return {"data": session.material.digest, "preset": flags.preset, "ablate": sorted(flags.ablate)}
 
 
 def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
@@ -309,7 +303,6 @@ def make_record(
     """Return what is kept of a training: each round's figures, the choice, and what was left out."""
     return {
         "pairs": str(flags.pairs),
-        "data": session.material.digest,
         "judge": judge.label,
         "preset": flags.preset,
         "train_pairs": len(session.material.train),

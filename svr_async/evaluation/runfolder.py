@@ -103,7 +103,10 @@ def _no_run(folder: RunFolder) -> UsageError:
     if _exists(folder.manifest):
         message = f"the run in {folder.path} has no results yet"
         return UsageError(message, hint="give the same svr eval command again to go on with it")
-    return UsageError(f"{folder.path} is not a run folder", hint="give a folder that svr eval has written")
+    hint = "give a folder that svr eval has written"
+    if _exists(folder.path / "bank.json"):
+        hint = "it is a bank: svr bank show lists it, svr explain --bank judges a pair with it"
+    return UsageError(f"{folder.path} is not a run folder", hint=hint)
 
 
 def _exists(path: Path) -> bool:

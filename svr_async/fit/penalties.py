@@ -2,7 +2,7 @@
 
 Whether rubrics hold for every prompt alike or for each kind of prompt apart differs from data set to data set: on
 planted types a part that all topics have in common only adds noise, on everyday preferences it carries most. The first
-choice stands unless another is better on held-out pairs by more than two standard errors of the difference.
+choice stands unless another is better on held-out pairs by more than one and a half standard errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ StartOf = Callable[[Any, Floats], Floats]  # z (pair, rubric) and gates (pair, t
 FOLDS = 3
 ITERATIONS = 60
 MOST_WORK = 150_000  # pairs × topics: with many topics few pairs are asked, and the first choice mostly stands
-SURE = 2.0  # standard errors
+SURE = 1.5  # standard errors
 
 
 def choose(

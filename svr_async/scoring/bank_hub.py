@@ -26,7 +26,7 @@ def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpo
 
     The key comes from the hub's own settings (`HF_TOKEN`, `hf auth login`). UsageError in one line where it fails.
     """
-    hub, repository = _library(), _checked(repository)
+    hub, repository = _library(), checked_repository(repository)
     files = bank_contents(bank)
     files[README] = files[CARD]
     api = hub.HfApi(endpoint=endpoint)
@@ -99,7 +99,7 @@ def _parts(name: str) -> tuple[str, str]:
     repository, mark, revision = name.removeprefix(SCHEME).partition("@")
     if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise UsageError(f"{revision!r} is no revision", hint="write user/name@branch, @tag or @commit")
-    return _checked(repository), revision
+    return checked_repository(repository), revision
 
 
 @contextmanager
@@ -124,7 +124,8 @@ def _library() -> Any:
     return huggingface_hub
 
 
-def _checked(repository: str) -> str:
+def checked_repository(repository: str) -> str:
+    """Return the name of a repository, user/name; UsageError where it is none."""
     if not _REPOSITORY.fullmatch(repository) or ".." in repository:
         raise UsageError(f"{repository!r} is no repository of the hub", hint="write user/name")
     return repository

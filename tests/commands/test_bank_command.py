@@ -12,6 +12,8 @@ from rich.console import Console
 from svr_async.commands import bank_screen
 from svr_async.commands.bank import bank
 from svr_async.commands.main import run
+from svr_async.errors import UsageError
+from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
 from svr_async.vocabulary.rubric import Check, Rubric
@@ -171,6 +173,20 @@ def test_a_folder_that_holds_something_else_is_named(folder, tmp_path, capsys):
         assert words in capsys.readouterr().err
     assert fail("show", parent) == 2
     assert f"name {parent / 'bank'}" in capsys.readouterr().err
+
+
+def test_a_name_that_no_hub_can_have_is_said_before_a_connection(folder, monkeypatch, capsys):
+    """A mistyped repository is the error, not the network."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert fail("export", folder, "--hub", "noslash") == 2
+    assert "'noslash' is no repository of the hub" in capsys.readouterr().err
+
+
+def test_a_bank_in_the_place_of_a_run_is_named(folder):
+    """Where a run is wanted, a bank is said to be one."""
+    with pytest.raises(UsageError, match="not a run folder") as caught:
+        RunFolder.load(folder)
+    assert "svr explain --bank" in caught.value.hint
 
 
 @pytest.mark.parametrize(("width", "column"), [(80, False), (120, True)])

@@ -10,7 +10,7 @@ from made_pairs import files_of, last_line, write_candidates, write_made, write_
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.places import keep_bank, keep_training, open_folder
+from svr_async.commands.places import keep_bank, open_folder
 from svr_async.errors import StorageError, UsageError
 
 
@@ -84,34 +84,6 @@ def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, b
     keep_bank(folder / "nowhere", "stages")
 
 
-def test_a_training_is_not_replaced_by_one_of_other_pairs(tmp_path: Path) -> None:
-    """What differs is named; older records, more rounds and unreadable records are let through."""
-    record = tmp_path / "record.json"
-    keep_training(record, {"data": "a"})
-    record.write_bytes(orjson.dumps({"data": "a", "preset": "default", "rounds": 2}))
-    keep_training(record, {"data": "a", "preset": "default", "ablate": []})
-    with pytest.raises(UsageError, match="trained with other pairs and another preset"):
-        keep_training(record, {"data": "b", "preset": "paper"})
-    for text in ("", "[]", "\0"):
-        record.write_text(text)
-        keep_training(record, {"data": "b"})
-
-
-def test_a_trained_bank_survives_the_same_command_with_other_pairs(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`svr train` into the folder of a finished training refuses other pairs, and goes on with the same."""
-    write_made(folder / "made.jsonl", 60)
-    flags = ("train", "made.jsonl", "--rounds", "1", "--out", "out", "-q")
-    assert svr(*flags) == 0
-    before = files_of(folder / "out" / "bank")
-    capsys.readouterr()
-    assert svr(*flags, "--limit", "50") == 2
-    assert "other pairs" in last_line(capsys)
-    assert svr(*flags) == 0
-    assert files_of(folder / "out" / "bank") == before
-
-
 def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that may not be written is refused where it stands."""
     monkeypatch.setattr("svr_async.commands.places.os.access", lambda *_: False)  # root may write everywhere
@@ -130,9 +102,7 @@ def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest
         capsys.readouterr()
 
 
-def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where decontamination leaves nothing, that is the error."""
     words = " ".join(f"word{n}" for n in range(20))
     rows = [{"id": str(n), "prompt": words, "chosen": "a", "rejected": "b"} for n in range(9)]

@@ -362,12 +362,12 @@ def test_rubrics_to_judge_must_be_named_once(folder: Path, capsys: pytest.Captur
 def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Missing: exit 2; damaged: exit 7; --method svr without a bank: exit 2; each in one line."""
+    """Missing: exit 2; damaged: exit 7; --method svr of a model without a bank: exit 2; each in one line."""
     write_bench(folder / "bench.jsonl", 3)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q", "--out", "run")
     assert svr(*flags, "--bank", "nowhere") == 2
     assert "nowhere" in last_line(capsys)
-    assert svr(*flags, "--method", "svr") == 2
+    assert svr(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
     assert "--bank" in last_line(capsys)
     bank = RubricBank(
         rubrics=(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 
-from svr_async import Engine, score_pair, score_pair_sync
+from svr_async import Engine, rank, score_pair, score_pair_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
