@@ -79,7 +79,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             "--dev-share", type=float, default=0.1, help="share of training prompts held back (default 0.1)"
         )
     sim.add_argument("--noise", type=float, nargs="+", default=NOISES, help="shares of verdicts that are wrong")
-    sim.add_argument("--seeds", type=int, nargs="+", default=range(11, 16))
+    sim.add_argument("--seeds", type=int, nargs="+", default=range(13, 18))
     sim.add_argument("--train", type=int, default=3000)
     sim.add_argument("--test", type=int, default=2000)
     real.add_argument("--data", type=Path, required=True, help="folder with rmb, llmbar and pandalm")

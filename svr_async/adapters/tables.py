@@ -89,7 +89,7 @@ def data_files(path: Path) -> list[Path]:
             raise DataError(f"no data files below {path}", hint=f"accepted: {_accepted()}")
         return found
     if not there:
-        raise DataError(f"no such file or folder: {path}", hint="check the path given to --data")
+        raise DataError(f"no such file or folder: {path}", hint="check the path")
     if not _kind(path):
         raise DataError(f"cannot read {path.name}: unknown suffix", hint=f"accepted: {_accepted()}")
     return [path]
