@@ -161,7 +161,7 @@ def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None
     if base_url:
         return Profile(name=spec, model=spec, base_url=base_url, source="--base-url")
     near = difflib.get_close_matches(spec, profiles, 2, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
     raise ConfigError(f"there is no judge {spec!r}", hint=f"{hint} With --base-url any model name works.")
 
 

@@ -121,7 +121,7 @@ async def test_two_engines_on_one_memo_see_each_others_replies(memo_folder: Path
 
 async def test_the_endpoints_limits_are_kept_without_losing_a_call(memo_folder: Path) -> None:
     """An endpoint that admits fewer calls than we send turns some away; all get their answers in the end."""
-    async with SimServer(SimConfig(rpm=6000.0, burst_s=0.1)) as sim, judge_at(sim.base_url, memo_folder) as judge:
+    async with SimServer(SimConfig(rpm=1200.0, burst_s=0.1)) as sim, judge_at(sim.base_url, memo_folder) as judge:
         found = await every_role(judge)
         assert all(answer.value is not None for answer in found)
         assert judge.engine.stats().rate_limited > 0
