@@ -21,7 +21,10 @@ StartOf = Callable[[Any, Floats], Floats]  # z (pair, rubric) and gates (pair, t
 
 FOLDS = 3
 ITERATIONS = 60
-MOST_WORK = 150_000  # pairs × topics: with many topics few pairs are asked, and the first choice mostly stands
+MOST_WORK = 150_000  # pairs × topics
+ENOUGH = (
+    2000  # pairs; where topics are so many that the work allows fewer, nothing is tried and the first choice stands
+)
 SURE = 1.5  # standard errors
 
 
@@ -34,6 +37,8 @@ def choose(
     """
     rng = np.random.default_rng([seed, 7])
     used = _sample(rng, len(gates), max(FOLDS, MOST_WORK // gates.shape[1]))
+    if len(used) < min(len(gates), ENOUGH):
+        return choices[0]
     z, gates, prompt = z[used], gates[used], prompt[used]
     fold = rng.integers(FOLDS, size=int(prompt.max(initial=0)) + 1)[prompt]
     points = np.zeros((len(choices), len(used)))

@@ -46,6 +46,12 @@ def test_too_little_data_leaves_the_first_choice():
     assert choose([APART, IN_COMMON], z, gates, np.zeros(3, int), _zeros, alike=None, seed=0) == APART
 
 
+def test_so_many_topics_that_few_pairs_could_be_asked_leave_the_first_choice():
+    """With 160 topics the work allows fewer than the pairs that would tell, so nothing is tried."""
+    z, gates = _world(shared=True, n_pairs=2400, topics=160, rubrics=320)
+    assert choose([APART, IN_COMMON], z, gates, np.arange(len(gates)), _zeros, alike=None, seed=0) == APART
+
+
 def test_a_common_part_reaches_a_topic_without_pairs():
     """What holds in every kind is expected of a kind that was never seen; without the common part nothing is."""
     z, gates = _world(shared=True, topics=3, rubrics=6)
