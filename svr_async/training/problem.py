@@ -77,11 +77,6 @@ class Sources:
                 rubrics_of.setdefault(row, []).append(number)
         return cls(rows_of=rows_of, rubrics_of={row: tuple(numbers) for row, numbers in rubrics_of.items()})
 
-    @classmethod
-    def none(cls, n_rubrics: int) -> Sources:
-        """Return the sources of rubrics that come from nowhere: a fixed list."""
-        return cls(rows_of=((),) * n_rubrics, rubrics_of={})
-
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other.
 

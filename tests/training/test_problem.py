@@ -48,8 +48,6 @@ def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has():
     assert found.rows_of == ((0,), (1, 2), ())
     assert [found.own(row).tolist() for row in range(3)] == [[0], [], []]
     assert [found.mined(row).tolist() for row in range(3)] == [[0], [1], [1]]
-    assert Sources.none(2).own(0).tolist() == []
-    assert Sources.none(2).rows_of == ((), ())
 
 
 def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives():
