@@ -17,7 +17,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.engine import Engine, EngineConfig
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.engine import Engine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price

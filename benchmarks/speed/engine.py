@@ -19,7 +19,8 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from svr_async.engine.engine import Engine, EngineConfig
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.engine import Engine
 from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import HttpTransport

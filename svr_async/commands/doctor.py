@@ -140,7 +140,7 @@ async def _ask_once(judge: str, base_url: str) -> str:
     """Ask a direct question with a plain answer, past the memo, and say how long the answer took."""
     import tempfile  # noqa: PLC0415
 
-    from svr_async.engine.engine import EngineConfig  # noqa: PLC0415
+    from svr_async.engine.config import EngineConfig  # noqa: PLC0415
     from svr_async.engine.failures import FailureLog  # noqa: PLC0415
     from svr_async.engine.money import Budget  # noqa: PLC0415
     from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415

@@ -131,7 +131,8 @@ def evaluate(**flags: Any) -> int:
       svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
       svr eval pairs --data my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
     """
-    from svr_async.commands.evaluation import EvalFlags, run_command  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.eval_flags import EvalFlags  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.evaluation import run_command  # noqa: PLC0415
 
     flags.pop("config")
     fields = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from svr_async.commands.evaluation import loop_factory
+from svr_async.commands.loops import loop_factory
 from svr_async.errors import UsageError
 from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item

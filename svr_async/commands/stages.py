@@ -12,7 +12,7 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-from svr_async.commands.evaluation import loop_factory
+from svr_async.commands.loops import loop_factory
 from svr_async.commands.training import TrainFlags, open_judge, open_session, screen_of, train_config, training_pairs
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
 from svr_async.judges.opening import OpenJudge

@@ -14,7 +14,9 @@ import click
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.commands.evaluation import loop_factory, parse_concurrency, select_pairs
+from svr_async.commands.eval_data import select_pairs
+from svr_async.commands.eval_judge import parse_concurrency
+from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train_screen import TrainScreen
@@ -220,7 +222,7 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
             raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
         open_folder(flags.out)
         return opened
-    from svr_async.engine.engine import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
+    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
     from svr_async.engine.failures import FailureLog  # noqa: PLC0415
     from svr_async.engine.money import Budget  # noqa: PLC0415
     from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415

@@ -12,7 +12,8 @@ from svr_async.judges.protocol import Author, Judge
 from svr_async.vocabulary.pair import Prompt
 
 if TYPE_CHECKING:
-    from svr_async.engine.engine import Engine, EngineConfig
+    from svr_async.engine.config import EngineConfig
+    from svr_async.engine.engine import Engine
     from svr_async.engine.failures import FailureLog
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile

@@ -126,7 +126,7 @@ def _open(spec: str, options: _Options) -> OpenJudge:
         return open_offline_judge(spec, {})
     if not needs_endpoint(spec):
         raise UsageError(f"{spec} knows the pairs of its recording only", hint="svr eval replays recordings")
-    from svr_async.engine.engine import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
+    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
     from svr_async.engine.failures import FailureLog  # noqa: PLC0415
     from svr_async.engine.money import Budget  # noqa: PLC0415
     from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415

@@ -13,7 +13,8 @@ from rig import Scripted, ask, completion, refusal, scripted_engine
 
 from svr_async.engine import engine as engine_module
 from svr_async.engine.classify import Billed, Failure, Kind
-from svr_async.engine.engine import Completion, Engine, EngineConfig
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.engine import Completion, Engine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.lane import LaneStoppedError
 from svr_async.engine.memo import Memo

@@ -235,7 +235,7 @@ async def test_offline_opens_no_socket(memo_folder: Path) -> None:
             assert await judge.prefer(shown(0)) == first
             missing = await judge.prefer(shown(1))
             assert (missing.outcome, missing.value) == (Outcome.API_ERROR, None)
-            assert judge.engine._transport._session is None
+            assert judge.engine._caller.transport._session is None
         assert sim.stats()["calls"] == calls
 
 
@@ -243,7 +243,7 @@ async def test_a_dry_run_opens_no_socket(memo_folder: Path) -> None:
     """A dry run plans every call of a run of several stages and sends none."""
     async with SimServer() as sim, judge_at(sim.base_url, memo_folder, dry_run=True) as judge:
         await every_role(judge)
-        assert judge.engine._transport._session is None
+        assert judge.engine._caller.transport._session is None
         assert judge.engine.stats().planned_calls == 5 * N_PAIRS
         assert sim.stats()["calls"] == 0
 
@@ -304,7 +304,7 @@ async def test_a_key_that_the_server_echoes_is_masked_everywhere(memo_folder: Pa
             await engine.complete(ask("fail"))
         shown_somewhere = f"{done!r} {caught.value!r} {caught.value.one_line()} {engine.stats()!r} {vars(engine)!r}"
         assert SENTINEL not in shown_somewhere
-        assert SENTINEL not in repr(vars(engine._transport))
+        assert SENTINEL not in repr(vars(engine._caller.transport))
     assert all(SENTINEL.encode() not in path.read_bytes() for path in files_under(tmp_path))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rig import QUICK, pairs
 
-from svr_async.engine.engine import EngineConfig
+from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget, Price
 from svr_async.errors import ConfigError

@@ -1,0 +1,47 @@
+"""The flags of `svr eval`, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalFlags:
+    """The flags of `svr eval`, by name."""
+
+    benchmark: str
+    judge: str
+    method: str | None
+    rubrics: Path | None
+    bank: str | None
+    top_k: int | None
+    rephrase: bool
+    data: Path | None
+    sample: bool
+    limit: str | None
+    domain: tuple[str, ...]
+    order: str
+    audit: float
+    base_url: str
+    concurrency: str
+    rpm: float | None
+    tpm: float | None
+    timeout_s: float
+    give_up_after_s: float
+    budget: float | None
+    max_calls: int | None
+    dry_run: bool
+    offline: bool
+    resume: bool
+    retry_errors: bool
+    min_coverage: float
+    tie_credit: str
+    prompts: Path | None
+    memo: Path
+    lenient: bool
+    salt: str
+    out: Path | None
+    quiet: bool
+    verbose: bool
+    as_json: bool
