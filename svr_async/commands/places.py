@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import orjson
+
 from svr_async.errors import StorageError, UsageError
 from svr_async.vocabulary.atomic import reason
 
@@ -27,4 +29,22 @@ def keep_bank(out: Path, *traces: str) -> None:
     if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
         raise UsageError(
             f"{bank} is a bank that another command made", hint="name another folder with --out, or remove it"
+        )
+
+
+def keep_training(out: Path, made_of: str) -> None:
+    """Refuse, with UsageError, to go over a finished training of other pairs, settings or another judge in `out`.
+
+    `made_of` is the digest of what this one is made of. A training without a record is not finished.
+    """
+    record = out / "record.json"
+    try:
+        held = orjson.loads(record.read_bytes())
+        other = held["made_of"] != made_of
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if other:
+        raise UsageError(
+            f"{out} holds the finished bank of another training, of {held.get('pairs', 'other pairs')}",
+            hint="name another folder with --out, or go over it with --replace",
         )

@@ -47,6 +47,7 @@ from svr_async.commands.options import HELP, asking, common, licence_option, poo
     help="Leave out pairs that share 13 words in a row with this benchmark.",
 )
 @licence_option
+@click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
 @common
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.

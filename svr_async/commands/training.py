@@ -17,7 +17,7 @@ from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_traini
 from svr_async.commands.eval_data import select_pairs
 from svr_async.commands.eval_judge import parse_concurrency
 from svr_async.commands.loops import loop_factory
-from svr_async.commands.places import keep_bank, open_folder
+from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train_screen import TrainScreen
 from svr_async.errors import UsageError
@@ -72,6 +72,7 @@ class TrainFlags:
     quiet: bool
     as_json: bool
     lenient: bool = False
+    replace: bool = False
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -153,12 +154,15 @@ async def _train(
         with screen_of(flags, judge) as screen:
             log = FitLog(watch=screen)
             session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
+            made_of = digest_of(session.material.digest, config.as_json(), judge.label)
+            if not flags.replace:
+                keep_training(flags.out, made_of)
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
             rounds = await run_rounds(session)
         best = chosen_round(rounds, len(session.material.dev))
-        record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings}
+        record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
         history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
         bank = build_bank(session, best, facts=record["dev"], licence=flags.licence, judge=judge.label, history=history)
         digest = bank.save(flags.out / "bank")

@@ -138,14 +138,18 @@ def reseal(path: Path, **changes: object) -> None:
     path.write_bytes(orjson.dumps({"sha256": checksum, "stage": orjson.Fragment(stage)}))
 
 
-def test_another_training_in_the_same_folder_is_neither_refused_nor_mixed_with_the_first(
+def test_another_training_goes_over_a_finished_one_only_when_told_so_and_is_not_mixed_with_it(
     stages: Path, home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Other pairs and settings with the same --out: the bank is that of an empty folder, and no fit is refused."""
+    """Other pairs and settings with the same --out: refused; with --replace the bank is that of an empty folder."""
     shutil.copytree(home / "cache", tmp_path / "cache")
     write_planted(home / "fewer.jsonl", 40)
     flags = ["train", "fewer.jsonl", *TRAIN[2:], "--seed", "7", "--rounds", "1", "--memo", "cache/memo"]
-    assert run(group, "svr", flags) == 0, capsys.readouterr().err
+    before = files_of(home / "out" / "bank")
+    assert run(group, "svr", flags) == 2
+    assert "--replace" in last_line(capsys)
+    assert files_of(home / "out" / "bank") == before
+    assert run(group, "svr", [*flags, "--replace"]) == 0, capsys.readouterr().err
     mixed = files_of(home / "out" / "bank")
     shutil.rmtree(home / "out")
     assert run(group, "svr", flags) == 0
