@@ -26,19 +26,21 @@ ALLOWED: dict[str, set[str]] = {
     "judges": {"engine", "vocabulary"},
     "adapters": {"vocabulary"},
     "simulation": {"vocabulary"},
+    "observability": {"engine", "vocabulary"},
     "scoring": {"judges", "engine", "fit", "vocabulary"},
     "training": {"scoring", "judges", "engine", "fit", "adapters", "vocabulary"},
-    "evaluation": {"scoring", "judges", "engine", "adapters", "vocabulary"},
-    "serving": {"scoring", "judges", "engine", "adapters", "vocabulary"},
+    "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
+    "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "commands": {
         "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters", "simulation",
-        "vocabulary",
+        "observability", "vocabulary",
     },
 }  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
 HEAVY = {
     "aiohttp", "numpy", "pyarrow", "jax", "jaxlib", "optax", "sklearn", "scipy", "rich", "jinja2", "torch", "pandas",
     "huggingface_hub", "matplotlib", "diskcache", "tenacity", "json_repair", "uvloop", "safetensors",
+    "opentelemetry", "prometheus_client",
 }  # fmt: skip
 
 

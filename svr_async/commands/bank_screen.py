@@ -20,6 +20,18 @@ CELL = 300
 SHOWN = 20
 NARROW = 100  # columns of a terminal below which a rubric's text needs the room of the counts
 COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
+SHORT_DIGEST = 12
+FEW_SETTINGS = 8
+MAIN_SETTINGS = (
+    "rounds",
+    "ablate",
+    "support_margin",
+    "redundancy_cutoff",
+    "pools.policy",
+    "fit.kind",
+    "fit.epochs",
+    "fit.seed",
+)
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 
@@ -75,7 +87,8 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     )
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
-    for label, values in (("dev", bank.dev_metrics), ("fit", bank.fit_settings), ("data", bank.data_digests)):
+    data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
+    for label, values in (("dev", bank.dev_metrics), ("fit", _main_settings(bank.fit_settings)), ("data", data)):
         if values:
             _paragraph(console, label, _pairs(_flat(values)))
     for note in bank.notes:
@@ -84,6 +97,15 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     heads, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
     rows = (_row(entry) for entry in chosen)
     _table(console, heads, ([row[head] for head in heads] for row in rows), texts=texts)
+
+
+def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a fit that a reader asks for first, and how many more there are; all of a few."""
+    flat = _flat(settings)
+    if len(flat) <= FEW_SETTINGS:
+        return flat
+    main = {name: flat[name] for name in MAIN_SETTINGS if name in flat}
+    return {**main, "and": f"{len(flat) - len(main)} more: --json"}
 
 
 def _row(entry: BankRubric) -> dict[str, str]:

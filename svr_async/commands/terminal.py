@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from svr_async.engine.lane_stats import LaneStats
     from svr_async.engine.stats import EngineStats
 
 PLAIN_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.1
 WIDE = 112  # columns from which there is room for all of the bar
 MOST_SCORES = 8
+WORTH_TELLING_S = 1.0
+RATE_LIMITED = "rate limited"
+HELD = {
+    RATE_LIMITED: "rate limited",
+    "down": "no answer, next try in",
+    "trying": "no answer, trying",
+}  # by a lane's state
 
 
 class RunProgress:
@@ -82,12 +90,41 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     if stats is None:
         return ""
     now = stats()
-    parts = [f"{now.in_flight} in flight"]
+    parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
     parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early: a narrow terminal cuts the end off
-    parts += [f"{now.memo_hits} from memo", f"{now.retries} retries"]
+    parts += _held(now.lanes)
+    parts += [f"{now.memo_hits} from memo"] if now.memo_hits else []
+    parts += [f"{now.retries} retries"] if now.retries else []
+    parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
+    if len(now.lanes) > 1:
+        parts.append(" ".join(f"{_host(lane.name)} {lane.in_flight}" for lane in now.lanes))
     if now.sent and not now.in_flight and now.last_failure:
         parts.append(f"last: {_harmless(now.last_failure, 60)}")
     return ", ".join(parts)
+
+
+def _held(lanes: Sequence[LaneStats]) -> list[str]:
+    """Say which endpoints let no call leave and for how long; nothing of waits that are over before one has read it."""
+    many = len(lanes) > 1
+    return [
+        f"{f'{_host(lane.name)} ' if many else ''}{HELD[lane.state]}{_wait(lane.wait_s)}"
+        for lane in lanes
+        if lane.state in HELD and (lane.wait_s >= WORTH_TELLING_S or lane.state != RATE_LIMITED)
+    ]
+
+
+def _host(lane: str) -> str:
+    """Return what tells a lane from others in a few letters: host and port of a URL."""
+    return _harmless(lane.partition("://")[2].partition("/")[0] or lane, 22)
+
+
+def _wait(seconds: float) -> str:
+    return f" {seconds:.0f} s" if seconds >= WORTH_TELLING_S else ""
+
+
+def _short(seconds: float) -> str:
+    """Return a time with two digits: 0.03 s, 1.2 s, 48 s."""
+    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def plain_progress(what: str, done: int, total: int, seconds: float, facts: str) -> str:
@@ -154,6 +191,8 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     console.print(f"[dim]outcomes[/]  {outcomes}")
     console.print(f"[dim]order[/]     {_order(metrics['order'])}")
     console.print(f"[dim]calls[/]     {_calls(metrics)}")
+    for line in _panel(metrics):
+        console.print(f"[dim]judges[/]    {line}")
     for note in metrics["notes"]:
         console.print(f"[dim]note[/]      {_plain(note)}")
     console.print(f"[dim]report[/]    {_plain(folder)}/report.html", soft_wrap=True)
@@ -220,16 +259,41 @@ def _order(order: Mapping[str, Any]) -> str:
 
 
 def _calls(metrics: Mapping[str, Any]) -> str:
+    return f"{calls_in_words(metrics)}; {metrics['wall_s']:.1f} s"
+
+
+def calls_in_words(metrics: Mapping[str, Any]) -> str:
+    """Say what was sent and what it cost, from the blocks of metrics.json."""
     calls, cost = metrics["calls"], metrics["cost_usd"]
     if not calls["sent"] and not calls["memo_hits"]:
-        return f"none; {metrics['wall_s']:.1f} s"
+        return "none"
     price = (
         "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
     )
-    return (
-        f"{calls['sent']} sent, {calls['memo_hits']} from memo, {calls['retries']} retries; {price}; "
-        f"{metrics['wall_s']:.1f} s"
-    )
+    sent = f"{calls['sent']} sent, {calls['memo_hits']} from memo, {calls['retries']} retries; {price}"
+    return f"{sent}{_cached(metrics)}"
+
+
+def _cached(metrics: Mapping[str, Any]) -> str:
+    cache = metrics["cache"]
+    if not cache["cached_share"]:
+        return ""
+    saved = "" if not cache["saved_usd"] else f", ${cache['saved_usd']:.4f} saved"
+    return f"; {_percent(cache['cached_share'])} of the input from the endpoint's cache{saved}"
+
+
+def _panel(metrics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what several judges of a run did: how they agree, and what each was asked."""
+    votes = metrics.get("votes") or {}
+    told = [] if votes.get("agreement") is None else [f"{_percent(votes['agreement'])} agree"]
+    if "escalated" in votes:
+        told.append(f"{votes['escalated']} pairs escalated, {votes['changed']} changed sides")
+    if told:
+        yield "; ".join(told)
+    for name, block in (metrics.get("judges") or {}).items():
+        calls, cost = block["calls"], block["cost_usd"]
+        price = "price unknown" if cost is None else f"${cost:.4f}"
+        yield f"{_plain(name)}: {calls['sent']} sent, {calls['memo_hits']} from memo; {price}"
 
 
 def _percent(value: float | None) -> str:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+from svr_async.engine.histogram import Histogram, Spread
+
+if TYPE_CHECKING:
+    from svr_async.engine.lane_stats import LaneStats
+    from svr_async.engine.lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,11 +17,15 @@ class EngineStats:
     """A snapshot. `sent` counts calls that left, retries too; `lost` those that may be billed without an answer.
 
     Tokens are those of the replies behind the results, each counted once, whether it was paid for now or earlier;
-    `usd` is what this process paid.
+    `usd` is what this process paid. `limit` is how many calls may be under way now, `paused_s` for how long rate limits
+    have held calls back (on the lane where it was longest), `queue_age_s` how long the longest-waiting call has waited
+    for its slot. `latency` is that of HTTP requests with a usable reply, `lag` the event loop's; `lanes` has one record
+    an endpoint.
     """
 
     in_flight: int
     waiting: int
+    limit: int
     memo_hits: int
     joined: int
     sent: int
@@ -27,6 +38,11 @@ class EngineStats:
     cached_tokens: int
     completion_tokens: int
     usd: float | None
+    paused_s: float
+    queue_age_s: float
+    latency: Spread
+    lag: Spread
+    lanes: tuple[LaneStats, ...]
     planned_calls: int
     planned_prompt_tokens: int
     planned_completion_tokens: int
@@ -54,3 +70,24 @@ class Counters:
     planned_completion_tokens: int = 0
     planned_max_completion_tokens: int = 0
     last_failure: str = field(default="")
+    latency: Histogram = field(default_factory=Histogram)
+
+
+_COUNTED = tuple(one.name for one in fields(Counters) if one.name != "latency")
+
+
+def snapshot(counters: Counters, lanes: Lanes, *, usd: float | None, lag: Spread) -> EngineStats:
+    """Return the facts of this moment."""
+    each = lanes.stats()
+    return EngineStats(
+        **{name: getattr(counters, name) for name in _COUNTED},
+        in_flight=lanes.in_flight,
+        waiting=lanes.waiting,
+        limit=lanes.limit,
+        usd=usd,
+        paused_s=max(lane.paused_s for lane in each),
+        queue_age_s=lanes.queue_age_s,
+        latency=counters.latency.spread(),
+        lag=lag,
+        lanes=each,
+    )

@@ -205,6 +205,16 @@ def test_a_narrow_terminal_leaves_room_for_the_rubric(width, column, monkeypatch
     assert max(map(len, shown.splitlines())) <= width
 
 
+def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys):
+    """A bank that was trained keeps dozens of settings: the screen has those asked for first and counts the others."""
+    fit = {"kind": "topics", "epochs": 3, "seed": 42, **{f"setting_{number}": number for number in range(30)}}
+    held = made(fit_settings={"rounds": 3, "ablate": [], "fit": fit}, data_digests={"pairs": "ab" * 32})
+    bank_screen.show_bank(held, held.rubrics)
+    shown = capsys.readouterr().out
+    assert "rounds 3, ablate none, fit.kind topics, fit.epochs 3, fit.seed 42, and 30 more: --json" in shown
+    assert "pairs abababababab\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
+
+
 def test_card_is_printed_or_written(folder, tmp_path):
     """The card goes to the terminal, or whole into a file."""
     assert call("card", folder).startswith("---\n")

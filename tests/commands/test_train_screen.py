@@ -11,6 +11,7 @@ from made_history import made_curve
 
 from svr_async.commands import train_screen
 from svr_async.commands.train_screen import TrainScreen
+from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve
 
@@ -18,7 +19,8 @@ from svr_async.fit.history import FitCurve
 def stats():
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
-    return EngineStats(**{**numbers, "in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""})
+    known = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
+    return EngineStats(**{**numbers, **known, "latency": Spread(), "lag": Spread(), "lanes": ()})
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,63 @@
+"""Calls and HTTP requests told to a watch: wrapped around the real ones only where somebody watches."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from svr_async.engine.events import Watch
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
+
+if TYPE_CHECKING:
+    from svr_async.engine.calling import Caller
+    from svr_async.engine.reply import Reply
+    from svr_async.engine.request import Request
+
+
+class WatchedTransport:
+    """A transport that tells the watch how each HTTP request on it ended, cancelled ones too."""
+
+    def __init__(self, transport: Transport, watch: Watch, lane: str = "") -> None:
+        self._transport = transport
+        self._watch = watch
+        self._lane = lane
+
+    async def send(self, request: Request) -> RawReply:
+        """Send one request; CallFailedError when there is no reply."""
+        began = time.monotonic()
+        try:
+            raw = await self._transport.send(request)
+        except CallFailedError as error:
+            kind, detail = error.failure.signature or error.failure.kind.value, error.failure.detail
+            self._watch.attempt(request, self._lane, time.monotonic() - began, error=kind, detail=detail)
+            raise
+        except BaseException as error:
+            self._watch.attempt(request, self._lane, time.monotonic() - began, error=type(error).__name__)
+            raise
+        self._watch.attempt(request, self._lane, time.monotonic() - began, status=raw.status)
+        return raw
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+
+class WatchedCalls:
+    """The calls of a caller, each told to the watch when it ends, however it ends."""
+
+    def __init__(self, caller: Caller, watch: Watch) -> None:
+        self._caller = caller
+        self._watch = watch
+
+    async def call(self, request: Request) -> Reply:
+        """Send until there is a complete reply, as the caller does."""
+        began = time.monotonic()
+        try:
+            reply = await self._caller.call(request)
+        except BaseException as error:
+            self._watch.call(request, time.monotonic() - began, error=error)
+            raise
+        price = self._caller.price
+        usd = None if price is None else price.cost(reply.usage)
+        self._watch.call(request, time.monotonic() - began, reply=reply, usd=usd)
+        return reply

@@ -1,0 +1,169 @@
+"""Prometheus metrics of a run, served over HTTP while it lasts; needs the extra `prometheus`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Snapshot
+from svr_async.engine.stats import EngineStats
+from svr_async.errors import UsageError
+from svr_async.observability.totals import Latest
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
+Facts: TypeAlias = Mapping[str, Sequence[EngineStats]]
+EXTRA = "prometheus"
+LOOPBACK = "127.0.0.1"
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
+COUNTERS = (
+    ("sent", "svr_requests", "HTTP requests sent, tries again included."),
+    ("memo_hits", "svr_memo_hits", "Questions answered from the memo."),
+    ("joined", "svr_joined", "Questions that joined a call already under way."),
+    ("retries", "svr_retries", "Tries that were repeated."),
+    ("rate_limited", "svr_rate_limited", "Replies that said to slow down."),
+    ("repaired", "svr_repairs", "Replies that could not be read and were asked for again."),
+    ("lost", "svr_lost_calls", "Calls that may have been billed without an answer."),
+    ("usd", "svr_cost_dollars", "US dollars that this process paid."),
+    ("paused_s", "svr_paused_seconds", "Seconds for which rate limits held calls back."),
+)
+GAUGES = (
+    ("in_flight", "svr_calls_in_flight", "Calls under way."),
+    ("waiting", "svr_calls_waiting", "Calls that wait for a slot."),
+    ("limit", "svr_concurrency_limit", "Calls that may be under way now."),
+    ("queue_age_s", "svr_queue_age_seconds", "How long the longest-waiting call has waited for its slot."),
+)
+TOKENS = (("prompt_tokens", "input"), ("cached_tokens", "cached"), ("completion_tokens", "output"))
+
+
+class PrometheusMetrics:
+    """An observer with a registry of its own: `registry` holds run and process metrics."""
+
+    def __init__(self) -> None:
+        client = _client()
+        self.registry: CollectorRegistry = client.CollectorRegistry()
+        self._latest = Latest()
+        self._requests = client.Histogram(
+            "svr_request_duration_seconds",
+            "One HTTP request, by its status, or the error in place of a reply.",
+            ("model", "lane", "status"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._calls = client.Histogram(
+            "svr_call_duration_seconds",
+            "One call with its retries and waits, by how it ended.",
+            ("model", "outcome"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._failed = client.Counter(
+            "svr_items_failed", "Questions given up, by outcome.", ("outcome",), registry=self.registry
+        )
+        self.registry.register(self)
+        client.ProcessCollector(registry=self.registry)
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, AttemptEnded):
+            status = event.error or str(event.status)
+            self._requests.labels(event.model, event.lane, status).observe(event.seconds)
+        elif isinstance(event, CallEnded):
+            self._calls.labels(event.model, event.error or "answered").observe(event.seconds)
+        elif isinstance(event, ItemFailed):
+            self._failed.labels(event.outcome).inc()
+        elif isinstance(event, Snapshot):
+            self._latest(event)
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: what is there depends on the run."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the engines' facts as metrics; called by the server's thread at each scrape."""
+        core, facts = _core(), self._latest.by_model()
+        for field, name, text in COUNTERS:
+            yield _filled(core.CounterMetricFamily(name, text, labels=("model",)), facts, field)
+        for field, name, text in GAUGES:
+            yield _filled(core.GaugeMetricFamily(name, text, labels=("model",)), facts, field)
+        tokens = core.CounterMetricFamily("svr_tokens", "Tokens behind the results.", labels=("model", "type"))
+        for model, engines in facts.items():
+            for field, kind in TOKENS:
+                tokens.add_metric((model, kind), sum(getattr(one, field) for one in engines))
+        yield from (tokens, _lag(core, facts), *_lanes(core, facts))
+
+
+def _filled(family: Any, facts: Facts, field: str) -> Metric:
+    """Add one value a model: the sum over its engines, of those that know it."""
+    for model, engines in facts.items():
+        values = [value for one in engines if (value := getattr(one, field)) is not None]
+        if values:
+            family.add_metric((model,), sum(values))
+    filled: Metric = family
+    return filled
+
+
+def _lag(core: Any, facts: Facts) -> Metric:
+    """Return the lag of the event loop, the worst of a model's engines."""
+    family = core.GaugeMetricFamily("svr_loop_lag_seconds", "How late the event loop is.", labels=("model", "quantile"))
+    for model, engines in facts.items():
+        for quantile, field in (("0.5", "p50"), ("0.99", "p99"), ("1", "max")):
+            values = [value for one in engines if (value := getattr(one.lag, field)) is not None]
+            if values:
+                family.add_metric((model, quantile), max(values))
+    lag: Metric = family
+    return lag
+
+
+def _lanes(core: Any, facts: Facts) -> Iterator[Metric]:
+    """Yield calls under way and limit of each lane."""
+    for field, name, text in (
+        ("in_flight", "svr_lane_calls_in_flight", "Calls under way on one endpoint."),
+        ("limit", "svr_lane_concurrency_limit", "Calls that one endpoint may have under way now."),
+    ):
+        family = core.GaugeMetricFamily(name, text, labels=("model", "lane"))
+        for model, engines in facts.items():
+            found: Counter[str] = Counter()
+            for lane in (lane for one in engines for lane in one.lanes):
+                found[lane.name] += getattr(lane, field)
+            for lane_name, value in found.items():
+                family.add_metric((model, lane_name), value)
+        yield family
+
+
+def _client() -> Any:
+    try:
+        import prometheus_client  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise UsageError(
+            "--metrics-port needs the package prometheus-client", hint=f"pip install 'svr-async[{EXTRA}]'"
+        ) from None
+    return prometheus_client
+
+
+def _core() -> Any:
+    from prometheus_client import core  # noqa: PLC0415
+
+    return core
+
+
+class MetricsServer:
+    """`/metrics` on a port, from a thread of its own; `close` frees the port."""
+
+    def __init__(self, metrics: PrometheusMetrics, port: int, host: str = LOOPBACK) -> None:
+        try:
+            self._server, self._thread = _client().start_http_server(port, addr=host, registry=metrics.registry)
+        except OSError as error:
+            raise UsageError(
+                f"cannot serve metrics on {host}:{port}: {error.strerror}", hint="choose another --metrics-port"
+            ) from error
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

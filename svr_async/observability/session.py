@@ -1,0 +1,173 @@
+"""Watching one run: the observers that its flags name, opened before it and closed after it, come what may."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from svr_async.engine.events import Observer, RunEnded, RunStarted, observing
+from svr_async.errors import UsageError
+from svr_async.observability.jsonlog import STDERR, JsonLog
+from svr_async.observability.redaction import Redactor
+from svr_async.observability.totals import Latest
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+    from svr_async.observability.otel import OtelObserver
+    from svr_async.observability.otel_pipeline import OtelPipeline
+
+PLAN_VARIABLE = "SVR_WATCH"  # what the processes of a run are told about how it is watched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchPlan:
+    """What watches a run. `log_json` is a file, `-` for standard error or "" for none; `port` None serves no metrics.
+
+    `otel_or_not`: where OpenTelemetry cannot be set up, a remark is enough. `key_variables` are names of environment
+    variables with keys. `run` marks all lines of a run; `span` is the run's trace and span in hex, where it has one.
+    """
+
+    log_json: str = ""
+    log_level: str = "run"
+    port: int | None = None
+    host: str = "127.0.0.1"
+    otel: bool = False
+    otel_or_not: bool = False
+    key_variables: tuple[str, ...] = ()
+    run: str = ""
+    span: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the run ended, for its last event; set by whoever runs it."""
+
+    exit_code: int = 0
+    error: str = ""
+
+
+@contextmanager
+def watching(plan: WatchPlan, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
+    """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one.
+
+    Other processes that the block starts find in their environment how to do the same.
+    """
+    latest, ending, begun = Latest(), Ending(), time.monotonic()
+    plan = replace(plan, run=plan.run or secrets.token_hex(4))
+    with ExitStack() as stack:
+        spans = _open_otel(plan, stack, say)
+        observers: list[Observer] = [latest, *_open(plan, stack, say), *([] if spans is None else [spans])]
+        _tell(observers, started)
+        try:
+            with observing(*observers), _told_to_others(plan, spans):
+                yield ending
+        finally:
+            ended = RunEnded(
+                command=started.command,
+                exit_code=ending.exit_code,
+                seconds=time.monotonic() - begun,
+                error=ending.error,
+                totals=latest.totals(),
+            )
+            _tell(observers, ended)
+
+
+@contextmanager
+def watching_as_told(say: Callable[[str], None]) -> Iterator[None]:
+    """Watch in a process that another one started, as that one is watched: the same log, the same traces, no port."""
+    told = os.environ.get(PLAN_VARIABLE)
+    if not told:
+        yield
+        return
+    values = orjson.loads(told)
+    span = values["span"] and tuple(values["span"])
+    plan = WatchPlan(**{**values, "key_variables": tuple(values["key_variables"]), "span": span, "port": None})
+    with ExitStack() as stack:
+        spans = _open_otel(plan, stack, say)
+        with observing(*_open(plan, stack, say), *([] if spans is None else [spans])):
+            yield
+
+
+@contextmanager
+def _told_to_others(plan: WatchPlan, spans: OtelObserver | None) -> Iterator[None]:
+    log = plan.log_json if plan.log_json in {"", STDERR} else str(Path(plan.log_json).absolute())
+    span = None if spans is None or spans.run is None else (f"{spans.run.trace_id:032x}", f"{spans.run.span_id:016x}")
+    os.environ[PLAN_VARIABLE] = orjson.dumps(asdict(replace(plan, log_json=log, span=span))).decode()
+    try:
+        yield
+    finally:
+        os.environ.pop(PLAN_VARIABLE, None)
+
+
+def _open(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
+    if plan.log_json:
+        log = JsonLog(plan.log_json, level=plan.log_level, run=plan.run, redactor=_redactor(plan))
+        stack.callback(_close_log, log, plan.log_json, say)
+        yield log
+    if plan.port is not None:
+        from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics  # noqa: PLC0415  (an extra)
+
+        metrics = PrometheusMetrics()
+        server = MetricsServer(metrics, plan.port, plan.host)
+        stack.callback(server.close)
+        say(f"metrics at http://{plan.host}:{server.port}/metrics while this runs")
+        yield metrics
+
+
+def _open_otel(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver | None:
+    if not plan.otel:
+        return None
+    try:
+        return _otel_observer(plan, stack, say)
+    except UsageError as error:
+        if not plan.otel_or_not:
+            raise
+        say(f"{error.one_line()}; --no-otel leaves it out")
+        return None
+
+
+def _otel_observer(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
+    from svr_async.observability.otel import OtelObserver  # noqa: PLC0415  (an extra)
+    from svr_async.observability.otel_pipeline import OtelPipeline  # noqa: PLC0415
+
+    pipeline = OtelPipeline()
+    stack.callback(_close_otel, pipeline, say)
+    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(plan), run=_span_of(plan))
+
+
+def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
+    if not pipeline.close():
+        say("OpenTelemetry: not all spans and metrics could be sent in time")
+
+
+def _span_of(plan: WatchPlan) -> SpanContext | None:
+    from opentelemetry.trace import SpanContext, TraceFlags  # noqa: PLC0415  (an extra)
+
+    if plan.span is None:
+        return None
+    trace, span = (int(part, 16) for part in plan.span)
+    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _redactor(plan: WatchPlan) -> Redactor:
+    return Redactor(os.environ.get(name, "") for name in plan.key_variables)
+
+
+def _tell(observers: list[Observer], event: RunStarted | RunEnded) -> None:
+    for observer in observers:
+        observer(event)
+
+
+def _close_log(log: JsonLog, target: str, say: Callable[[str], None]) -> None:
+    log.close()
+    if log.dropped:
+        say(f"--log-json {target} lacks {log.dropped:,} lines: {log.problem or 'the disk was too slow'}")

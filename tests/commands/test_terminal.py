@@ -1,0 +1,62 @@
+"""The line about an engine that progress shows: short, the most needed first, nothing from outside that steers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svr_async.commands.terminal import engine_facts
+from svr_async.engine.histogram import Spread
+from svr_async.engine.lane_stats import LaneStats
+from svr_async.engine.stats import EngineStats
+
+
+def facts(**changes: Any) -> EngineStats:
+    """Return the facts of an engine at work."""
+    numbers = dict.fromkeys(EngineStats.__slots__, 0)
+    usual = {"in_flight": 12, "limit": 64, "usd": None, "last_failure": "", "latency": Spread(), "lag": Spread()}
+    return EngineStats(**{**numbers, **usual, "lanes": (lane(),), **changes})
+
+
+def lane(**changes: Any) -> LaneStats:
+    """Return a lane that admits calls."""
+    numbers = dict.fromkeys(LaneStats.__slots__, 0)
+    return LaneStats(**{**numbers, "name": "", "state": "ready", "mode": "", "wait_s": 0.0, **changes})
+
+
+def shown(**changes: Any) -> str:
+    """Return the line for such facts."""
+    return engine_facts(lambda: facts(**changes))
+
+
+def test_an_engine_at_ease_is_a_short_line() -> None:
+    """Calls under way; answers from the memo and retries where there are any; the cost comes second where known."""
+    assert shown() == "12 in flight"
+    assert shown(usd=0.5, memo_hits=3, retries=2) == "12 in flight, $0.50, 3 from memo, 2 retries"
+    assert engine_facts(None) == ""
+
+
+def test_the_limit_is_shown_where_calls_wait_for_it() -> None:
+    """The adaptive limit matters only while something waits; the usual latency of a call is told with two digits."""
+    assert shown(waiting=5).startswith("12/64 in flight")
+    for p50, words in ((0.031, "0.03 s a call"), (1.234, "1.2 s a call"), (48.3, "48 s a call")):
+        assert shown(latency=Spread(count=1, p50=p50)).endswith(words)
+
+
+def test_what_holds_calls_back_is_said_with_its_time() -> None:
+    """A rate limit of seconds, an endpoint that is down; pauses of less than a second are not worth a word."""
+    assert "rate limited 12 s" in shown(lanes=(lane(state="rate limited", wait_s=12.4),))
+    assert "no answer, next try in 3 s" in shown(lanes=(lane(state="down", wait_s=3.0),))
+    assert "no answer, trying" in shown(lanes=(lane(state="trying"),))
+    assert "rate limited" not in shown(lanes=(lane(state="rate limited", wait_s=0.2),))
+
+
+def test_several_endpoints_are_told_apart() -> None:
+    """Calls under way by endpoint, and which one is in trouble; a name cannot steer the terminal."""
+    lanes = (
+        lane(name="http://gpu1:8000/v1", in_flight=8),
+        lane(name="gpu2\x1b[2J", in_flight=4, state="down", wait_s=7.0),
+    )
+    line = shown(lanes=lanes)
+    assert "gpu2 no answer, next try in 7 s" in line
+    assert line.endswith("gpu1:8000 8 gpu2 4")
+    assert "\x1b" not in line

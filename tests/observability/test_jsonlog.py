@@ -1,0 +1,174 @@
+"""The log of JSON lines: its schema, its levels, that lines stay whole, and that no key is ever in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_events import call, facts, snapshot
+
+from svr_async.engine import events
+from svr_async.engine.events import (
+    EngineStopped,
+    Event,
+    ItemFailed,
+    LanePaused,
+    RetryPlanned,
+    RunEnded,
+    RunStarted,
+)
+from svr_async.errors import UsageError
+from svr_async.observability.jsonlog import JsonLog
+from svr_async.observability.records import MOST_CHARS, name_of, record_of
+from svr_async.observability.redaction import Redactor
+
+DOCS = Path(__file__).parents[2] / "docs" / "observability.md"
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log; each has to be JSON."""
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def logged(path: Path, *told: Event, **settings_: Any) -> list[dict[str, Any]]:
+    """Log events and return the lines."""
+    log = JsonLog(str(path), **settings_)
+    for event in told:
+        log(event)
+    log.close()
+    assert (log.dropped, log.problem) == (0, "")
+    return lines_of(path)
+
+
+def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -> None:
+    """Times are UTC to the millisecond; fields carry the names of the event's record."""
+    (line,) = logged(tmp_path / "log", LanePaused(lane="a", seconds=1.23456789, reason="slow down"), run="r1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line.pop("pid") == os.getpid()
+    assert line == {"run": "r1", "event": "lane_paused", "lane": "a", "seconds": 1.234568, "reason": "slow down"}
+
+
+def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    """The level `run` leaves out calls and retries, `call` has them; single HTTP requests are in neither."""
+    told = [
+        RunStarted(command="eval", version="1", config="c"),
+        events.AttemptEnded(key="k", model="m", lane="", status=200, seconds=0.1),
+        call(),
+        RetryPlanned(key="k", kind="transient", attempt=1, detail="d"),
+        ItemFailed(key="k", outcome="api_error", detail="d"),
+        EngineStopped(error="AuthError", detail="d"),
+        RunEnded(command="eval", exit_code=4, seconds=1.0),
+    ]
+    run = [line["event"] for line in logged(tmp_path / "run", *told)]
+    assert run == ["run_started", "item_failed", "engine_stopped", "run_ended"]
+    every = [line["event"] for line in logged(tmp_path / "call", *told, level="call")]
+    assert every == ["run_started", "call_ended", "retry_planned", "item_failed", "engine_stopped", "run_ended"]
+
+
+def test_facts_come_every_ten_seconds_and_at_the_end(tmp_path: Path) -> None:
+    """Of a stream of snapshots each engine's first is kept, those soon after are not, and the last always is."""
+    told = [snapshot(1), snapshot(2), snapshot(1), snapshot(1), snapshot(1, closing=True, sent=7)]
+    found = logged(tmp_path / "log", *told)
+    assert [(line["source"], line["closing"]) for line in found] == [(1, False), (2, False), (1, True)]
+    assert (found[-1]["sent"], found[-1]["latency"]["p90"]) == (7, 0.2)
+    assert not [name for line in found for name in line if name.startswith("planned")]
+
+
+def test_a_log_is_continued_and_a_torn_line_ended(tmp_path: Path) -> None:
+    """What is there stays; a line that a kill cut short does not swallow the next one."""
+    path = tmp_path / "log"
+    path.write_bytes(b'{"event":"old"}\n{"event":"cu')
+    JsonLog(str(path)).close()
+    logged_line = EngineStopped(error="e", detail="d")
+    log = JsonLog(str(path))
+    log(logged_line)
+    log.close()
+    whole = path.read_bytes().splitlines()
+    assert whole[:2] == [b'{"event":"old"}', b'{"event":"cu']
+    assert orjson.loads(whole[2])["event"] == "engine_stopped"
+
+
+def test_a_file_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    """A wrong path ends the command before it begins, in one line."""
+    with pytest.raises(UsageError, match=r"cannot write --log-json .*No such file"):
+        JsonLog(str(tmp_path / "none" / "log"))
+
+
+def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path) -> None:
+    """Lines that cannot be written are counted with the reason; logging goes on without an exception."""
+    log = JsonLog("/dev/full")
+    log(EngineStopped(error="e", detail="d"))
+    log.close()
+    assert (log.dropped, log.problem) == (1, "No space left on device")
+
+
+def test_ten_thousand_events_are_all_there_and_in_order(tmp_path: Path) -> None:
+    """Whatever the thread has to catch up with is written before `close` returns."""
+    told = [ItemFailed(key=str(number), outcome="refusal", detail="x" * 50) for number in range(10_000)]
+    assert [line["key"] for line in logged(tmp_path / "log", *told)] == [str(number) for number in range(10_000)]
+
+
+def test_texts_from_outside_are_capped_and_made_whole(tmp_path: Path) -> None:
+    """A long text is cut, a lone surrogate replaced, a newline escaped: the line stays one line of JSON."""
+    (line,) = logged(tmp_path / "log", EngineStopped(error="e\n\x1b", detail="\ud800" + "x" * 9999))
+    assert (line["error"], len(line["detail"]), line["detail"][0]) == ("e\n\x1b", MOST_CHARS, "?")
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_masked_whatever_they_came_in(tmp_path: Path) -> None:
+    """Secrets that are given, and values of variables named like secrets, appear in no line; short words stay."""
+    redactor = Redactor(["sk-given-1234567"], {"MY_API_KEY": "sk-named-7654321", "A_TOKEN": "word", "HOME": "/home/u"})
+    (line,) = logged(
+        tmp_path / "log",
+        EngineStopped(error="word", detail="sk-given-1234567 sk-named-7654321 /home/u"),
+        redactor=redactor,
+    )
+    assert (line["error"], line["detail"]) == ("word", "[key] [key] /home/u")
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=30).filter(lambda text: text.strip()))
+def test_no_secret_survives_in_text_or_json(secret: str) -> None:
+    """Quotes, controls and letters of any script in a key make no difference."""
+    redactor = Redactor([secret], {})
+    assert secret not in redactor.text(f"a{secret}b")
+    line = redactor.line(orjson.dumps({"detail": f"a{secret}b"}))
+    assert b"[key]" in line
+    assert secret not in str(orjson.loads(line))
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_event_and_field_is_in_the_documentation() -> None:
+    """docs/observability.md names each event of the log and each of its fields."""
+    text = DOCS.read_text("utf-8")
+    for kind in get_args(events.Event):
+        if kind is events.AttemptEnded:
+            continue
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{name}`")), "")
+        assert row, f"{name} has no row"
+        for field in fields(kind):
+            assert f"`{field.name}`" in row, f"{name}.{field.name} is not in its row"
+
+
+def test_a_snapshot_lies_flat_with_its_spreads() -> None:
+    """Facts of the engine are fields of the line itself; quantiles are objects, unknown ones null."""
+    record = record_of(snapshot(usd=0.5))
+    assert name_of(snapshot()) == "snapshot"
+    assert (record["usd"], record["lag"], record["lanes"]) == (
+        0.5,
+        {"count": 9, "p50": 0.001, "p90": 0.002, "p99": 0.003, "max": 0.004},
+        [],
+    )
+    assert set(record) >= {name for name in facts().__slots__ if not name.startswith("planned")}

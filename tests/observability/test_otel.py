@@ -1,0 +1,179 @@
+"""OpenTelemetry: spans and metrics as the SDK exports them, with the names of the semantic conventions."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from made_events import attempt, call, snapshot
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+from opentelemetry.semconv.attributes import error_attributes, http_attributes, server_attributes
+from opentelemetry.trace import SpanKind, StatusCode
+
+from svr_async.engine.events import ItemFailed, RunEnded, RunStarted
+from svr_async.errors import UsageError
+from svr_async.observability import otel_pipeline
+from svr_async.observability.otel import OtelObserver, server_of
+from svr_async.observability.otel_pipeline import OtelPipeline
+from svr_async.observability.redaction import Redactor
+
+
+class Exported:
+    """An observer with what it exported."""
+
+    def __init__(self) -> None:
+        self._spans, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+        self.tell = OtelObserver(tracers, self.meters, Redactor(["sk-sentinel-99"], {}))
+
+    def spans(self) -> list[ReadableSpan]:
+        """Return the spans that ended, in that order."""
+        return list(self._spans.get_finished_spans())
+
+    def points(self) -> dict[str, list[Any]]:
+        """Return the points of each metric."""
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics]
+        return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
+
+
+def test_a_call_is_a_span_with_its_requests_below_it() -> None:
+    """Kind, names and times: the parent spans the waits, each child is one HTTP request; the second is a resend."""
+    exported = Exported()
+    exported.tell(attempt(status=503, error="503", seconds=0.1))
+    exported.tell(attempt(seconds=0.2))
+    exported.tell(call(attempts=2, seconds=0.5))
+    first, second, parent = exported.spans()
+    assert (parent.name, parent.kind, parent.parent) == ("chat m", SpanKind.CLIENT, None)
+    assert (first.name, second.name) == ("POST", "POST")
+    for child in (first, second):
+        assert child.parent is not None
+        assert child.parent.span_id == parent.context.span_id
+        assert child.context.trace_id == parent.context.trace_id
+    assert parent.end_time is not None
+    assert parent.start_time is not None
+    assert parent.end_time - parent.start_time == 500_000_000
+    wanted = {
+        gen_ai.GEN_AI_OPERATION_NAME: "chat",
+        gen_ai.GEN_AI_PROVIDER_NAME: "openai",
+        gen_ai.GEN_AI_REQUEST_MODEL: "m",
+        gen_ai.GEN_AI_RESPONSE_MODEL: "m-2",
+        gen_ai.GEN_AI_REQUEST_MAX_TOKENS: 100,
+        gen_ai.GEN_AI_RESPONSE_FINISH_REASONS: ("stop",),
+        gen_ai.GEN_AI_USAGE_INPUT_TOKENS: 30,
+        gen_ai.GEN_AI_USAGE_OUTPUT_TOKENS: 4,
+        gen_ai.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: 20,
+        server_attributes.SERVER_ADDRESS: "127.0.0.1",
+        server_attributes.SERVER_PORT: 8000,
+        "svr.key": "k1",
+        "svr.attempts": 2,
+    }
+    assert dict(parent.attributes or {}) == wanted
+    attributes = [dict(child.attributes or {}) for child in (first, second)]
+    assert [one[http_attributes.HTTP_RESPONSE_STATUS_CODE] for one in attributes] == [503, 200]
+    assert attributes[0][error_attributes.ERROR_TYPE] == "503"
+    assert attributes[1]["http.request.resend_count"] == 1
+    assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
+
+
+def test_calls_are_traces_of_their_own_linked_to_the_run() -> None:
+    """A run of many calls is no giant trace: each call links to the run's span, which ends with the totals."""
+    exported = Exported()
+    exported.tell(RunStarted(command="eval", version="1", config="abc"))
+    exported.tell(call())
+    exported.tell(call(key="k2"))
+    exported.tell(
+        RunEnded(command="eval", exit_code=6, seconds=1.0, error="down", totals={"sent": 2, "usd": None, "retries": 0})
+    )
+    one, two, run = exported.spans()
+    assert len({one.context.trace_id, two.context.trace_id, run.context.trace_id}) == 3
+    assert [link.context.span_id for span in (one, two) for link in span.links] == [run.context.span_id] * 2
+    assert run.name == "svr eval"
+    wanted = {"svr.config": "abc", "svr.sent": 2, "process.exit.code": 6}
+    assert dict(run.attributes or {}).items() >= wanted.items()
+    assert (run.status.status_code, run.status.description) == (StatusCode.ERROR, "down")
+
+
+def test_metrics_have_the_conventions_names_units_and_labels() -> None:
+    """Duration and token usage as histograms; the engine's facts as counters and gauges beside them."""
+    exported = Exported()
+    exported.tell(call())
+    exported.tell(call(key="k2", error="item", status=400, prompt_tokens=None, completion_tokens=None))
+    exported.tell(snapshot(sent=7, in_flight=3, limit=64, usd=0.5))
+    exported.tell(ItemFailed(key="k", outcome="refusal", detail="d"))
+    points = exported.points()
+    durations = {point.attributes.get("error.type"): point for point in points["gen_ai.client.operation.duration"]}
+    assert durations[None].sum == 0.5
+    assert durations["400"].count == 1
+    assert durations[None].explicit_bounds[0] == 0.01
+    tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in points["gen_ai.client.token.usage"]}
+    assert tokens == {"input": 30, "output": 4}
+    names = {gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION, gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE}
+    assert names <= set(points)
+    assert [points[name][0].value for name in ("svr.requests", "svr.calls.in_flight", "svr.concurrency.limit")] == [
+        7,
+        3,
+        64,
+    ]
+    assert points["svr.cost"][0].value == 0.5
+
+
+def test_no_key_leaves_in_a_span() -> None:
+    """A server's text that repeats the key is masked in the status of call and request."""
+    exported = Exported()
+    detail = "HTTP 400: you sent sk-sentinel-99"
+    exported.tell(attempt(status=400, error="400", detail=detail))
+    exported.tell(call(error="item", status=400, detail=detail))
+    for span in exported.spans():
+        assert "sk-sentinel" not in span.to_json()
+        assert "[key]" in str(span.status.description)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        ("https://api.example.com/v1", {"server.address": "api.example.com", "server.port": 443}),
+        ("http://h:8000/v1", {"server.address": "h", "server.port": 8000}),
+        ("a name", {}),
+        ("http://[bad", {}),
+    ],
+)
+def test_an_endpoint_that_is_a_url_has_address_and_port(endpoint: str, address: dict[str, Any]) -> None:
+    """A memo identity that is only a name gives neither."""
+    assert server_of(endpoint) == address
+
+
+def test_a_collector_that_is_down_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending what is left is given up after a while, which is said; what ends in time is not."""
+    ended = threading.Event()
+    pipeline = OtelPipeline.__new__(OtelPipeline)
+    pipeline._closing = [SimpleNamespace(shutdown=ended.wait), SimpleNamespace(shutdown=lambda: None)]  # type: ignore[list-item]
+    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 0.01)
+    assert not pipeline.close()
+    ended.set()
+    monkeypatch.setattr(otel_pipeline, "CLOSE_WAIT_S", 20.0)
+    assert pipeline.close()
+
+
+def test_an_absent_package_or_exporter_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra to install."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeon")
+    with pytest.raises(UsageError) as caught:
+        OtelPipeline()
+    assert "no exporter pigeon for traces" in caught.value.one_line()
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    with pytest.raises(UsageError) as caught:
+        OtelPipeline()
+    assert "svr-async[otel]" in caught.value.one_line()

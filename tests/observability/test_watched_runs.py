@@ -1,0 +1,271 @@
+"""Runs of `svr` that are watched: logs of real runs, killed ones too, metrics scraped meanwhile, spans sent, no key."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from made_events import facts
+from rig import background, name_judge, read_lines, serving, shown, svr, wait_until, write_bench
+
+from svr_async.commands.log_flags import _otel_asked_for
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.engine.events import (
+    CallEnded,
+    EngineStopped,
+    Event,
+    RunStarted,
+    Snapshot,
+    Watch,
+    observing,
+    tell_whole_run,
+)
+from svr_async.observability.session import WatchPlan, watching, watching_as_told
+from svr_async.serving.engine import Engine
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+SENTINEL = "sk-sentinel-0451-abcdef"
+Cli = Callable[..., tuple[int, str, str]]
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0")
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless endpoint."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, sim: SimServer) -> Path:
+    """Return a folder with 12 pairs and a judge."""
+    write_bench(tmp_path / "bench.jsonl", 12)
+    name_judge(tmp_path, sim.base_url)
+    return tmp_path
+
+
+@pytest.fixture
+def cli(place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that runs `svr …` there; it returns exit code, stdout and stderr."""
+    monkeypatch.chdir(place)
+
+    def call(*args: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run(group, "svr", [*map(str, args)])
+        shown = capfd.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+def test_a_log_tells_a_run_from_its_start_to_its_totals(cli: Cli, place: Path) -> None:
+    """One line a call; the totals are those of metrics.json; every line has the run's mark; the flags have a digest."""
+    code, _, _ = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--out", "out", "-q")
+    assert code == 0
+    lines = read_lines(place / "log")
+    assert [line["event"] for line in (lines[0], lines[-1])] == ["run_started", "run_ended"]
+    assert len({line["run"] for line in lines}) == 1
+    assert (lines[0]["command"], lines[0]["judge"], len(lines[0]["config"])) == ("eval", "sim", 16)
+    calls = [line for line in lines if line["event"] == "call_ended"]
+    metrics = orjson.loads((place / "out" / "metrics.json").read_bytes())
+    assert len(calls) == metrics["calls"]["sent"] == lines[-1]["totals"]["sent"] == 12
+    assert sum(line["prompt_tokens"] for line in calls) == lines[-1]["totals"]["prompt_tokens"]
+    code, _, _ = cli(*EVAL, "--log-json", "log", "--out", "out")
+    again = read_lines(place / "log")[len(lines) :]
+    assert [line["event"] for line in again] == ["run_started", "snapshot", "run_ended"]
+    assert (again[0]["run"] != lines[0]["run"], again[-1]["totals"]["memo_hits"]) == (True, 12)
+
+
+def test_the_digest_of_flags_is_that_of_what_is_run_not_of_what_is_shown(cli: Cli, place: Path) -> None:
+    """Quiet or not, with JSON or not: the same digest; another limit: another one."""
+    for extra in ((), ("-q", "--json"), ("--limit", "3")):
+        assert cli(*EVAL, *extra, "--dry-run", "--log-json", "log")[0] == 0
+    first, quiet, other = (line["config"] for line in read_lines(place / "log") if line["event"] == "run_started")
+    assert first == quiet != other
+
+
+def test_a_run_that_fails_says_so_in_its_last_line(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code and error are those that the command gives; a refused key is told as the engine's stop too."""
+    monkeypatch.setenv("SIM_KEY", "wrong-but-long")
+    with serving(SimConfig(api_key="right")) as strict:
+        name_judge(place, strict.base_url, key_env="SIM_KEY")
+        code, _, err = cli(*EVAL, "--log-json", "log")
+    last = read_lines(place / "log")[-1]
+    assert (code, last["event"], last["exit_code"]) == (4, "run_ended", 4)
+    assert last["error"] in err
+    assert [line["error"] for line in read_lines(place / "log") if line["event"] == "engine_stopped"] == ["AuthError"]
+
+
+def test_standard_error_holds_nothing_but_lines_of_json(cli: Cli) -> None:
+    """With `-` progress keeps quiet, so that a program can read standard error; the result stays on standard output."""
+    code, out, err = cli(*EVAL, "--log-json", "-", "--json")
+    assert code == 0
+    assert {orjson.loads(line)["event"] for line in err.splitlines()} == {"run_started", "snapshot", "run_ended"}
+    assert orjson.loads(out)["n_scored"] == 12
+
+
+def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accepted after many faults, or refused: the sentinel stands in no file below the run and is not shown."""
+    monkeypatch.setenv("ODD_NAME", SENTINEL)
+    faults = FaultConfig(rate=0.5, kinds=("500", "html", "error-200", "reset", "429"))
+    for key, code in ((SENTINEL, 0), ("another", 4)):
+        with serving(SimConfig(api_key=key, faults=faults)) as strict:
+            name_judge(place, strict.base_url, key_env="ODD_NAME")
+            done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--memo", f"memo-{code}", "-v")
+        assert done[0] == code
+        assert SENTINEL not in done[1] + done[2]
+    told = {line["event"] for line in read_lines(place / "log")}
+    assert told >= {"call_ended", "retry_planned", "engine_stopped", "lane_paused"}
+    for path in place.rglob("*"):
+        assert not path.is_file() or SENTINEL.encode() not in path.read_bytes(), path
+
+
+def test_a_killed_run_leaves_whole_lines_and_the_next_one_goes_on(place: Path) -> None:
+    """Kill -9 while calls are logged: all lines but perhaps the last are whole, and the same command appends."""
+    with serving(SimConfig(latency_ms=30)) as slow:
+        name_judge(place, slow.base_url)
+        write_bench(place / "bench.jsonl", 200)
+        flags = (*EVAL, "--log-json", "log", "--log-level", "call", "--concurrency", "4", "-q")
+        with background(*flags, cwd=place) as process:
+            wait_until(lambda: (place / "log").exists() and (place / "log").read_bytes().count(b"\n") > 20)
+            process.send_signal(signal.SIGKILL)
+            process.wait(20)
+        torn = (place / "log").read_bytes()
+        for line in torn.splitlines()[:-1]:
+            orjson.loads(line)
+        assert svr(*flags, cwd=place).returncode == 0
+    data = (place / "log").read_bytes()
+    assert data.startswith(torn)
+    assert orjson.loads(data.splitlines()[-1])["event"] == "run_ended"
+
+
+def test_metrics_are_served_while_a_run_is_on(place: Path) -> None:
+    """The address is said; what is scraped counts requests of the judge's model; afterwards nothing listens."""
+    with serving(SimConfig(latency_ms=50)) as slow:
+        name_judge(place, slow.base_url)
+        write_bench(place / "bench.jsonl", 200)
+        with background(*EVAL, "--metrics-port", "0", "--concurrency", "2", cwd=place) as process:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.startswith("svr: metrics at http://127.0.0.1:"), line
+            url = line.split(" at ")[1].split()[0]
+            deadline = time.monotonic() + 30
+            found = ""
+            while 'svr_requests_total{model="gpt-oss-120b"}' not in found:
+                assert time.monotonic() < deadline, found
+                with urllib.request.urlopen(url, timeout=10) as reply:
+                    found = reply.read().decode()
+            assert "svr_request_duration_seconds_bucket" in found
+            process.send_signal(signal.SIGKILL)
+
+
+def test_spans_go_where_the_variables_say(place: Path) -> None:
+    """`OTEL_TRACES_EXPORTER=console` prints a span a call and the run's, without a flag; --no-otel turns it off."""
+    variables = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none"}
+    done = svr(*EVAL, "--limit", "3", "-q", cwd=place, **variables)
+    assert (done.returncode, done.stdout.count('"name": "chat gpt-oss-120b"')) == (0, 3), done.stderr
+    assert done.stdout.count('"name": "svr eval"') == 1
+    assert done.stdout.count('"service.name": "svr-async"') == 7
+    silent = svr(*EVAL, "--limit", "3", "-q", "--no-otel", cwd=place, **variables)
+    assert '"name"' not in silent.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--metrics-port", "here"), "here is not PORT or HOST:PORT"),
+        (("--log-json", "none/log"), "cannot write --log-json none/log: No such file or directory"),
+        (("--log-level", "all"), "--log-level"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_exit_two(cli: Cli, flags: tuple[str, ...], says: str) -> None:
+    """Nothing is asked before the flags are right."""
+    code, _, err = cli(*EVAL, *flags)
+    assert (code, says in err, err.count("\n")) == (2, True, 1), err
+
+
+def test_the_calls_of_all_processes_are_in_one_log(cli: Cli, place: Path) -> None:
+    """With --processes each worker appends under the run's mark with its own pid; the totals are those of all."""
+    code, _, _ = cli(*EVAL, "--processes", "2", "--log-json", "log", "--log-level", "call", "-q")
+    assert code == 0
+    lines = read_lines(place / "log")
+    calls = [line for line in lines if line["event"] == "call_ended"]
+    assert (len(calls), len({line["run"] for line in lines})) == (12, 1)
+    assert os.getpid() not in {line["pid"] for line in calls}
+    assert (lines[-1]["pid"], lines[-1]["totals"]["sent"]) == (os.getpid(), 12)
+
+
+async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) -> None:
+    """An engine of the library tells the observers of the block in which it is opened."""
+    seen: list[Event] = []
+    with observing(seen.append):
+        async with Engine(f"{sim.base_url}#gpt-oss-20b", memo=tmp_path / "memo") as engine:
+            await engine.judge.prefer(shown())
+    assert [event.model for event in seen if isinstance(event, CallEnded)] == ["gpt-oss-20b"]
+    assert isinstance(seen[-1], Snapshot)
+    assert seen[-1].closing
+
+
+def test_other_processes_of_a_run_are_watched_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They find the log and the run's mark in their environment; outside a watched run they find nothing."""
+    monkeypatch.chdir(tmp_path)
+    told: list[str] = []
+    with watching_as_told(told.append):
+        assert Watch.over() is None
+    started = RunStarted(command="eval", version="1", config="c")
+    with watching(WatchPlan(log_json="log", key_variables=("K",)), started, told.append):
+        monkeypatch.chdir("/")
+        with watching_as_told(told.append):
+            watch = Watch.over()
+            assert watch is not None
+            watch.tell(EngineStopped(error="e", detail="d"))
+    lines = read_lines(tmp_path / "log")
+    assert [line["event"] for line in lines].count("engine_stopped") == 2  # once by each: here both are one process
+    assert (len({line["run"] for line in lines}), told) == (1, [])
+    assert "SVR_WATCH" not in os.environ
+
+
+def test_the_facts_of_a_whole_run_stand_for_those_of_its_engines(tmp_path: Path) -> None:
+    """Where other processes ask, the totals are those told of the run, not those of the engines here."""
+    ending = RunStarted(command="eval", version="1", config="c")
+    with watching(WatchPlan(log_json=str(tmp_path / "log")), ending, print):
+        watch = Watch.over()
+        assert watch is not None
+        watch.facts(facts(sent=3))
+        tell_whole_run(facts(sent=50), "m")
+    assert read_lines(tmp_path / "log")[-1]["totals"]["sent"] == 50
+
+
+@pytest.mark.parametrize(
+    ("variables", "on"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4318"}, True),
+        ({"OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_SDK_DISABLED": "true"}, False),
+    ],
+)
+def test_opentelemetry_is_on_only_where_its_variables_ask_for_it(variables: dict[str, str], on: bool) -> None:
+    """No variable, `none`, or the SDK switched off: nothing is loaded."""
+    assert _otel_asked_for(variables) is on
+
+
+def test_variables_without_the_package_are_a_remark_not_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that sets OTEL_ variables for all programs does not stop those that lack the extra; --otel does."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeon")
+    for _ in range(2):
+        code, _, err = cli(*EVAL, "-q")
+        assert (code, "--no-otel" in err, err.count("\n")) == (0, True, 1), err
+        monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    code, _, err = cli(*EVAL, "-q", "--otel")
+    assert (code, "svr-async[otel]" in err, err.count("\n")) == (2, True, 1), err
