@@ -26,6 +26,7 @@ COMMANDS = {
     "fit": ("svr_async.commands.fit:fit", "Fit selector and weights on a feature store: to a bank."),
     "train": ("svr_async.commands.train:train", "Train a bank of rubrics on preference pairs."),
     "bank": ("svr_async.commands.bank:bank", "Look at a bank of rubrics and care for it."),
+    "batch": ("svr_async.commands.batch:batch", "Make a run's calls as a batch, at half the price."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
 }
 INTERRUPTED = 130

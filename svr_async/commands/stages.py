@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,21 @@ import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
 from svr_async.commands.loops import loop_factory
-from svr_async.commands.training import TrainFlags, open_judge, open_session, screen_of, train_config, training_pairs
+from svr_async.commands.pricing import Planned, describe_plan
+from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.training import (
+    TrainFlags,
+    asked_block,
+    open_judge,
+    open_session,
+    screen_of,
+    train_config,
+    training_pairs,
+)
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
+from svr_async.training.asking import RUBRICS_PER_CALL
 from svr_async.training.build import candidate_of
 from svr_async.training.inducing import induced
 from svr_async.training.judging import judge_pools, sources_of
@@ -33,7 +45,7 @@ INDUCED = "svr induce writes such a file"
 def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
     out = Path(flags["out"])
-    settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"), descriptive=flags["descriptive"])
+    settings = train_flags(flags, stages=out.with_name(f"{out.name}.stages"), descriptive=flags["descriptive"])
     candidates = _run(settings, _induce)
     if not candidates:
         raise DegenerateFitError(f"no rubric was induced from {settings.pairs}", hint=NO_RUBRIC)
@@ -47,24 +59,53 @@ def run_induce(flags: Mapping[str, Any]) -> int:
 
 def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
-    bank = _rubrics(flags["bank"], flags["candidates"])
+    bank = load_rubrics(flags["bank"], flags["candidates"])
+    if flags["dry_run"]:
+        return _price_judging(flags, bank)
     out = Path(flags["out"])
-    settings = _train_flags(flags, stages=out.with_name(f"{out.name}.stages"))
+    settings = train_flags(flags, stages=out.with_name(f"{out.name}.stages"))
     occupied = out.exists()
+    asked: dict[str, Any] = {}
 
     async def work(session: Session, judge: OpenJudge) -> int:
         if occupied:  # by the same command, which then asks nothing, or else it is refused before a call
             session.crew = replace(session.crew, on_begin=lambda *_: _refuse(out))
-        index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
-        sources = sources_of(session, bank)
-        await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
+        index = await _judge_all(session, bank)
         write_store(session, out, bank, judge=judge.label)
+        asked.update(asked_block(judge))
         return sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs)
 
     entries = _run(settings, work)
     text = f"{entries:,} judged entries on {len(bank)} rubrics in {out}"
-    click.echo(orjson.dumps({"entries": entries, "rubrics": len(bank)}) if flags["as_json"] else text)
+    text += f"\ncalls: {calls_in_words(asked)}" if asked else ""
+    click.echo(orjson.dumps({"entries": entries, "rubrics": len(bank), **asked}) if flags["as_json"] else text)
     return 0
+
+
+def _price_judging(flags: Mapping[str, Any], bank: Sequence[Candidate]) -> int:
+    """Count what judging would send and what a prefix cache would save; its stages are thrown away."""
+
+    async def work(session: Session, judge: OpenJudge) -> Mapping[str, Any] | None:
+        planned = Planned(judge.engine, session.crew.prefix) if judge.engine is not None else None
+        await _judge_all(session, bank)
+        return None if planned is None else planned.price()
+
+    with tempfile.TemporaryDirectory() as nowhere:
+        settings = train_flags(flags, stages=Path(nowhere))
+        plan = _run(replace(settings, dry_run=True, quiet=True), work)
+    if plan is None:
+        click.echo("0 calls: this judge sends nothing")
+    else:
+        click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2) if flags["as_json"] else describe_plan(plan))
+    return 0
+
+
+async def _judge_all(session: Session, bank: Sequence[Candidate]) -> dict[str, int]:
+    """Judge the pools of all pairs; return the places of the rubrics by their ids."""
+    index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
+    sources = sources_of(session, bank)
+    await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
+    return index
 
 
 def _refuse(out: Path) -> None:
@@ -94,7 +135,7 @@ def _run(settings: TrainFlags, work: Any) -> Any:
         return runner.run(main())
 
 
-def _train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
+def train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
     same = ("adapter", "judge", "base_url", "limit", "seed", "concurrency", "budget", "max_calls", "prompts", "memo")
     return TrainFlags(
         **{name: flags[name] for name in same},
@@ -104,6 +145,8 @@ def _train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = 
         preset="default",
         pool=flags.get("pool"),
         pool_size=flags.get("pool_size", 18),
+        prefix=flags.get("prefix", "leader"),
+        rubrics_per_call=flags.get("rubrics_per_call", RUBRICS_PER_CALL),
         top_k=None,
         ablate=("induction",) if descriptive else (),
         decontaminate=(),
@@ -114,7 +157,7 @@ def _train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = 
     )
 
 
-def _rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
+def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
     if (bank is None) == (candidates is None):
         raise UsageError("svr judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
     if bank is not None:

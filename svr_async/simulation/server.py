@@ -12,6 +12,8 @@ import orjson
 from aiohttp import web
 
 from svr_async.errors import ConfigError
+from svr_async.simulation.batch_routes import BatchRoutes
+from svr_async.simulation.batches import Batches, BatchSettings
 from svr_async.simulation.config import Outage, SimConfig
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
@@ -33,9 +35,10 @@ class SimServer:
     `busy` makes every call a 503.
     """
 
-    def __init__(self, config: SimConfig | None = None) -> None:
+    def __init__(self, config: SimConfig | None = None, batch: BatchSettings | None = None) -> None:
         self.config = config or SimConfig()
         self.service = Service(self.config)
+        self.batches = Batches(self.service, self._uptime, batch)
         self.port = self.config.port
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
@@ -59,6 +62,9 @@ class SimServer:
         """The address of `/log`, `/stats` and `/reset`."""
         return f"http://{self.config.host}:{self.port}/sim"
 
+    def _uptime(self) -> float:
+        return time.monotonic() - self._started
+
     def log(self) -> tuple[CallRecord, ...]:
         """Return the records of all finished calls, in the order in which they ended."""
         return tuple(self.service.history.records)
@@ -72,8 +78,9 @@ class SimServer:
         return self.service.stats()
 
     def reset(self) -> None:
-        """Forget all calls, attempts, limits and cached prefixes, as if just started."""
+        """Forget all calls, attempts, limits, cached prefixes, files and batches, as if just started."""
         self.service.reset()
+        self.batches.reset()
 
     async def __aenter__(self) -> Self:
         try:
@@ -93,6 +100,9 @@ class SimServer:
         self._stack.callback(self.service.history.close)
         app = web.Application(client_max_size=MAX_BODY)
         app.add_routes(self._routes())
+        batches = BatchRoutes(self.batches, self.service.check_key)
+        app.add_routes(batches.routes())
+        self._stack.push_async_callback(batches.close)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
         await self._runner.setup()
         self._stack.push_async_callback(self._runner.cleanup)
@@ -171,7 +181,7 @@ class SimServer:
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
         """Answer one call and keep its record, however it ends."""
-        record = CallRecord(t=round(time.monotonic() - self._started, 6), key="")
+        record = CallRecord(t=round(self._uptime(), 6), key="")
         try:
             if self.busy:
                 raise ApiError.server(503, "The server is overloaded or down for maintenance.")

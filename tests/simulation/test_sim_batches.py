@@ -1,0 +1,286 @@
+"""The simulated endpoint's files and batches over real HTTP, as OpenAI's Batch API documents them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+import sim_requests as ask
+
+from svr_async.errors import ConfigError
+from svr_async.simulation.batches import Batches, BatchSettings, read_lines
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig, parse_kinds
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.server import SimServer
+from svr_async.simulation.service import Service
+from svr_async.simulation.world import World
+
+WORLD = World()
+BODIES = [ask.of_pair(WORLD, item) for item in WORLD.pairs(30, "batches")]
+ENDED = {"completed", "failed", "expired", "cancelled"}
+
+
+def line(custom_id: str, body: Any, **changed: Any) -> dict[str, Any]:
+    """Return one request of a batch."""
+    return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body} | changed
+
+
+def jsonl(rows: list[Any]) -> bytes:
+    """Return rows as lines."""
+    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
+
+
+REQUESTS = jsonl([line(f"r{number}", body) for number, body in enumerate(BODIES)])
+
+
+class Client:
+    """The calls of a client, as bare HTTP."""
+
+    def __init__(self, sim: SimServer, session: aiohttp.ClientSession) -> None:
+        self.sim = sim
+        self.session = session
+
+    async def call(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
+        """Return status and JSON."""
+        async with self.session.request(method, f"{self.sim.base_url}{path}", **more) as response:
+            return response.status, orjson.loads(await response.read())
+
+    async def upload(self, data: bytes, purpose: str = "batch") -> tuple[int, Any]:
+        """Upload a file as a form."""
+        form = aiohttp.FormData()
+        form.add_field("purpose", purpose)
+        form.add_field("file", data, filename="in.jsonl")
+        return await self.call("POST", "/files", data=form)
+
+    async def create(self, data: bytes = REQUESTS, **changed: Any) -> tuple[int, Any]:
+        """Upload a file and ask for its batch."""
+        _, file = await self.upload(data)
+        asked = {"input_file_id": file["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        return await self.call("POST", "/batches", json=asked | changed)
+
+    async def ended(self, batch_id: str) -> Any:
+        """Wait until a batch has ended; return it."""
+        await ask.settle(self.sim, lambda sim: sim.batches.batches[batch_id].status in ENDED)
+        return (await self.call("GET", f"/batches/{batch_id}"))[1]
+
+    async def rows(self, file_id: str | None) -> list[dict[str, Any]]:
+        """Return the lines of a file at the endpoint."""
+        if file_id is None:
+            return []
+        async with self.session.get(f"{self.sim.base_url}/files/{file_id}/content") as response:
+            return [orjson.loads(row) for row in (await response.read()).splitlines()]
+
+
+async def outcome(sim: SimServer, data: bytes = REQUESTS) -> tuple[Any, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Run a batch to its end; return it with the rows of its output and of its errors."""
+    async with aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        _, begun = await client.create(data)
+        batch = await client.ended(begun["id"])
+        return batch, await client.rows(batch["output_file_id"]), await client.rows(batch["error_file_id"])
+
+
+async def test_a_batch_gives_the_replies_of_live_calls() -> None:
+    """Every line's body is what the same request gets live, in another order; all are in the history, and paid."""
+    async with SimServer() as sim:
+        batch, rows, errors = await outcome(sim)
+        stats = sim.stats()
+    async with SimServer() as live, aiohttp.ClientSession() as session:
+        client = Client(live, session)
+        answers = [(await client.call("POST", "/chat/completions", json=body))[1] for body in BODIES]
+    assert (batch["status"], errors) == ("completed", [])
+    assert batch["request_counts"] == {"total": 30, "completed": 30, "failed": 0}
+    names = [row["custom_id"] for row in rows]
+    assert sorted(names) == sorted(f"r{number}" for number in range(30)) != names
+    assert {row["custom_id"]: row["response"]["body"] for row in rows} == {
+        f"r{number}": answer for number, answer in enumerate(answers)
+    }
+    assert {row["response"]["status_code"] for row in rows} == {200}
+    assert (stats["calls"], stats["paid"], stats["completed"]) == (30, 30, 30)
+
+
+async def test_the_objects_have_the_documented_fields() -> None:
+    """Files and batches carry the fields of OpenAI's reference, and times for the states they went through."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        _, file = await client.upload(REQUESTS)
+        assert file.keys() == {"id", "object", "bytes", "created_at", "filename", "purpose", "status"}
+        assert (file["object"], file["bytes"], file["purpose"]) == ("file", len(REQUESTS), "batch")
+        assert (await client.call("GET", f"/files/{file['id']}"))[1] == file
+        _, begun = await client.create(metadata={"mine": "yes"})
+        assert (begun["object"], begun["status"], begun["metadata"]) == ("batch", "validating", {"mine": "yes"})
+        batch = await client.ended(begun["id"])
+        output = await client.call("GET", f"/files/{batch['output_file_id']}")
+    times = {name for name, value in batch.items() if name.endswith("_at") and value is not None}
+    assert times == {"created_at", "expires_at", "in_progress_at", "finalizing_at", "completed_at"}
+    assert batch["expires_at"] - batch["created_at"] == 24 * 3600
+    assert (batch["errors"], batch["error_file_id"], output[1]["purpose"]) == (None, None, "batch_output")
+
+
+async def test_a_batch_goes_through_its_states_and_can_be_cancelled() -> None:
+    """A held batch is in progress; cancelling ends it with what was not answered in the error file; never twice."""
+    async with SimServer(batch=BatchSettings(held=True)) as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        _, begun = await client.create()
+        await ask.settle(sim, lambda sim: sim.batches.batches[begun["id"]].status == "in_progress")
+        status, cancelled = await client.call("POST", f"/batches/{begun['id']}/cancel")
+        assert (status, cancelled["status"]) == (200, "cancelling")
+        batch = await client.ended(begun["id"])
+        rows = await client.rows(batch["error_file_id"])
+        again, _ = await client.call("POST", f"/batches/{begun['id']}/cancel")
+    assert (batch["status"], batch["output_file_id"], again) == ("cancelled", None, 409)
+    assert {row["error"]["code"] for row in rows} == {"batch_cancelled"}
+    assert sim.stats()["paid"] == 0
+
+
+async def test_a_held_batch_goes_on_when_released() -> None:
+    """`release` lets it be answered."""
+    async with SimServer(batch=BatchSettings(held=True)) as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        _, begun = await client.create()
+        sim.batches.release()
+        assert (await client.ended(begun["id"]))["status"] == "completed"
+
+
+async def test_an_expired_batch_keeps_what_was_answered() -> None:
+    """Lines that the window cut off are in the error file with the documented code; the others are paid and there."""
+    async with SimServer(batch=BatchSettings(answered=12)) as sim:
+        batch, rows, errors = await outcome(sim)
+        paid = sim.stats()["paid"]
+    assert batch["status"] == "expired"
+    assert (len(rows), len(errors), paid) == (12, 18, 12)
+    assert {row["error"]["code"] for row in errors} == {"batch_expired"}
+    assert {row["response"] for row in errors} == {None}
+
+
+async def test_faulty_lines_are_in_the_error_file() -> None:
+    """Under faults each line ends in one of the files, with the status and error of the same fault over HTTP."""
+    faults = FaultConfig(rate=0.7, kinds=parse_kinds("status,wire,body,final"))
+    async with SimServer(SimConfig(faults=faults)) as sim:
+        batch, rows, errors = await outcome(sim)
+        struck = sim.stats()["faults"]
+    assert len(rows) + len(errors) == 30
+    assert batch["request_counts"] == {"total": 30, "completed": len(rows), "failed": len(errors)}
+    assert len(errors) > 8
+    assert all(row["error"] or row["response"]["body"]["error"] for row in errors)
+    assert sum(struck.values()) >= len(errors)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"custom_id": "x" * 65}, "invalid_custom_id"),
+        ({"custom_id": None}, "invalid_custom_id"),
+        ({"custom_id": "r0"}, "duplicate_custom_id"),
+        ({"method": "GET"}, "invalid_method"),
+        ({"url": "/v1/embeddings"}, "mismatched_url"),
+    ],
+)
+async def test_a_bad_line_fails_the_whole_batch_unpaid(changed: Mapping[str, Any], code: str) -> None:
+    """One line against the rules: the batch fails in validation with its code and number, and nothing is done."""
+    data = REQUESTS + jsonl([line("other", BODIES[0]) | changed])
+    async with SimServer() as sim:
+        batch, rows, errors = await outcome(sim, data)
+        assert sim.stats()["paid"] == 0
+    assert (batch["status"], rows, errors) == ("failed", [], [])
+    assert [(row["code"], row["line"]) for row in batch["errors"]["data"]] == [(code, 31)]
+
+
+async def test_files_that_are_too_long_or_empty_fail() -> None:
+    """A file over the endpoint's limit of lines, an empty one and one that is no JSON fail with a reason."""
+    async with SimServer(batch=BatchSettings(most_lines=20)) as sim:
+        batch, *_ = await outcome(sim)
+    assert batch["errors"]["data"][0]["code"] == "token_limit_exceeded"
+    assert read_lines(b"", 1)[1][0]["code"] == "empty_file"
+    assert [row["code"] for row in read_lines(b"{\n[1]\n", 9)[1]] == ["invalid_json_line"] * 2
+
+
+async def test_batches_are_listed_newest_first_in_pages() -> None:
+    """The list has pages of `limit` with first_id, last_id and has_more, walked with `after`."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        made = [(await client.create())[1]["id"] for _ in range(5)]
+        _, first = await client.call("GET", "/batches?limit=3")
+        _, second = await client.call("GET", f"/batches?limit=3&after={first['last_id']}")
+        wrong = [await client.call("GET", f"/batches?{query}") for query in ("limit=0", "limit=x", "after=none")]
+        _, none = await client.call("GET", f"/batches?after={made[0]}")
+    assert [row["id"] for row in first["data"] + second["data"]] == made[::-1]
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    assert [status for status, _ in wrong] == [400, 400, 404]
+    assert (none["data"], none["last_id"]) == ([], None)
+
+
+async def test_wrong_requests_are_refused_in_openais_form() -> None:
+    """Unknown ids are 404; a wrong endpoint, window, file, purpose, metadata or form is a 400 that says so."""
+    async with SimServer() as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        _, output = await client.upload(REQUESTS, "batch_output")
+        refused = [
+            await client.create(endpoint="/v1/embeddings"),
+            await client.create(completion_window="1h"),
+            await client.create(input_file_id="file-none"),
+            await client.create(input_file_id=output["id"]),
+            await client.create(metadata={"a": 1}),
+            await client.create(metadata=[1]),
+            await client.upload(REQUESTS, "fine-tune"),
+            await client.call("POST", "/files", json={}),
+            await client.call("POST", "/files", data=aiohttp.FormData({"purpose": "batch"}, default_to_multipart=True)),
+            await client.call("POST", "/batches", data=b"{"),
+            await client.call("POST", "/batches", json=[]),
+        ]
+        unknown = [await client.call("GET", path) for path in ("/files/x", "/files/x/content", "/batches/x")]
+    assert {status for status, _ in refused} == {400}
+    assert {status for status, _ in unknown} == {404}
+    assert all(body["error"]["message"] for _, body in refused + unknown)
+
+
+async def test_the_key_is_checked() -> None:
+    """Without the key, no file or batch is reached."""
+    async with SimServer(SimConfig(api_key="sim-key")) as sim, aiohttp.ClientSession() as session:
+        status, body = await Client(sim, session).call("GET", "/batches")
+    assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+
+
+async def test_the_quota_ends_a_batch_line_by_line() -> None:
+    """When the credit is used up, the lines that are left are refused as live calls are."""
+    async with SimServer(SimConfig(quota=10)) as sim:
+        _, rows, errors = await outcome(sim)
+    assert (len(rows), len(errors)) == (10, 20)
+    assert {row["response"]["body"]["error"]["code"] for row in errors} == {"insufficient_quota"}
+
+
+async def test_a_reset_forgets_files_and_batches() -> None:
+    """After a reset there are none, and the next batch is as the first was."""
+    async with SimServer() as sim:
+        first, *_ = await outcome(sim)
+        sim.reset()
+        assert (sim.batches.files, sim.batches.batches) == ({}, {})
+        assert (await outcome(sim))[0]["id"] == first["id"]
+
+
+async def test_an_answer_can_be_lost() -> None:
+    """With `lost_answers` the connection is cut although the batch has begun."""
+    async with SimServer(batch=BatchSettings(lost_answers=1)) as sim, aiohttp.ClientSession() as session:
+        client = Client(sim, session)
+        with pytest.raises(aiohttp.ClientError):
+            await client.create()
+        assert len(sim.batches.batches) == 1
+        assert (await client.create())[0] == 200
+
+
+def test_settings_are_checked() -> None:
+    """Nonsense in the settings is a ConfigError, and a file may not be larger than the documented limit."""
+    for wrong in ({"most_lines": 0}, {"seconds": -1.0}):
+        with pytest.raises(ConfigError):
+            BatchSettings(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ApiError, match="larger than"):
+        Batches(Service(SimConfig()), lambda: 0.0).add_file("in", "batch", _Large())
+
+
+class _Large(bytes):
+    def __len__(self) -> int:
+        return 200_000_001
