@@ -18,13 +18,20 @@ class FailureLog:
         self._path = path
         self._known: dict[str, tuple[Outcome, str]] = {}
         self._torn = False
+        self._read_up_to = 0
         if path is not None and path.exists():
             data = _load(path)
             self._torn = not data.endswith(b"\n")
             self._known = {} if forget else dict(_read(data))
+            self._read_up_to = len(data)
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def reload(self) -> None:
+        """Take in what other processes have added since."""
+        if self._path is not None and self._path.exists():
+            self._known |= _read(_load(self._path)[self._read_up_to :])
 
     def get(self, key: str) -> tuple[Outcome, str] | None:
         """Return outcome and detail of a question that failed for good, or None."""

@@ -7,11 +7,13 @@ hostile or damaged database could run code. This disk knows one mode and refuses
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import sqlite3
 import stat
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -52,7 +54,10 @@ _COUNTING = re.compile(
     r"CREATE TRIGGER Settings_\w+ AFTER (?:INSERT|UPDATE|DELETE) ON Cache FOR EACH ROW BEGIN"
     r" UPDATE Settings SET value = value(?: [+-] (?:1|NEW\.size|OLD\.size))+ WHERE key = \"(?:count|size)\"; END"
 )
-_BIRTH_S = 1.0  # another process may be creating the database at this moment
+_WHOLE = {
+    "Settings", "Cache", "Cache_key_raw", "Cache_expire_time", "Settings_count_insert", "Settings_count_delete",
+    "Settings_size_insert", "Settings_size_update", "Settings_size_delete",
+}  # fmt: skip
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
@@ -90,24 +95,90 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
         """Remove nothing: rows never have files."""
 
 
+_FIELDS = "key, raw, store_time, expire_time, access_time, access_count, tag, size, mode, filename, value"
+_READ = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND filename IS NULL"
+_ROWS_A_STATEMENT = 128  # SQLite takes at least 999 values a statement; a row has two
+
+
+def read_row(connection: sqlite3.Connection, key: bytes) -> bytes | None:
+    """Return the value of a row of bytes; None, a miss, for no row or one of any other form."""
+    found = connection.execute(_READ, (key,)).fetchone()
+    return found[0] if found and isinstance(found[0], bytes) else None
+
+
+def write_rows(connection: sqlite3.Connection, rows: list[tuple[bytes, bytes]]) -> None:
+    """Write rows as diskcache's `set` does, many in one statement; call it within a transaction.
+
+    The interpreter is let go once a statement, not once a row: a busy event loop holds up each return to it.
+    """
+    now = time.time()
+    for first in range(0, len(rows), _ROWS_A_STATEMENT):
+        part = rows[first : first + _ROWS_A_STATEMENT]
+        connection.execute(_insert(len(part)), [now, *(value for row in part for value in row)])
+
+
+@functools.lru_cache(maxsize=_ROWS_A_STATEMENT)
+def _insert(count: int) -> str:
+    values = ", ".join(f"(?{2 * n + 2}, 1, ?1, NULL, ?1, 0, NULL, 0, 1, NULL, ?{2 * n + 3})" for n in range(count))
+    names = ("store_time", "expire_time", "access_time", "access_count", "tag", "size", "mode", "filename", "value")
+    update = ", ".join(f"{name} = excluded.{name}" for name in names)
+    return f"INSERT INTO Cache ({_FIELDS}) VALUES {values} ON CONFLICT (key, raw) DO UPDATE SET {update}"  # noqa: S608  (numbers only)
+
+
 def pack(key: bytes, payload: bytes) -> bytes:
-    """Return a row: version, digest of key and payload, a flag, the payload, compressed where that helps."""
+    """Return a row: version, digest of key and payload, a flag, the payload, compressed where that helps.
+
+    zstandard makes of a judge's answer what zlib does in a quarter of the time: it was the dearest step of a call.
+    """
     digest = hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest()
-    if len(payload) > COMPRESS_ABOVE:
-        return ROW_VERSION + digest + b"z" + zlib.compress(payload, 1)
-    return ROW_VERSION + digest + b"r" + payload
+    if len(payload) <= COMPRESS_ABOVE:
+        return ROW_VERSION + digest + b"r" + payload
+    return ROW_VERSION + digest + b"s" + _zstd().pack(payload)
 
 
 def unpack(key: bytes, row: bytes) -> bytes | None:
     """Return the payload of a row, or None where it does not match its digest."""
     head = 1 + DIGEST_SIZE
-    if len(row) <= head or row[:1] != ROW_VERSION or row[head : head + 1] not in {b"r", b"z"}:
+    if len(row) <= head or row[:1] != ROW_VERSION:
         return None
-    flag, packed = row[head : head + 1], row[head + 1 :]
-    payload = _inflate(packed) if flag == b"z" else packed
+    payload = _payload(row[head : head + 1], row[head + 1 :])
     if payload is None or hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest() != row[1:head]:
         return None
     return payload
+
+
+def _payload(flag: bytes, packed: bytes) -> bytes | None:
+    if flag == b"s":
+        return _zstd().unpack(packed)
+    if flag == b"r":
+        return packed
+    return _inflate(packed) if flag == b"z" else None  # as the first versions packed
+
+
+class _Zstd(threading.local):
+    """zstandard's working space, one a thread, which makes packing a small row quick."""
+
+    def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415  (the memo is on the path of commands that never open one)
+
+        self.pack = zstandard.ZstdCompressor(level=1).compress
+        self._decompress = zstandard.ZstdDecompressor().decompress
+        self._size = zstandard.frame_content_size
+        self._error = zstandard.ZstdError
+
+    def unpack(self, packed: bytes) -> bytes | None:
+        """Return what was packed; None where it is damaged, or would be larger than any row."""
+        try:
+            if not 0 <= self._size(packed) <= MAX_ROW_BYTES:
+                return None
+            return self._decompress(packed)
+        except self._error:
+            return None
+
+
+@functools.cache
+def _zstd() -> _Zstd:
+    return _Zstd()
 
 
 def _inflate(packed: bytes) -> bytes | None:
@@ -136,10 +207,11 @@ def prepare_folder(folder: Path) -> None:
         raise StorageError(f"others may write to the memo folder {folder}", hint=f"chmod go-w {folder}")
 
 
-def refuse_foreign_database(path: Path) -> None:
-    """Look at a database before diskcache opens it: only its own tables, triggers and settings may be there."""
-    if not path.exists():
-        return
+def refuse_foreign_database(path: Path) -> bool:
+    """Look at a database before diskcache opens it: only its own tables, triggers and settings may be there.
+
+    Return whether all of them are, so that opening it has nothing to write. StorageError for anything else.
+    """
     _refuse_empty(path)
     try:
         with contextlib.closing(open_for_reading(path)) as connection:
@@ -153,6 +225,8 @@ def refuse_foreign_database(path: Path) -> None:
             hint="move it away, or svr cache verify to see what is left",
         ) from error
     _refuse_settings(path, dict(settings))
+    whole = {name for _, name, _, _ in objects} >= _WHOLE
+    return whole and {key for key, _ in settings} == SETTINGS.keys() | _COUNTERS
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -178,11 +252,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 def _refuse_empty(path: Path) -> None:
     """Refuse a database of zero bytes: something cut it off, and all that it held would be paid for again."""
-    deadline = time.monotonic() + _BIRTH_S
-    while path.stat().st_size == 0:
-        if time.monotonic() > deadline:
-            raise StorageError(f"{path} is empty: it was cut off", hint="restore it, or delete it to start afresh")
-        time.sleep(0.02)
+    if path.stat().st_size == 0:
+        raise StorageError(f"{path} is empty: it was cut off", hint="restore it, or delete it to start afresh")
 
 
 def _refuse_objects(path: Path, objects: list[tuple[str, str, str, str | None]]) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -304,9 +305,8 @@ def test_a_file_that_is_no_database_is_refused_and_kept(memo_folder: Path) -> No
     assert (memo_folder / "cache.db").read_text() == "my diary " * 100
 
 
-def test_an_empty_database_file_is_refused(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_database_file_is_refused(memo_folder: Path) -> None:
     """Zero bytes mean that something cut the memo off; the cure is named instead of paying for everything again."""
-    monkeypatch.setattr(memo_disk, "_BIRTH_S", 0.05)
     memo_folder.mkdir(mode=0o700)
     (memo_folder / "cache.db").touch()
     with pytest.raises(StorageError, match="empty") as caught:
@@ -708,3 +708,132 @@ def test_reading_a_reply_raises_only_what_the_memo_expects(data: bytes) -> None:
         assert isinstance(Reply.from_bytes(data), Reply)
     except (ValueError, KeyError, TypeError):
         return
+
+
+# --- born whole, opened without a write, locked by others -------------------------------------------------------------
+
+
+def test_a_kill_while_the_memo_is_being_made_leaves_nothing_in_the_way(memo_folder: Path) -> None:
+    """Killed at any file operation of its birth, a memo is not there or whole; the next run opens it without help."""
+    body = """
+        left, events = [int(sys.stdin.readline())], {"open", "os.mkdir", "os.link", "os.remove", "sqlite3.connect"}
+        def watch(event, args):
+            if event in events and str(folder) in str(args):
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), 9)
+        sys.addaudithook(watch)
+        Memo.open(folder).close()
+    """
+    for number in range(1, 60):
+        process = start_python(textwrap.dedent(body), memo_folder)
+        process.communicate(f"{number}\n", timeout=50)
+        Memo.open(memo_folder).close()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL
+        (memo_folder / "cache.db").unlink()
+    else:
+        pytest.fail("the birth has no end")
+    assert number > 5
+
+
+FULL_BIRTH = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+refused = 0
+for room in [0, 1000, *range(4096, 500_000, 20_000)]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        Memo.open(folder).close()
+    except StorageError as error:
+        assert error.exit_code == 5 and not (folder / "cache.db").exists(), error.one_line()
+        refused += 1
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    memo = Memo.open(folder)
+    asyncio.run(memo.put(b"k" * 32, Reply(text="kept")))
+    memo.close()
+    (folder / "cache.db").unlink()
+print(refused, os.listdir(folder))
+"""
+
+
+def test_a_disk_without_room_for_a_new_memo_leaves_nothing_in_the_way(memo_folder: Path) -> None:
+    """With room for so many bytes and no more, a memo is made whole or refused with exit 5; later it opens."""
+    done = run_python(FULL_BIRTH, memo_folder)
+    assert done.returncode == 0, done.stderr
+    refused, left = done.stdout.split(maxsplit=1)
+    assert 3 < int(refused) < 27
+    assert left.strip() == "[]"
+
+
+async def test_what_a_killed_birth_left_is_removed_later(memo_folder: Path) -> None:
+    """Old remains go away when a memo is made; those of a birth under way stay."""
+    memo_disk.prepare_folder(memo_folder)
+    for name, age_s in ((".new-1-old", 1000), (".new-2-new", 0)):
+        (memo_folder / name).mkdir(mode=0o700)
+        (memo_folder / name / "cache.db").touch()
+        os.utime(memo_folder / name, (time.time() - age_s,) * 2)
+    await fill(memo_folder, 1)
+    assert files_in(memo_folder) == [".new-2-new", "cache.db"]
+
+
+async def test_opening_a_whole_memo_writes_nothing(memo_folder: Path) -> None:
+    """A memo that has all its tables and settings is opened, read and closed with every byte as it was."""
+    await fill(memo_folder, 3)
+    before = (memo_folder / "cache.db").read_bytes()
+    memo = Memo.open(memo_folder)
+    assert memo.get(key_of(2)) == Reply(text="text 2")
+    assert type(memo._rows._cache).__name__ == "_HeldCache"
+    assert memo._rows._cache._sql("PRAGMA synchronous").fetchone() == (2,)
+    assert memo._rows._cache._sql("PRAGMA journal_mode").fetchone() == ("wal",)
+    memo.close()
+    assert (memo_folder / "cache.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["DROP TRIGGER Settings_size_update", "DROP INDEX Cache_expire_time", "DELETE FROM Settings WHERE key = 'count'"],
+)
+async def test_a_memo_that_lacks_a_part_is_mended_on_opening(memo_folder: Path, sql: str) -> None:
+    """A missing trigger, index or setting is put back by opening the memo, and no row is lost."""
+    await fill(memo_folder, 3)
+    tamper(memo_folder, sql)
+    await fill(memo_folder, 4)
+    assert rows_in(memo_folder) == 4
+    memo = Memo.open(memo_folder)
+    assert type(memo._rows._cache).__name__ == "_HeldCache"
+    memo.close()
+
+
+HOLD_LOCK = """
+import sqlite3
+connection = sqlite3.connect(folder / "cache.db", isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+async def test_row_076_writes_queue_while_another_process_holds_the_lock(memo_folder: Path) -> None:
+    """While a foreign process holds the write lock the loop turns and hits are served; then every write is kept."""
+    await fill(memo_folder, 1)
+    memo = Memo.open(memo_folder, patience_s=60)
+    process = start_python(HOLD_LOCK, memo_folder)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    puts = [asyncio.create_task(memo.put(key_of(n), Reply(text=f"text {n}"))) for n in range(1, 200)]
+    until = time.monotonic() + 1.0
+    turns = 0
+    while time.monotonic() < until:
+        await asyncio.sleep(0.001)
+        assert memo.get(key_of(0)) is not None
+        turns += 1
+    assert turns > 20
+    assert not any(put.done() for put in puts)
+    process.communicate("\n", timeout=50)
+    await asyncio.gather(*puts)
+    memo.close()
+    assert rows_in(memo_folder) == 200

@@ -1,0 +1,338 @@
+"""`svr eval --processes N`: real worker processes against a real `svr sim`, whose log is the witness."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rig import background, name_judge, read_lines, sim_process, svr, wait_until, write_bench
+
+from svr_async.commands.eval_flags import EvalFlags
+from svr_async.commands.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.failures import FailureLog
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+from svr_async.vocabulary.verdict import Outcome
+
+N = 48
+PRICE = [0.1, 0.05, 0.5]
+FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Serve the simulated endpoint in a process, slowly enough to be interrupted; yields its URL and its call log."""
+    folder = tmp_path_factory.mktemp("sim")
+    with sim_process(folder, "--latency-ms", "40", "--log", folder / "log.jsonl") as url:
+        yield url, folder / "log.jsonl"
+
+
+@pytest.fixture(scope="module")
+def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run once in one process; return the run folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    prepare(folder, endpoint[0])
+    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def prepare(folder: Path, url: str) -> None:
+    """Put data and judge into a folder."""
+    write_bench(folder / "bench.jsonl", N)
+    name_judge(folder, url, price=PRICE)
+
+
+def paid(log: Path, start: int = 0) -> Counter[str]:
+    """Count paid calls by request since the log had so many lines."""
+    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
+
+
+def items_of(folder: Path) -> bytes:
+    """Return the items of a run."""
+    return (folder / "items.jsonl").read_bytes()
+
+
+def metrics_of(folder: Path) -> dict[str, object]:
+    """Return the metrics of a run but for how long it took."""
+    metrics: dict[str, object] = orjson.loads((folder / "metrics.json").read_bytes())
+    return {name: value for name, value in metrics.items() if name != "wall_s"}
+
+
+def workers_of(parent: int) -> list[int]:
+    """Return the process ids of the workers that a command has started."""
+    return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(("processes", "concurrency"), [(1, 1), (2, 8), (4, 64)])
+def test_items_and_metrics_do_not_depend_on_processes_or_concurrency(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path, processes: int, concurrency: int
+) -> None:
+    """The same bytes and the same sums, calls and dollars too, however many processes asked; each call is paid once."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    limits = ("--processes", str(processes), "--concurrency", str(concurrency))
+    done = svr(*FLAGS, *limits, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert items_of(tmp_path / "run") == items_of(whole)
+    assert metrics_of(tmp_path / "run") == metrics_of(whole)
+    assert set(paid(log, start).values()) == {1}
+
+
+def test_what_is_in_the_memo_is_not_asked_by_any_process(tmp_path: Path, whole: Path) -> None:
+    """A second run in several processes opens no connection and ends with the same bytes."""
+    prepare(tmp_path, "http://127.0.0.1:9/v1")
+    memo = ("--memo", whole.parent / "cache" / "memo")
+    done = svr(*FLAGS, *memo, "--processes", "2", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    calls = orjson.loads(done.stdout)["calls"]
+    assert (calls["sent"], calls["memo_hits"] > N) == (0, True)
+    assert items_of(tmp_path / "run") == items_of(whole)
+
+
+def test_a_jury_in_several_processes_has_the_sums_of_each_judge(tmp_path: Path, endpoint: tuple[str, Path]) -> None:
+    """With several judges and a second order where it is close, items and the counts of each judge are the same."""
+    prepare(tmp_path, endpoint[0])
+    table = (tmp_path / "judges.toml").read_text()
+    (tmp_path / "judges.toml").write_text(
+        table + table.replace("[sim]", "[sim2]").replace("gpt-oss-120b", "gpt-oss-20b")
+    )
+    flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--method", "vanilla", "--limit", "24")
+    judges = ("--jury", "sim,sim2", "--order", "both", "--audit-below", "0.5", "--concurrency", "8")
+    for name, processes in (("one", "1"), ("two", "2")):
+        places = ("--out", name, "--memo", f"memo-{name}", "--processes", processes)
+        done = svr(*flags, *judges, *places, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert items_of(tmp_path / "one") == items_of(tmp_path / "two")
+    assert metrics_of(tmp_path / "one") == metrics_of(tmp_path / "two")
+
+
+def test_a_killed_worker_is_replaced_and_nothing_is_lost(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """After kill -9 of a worker a new one does the rest of its share; only what was under way is paid again."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > 30)
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        _, errors = process.communicate(timeout=50)
+    assert process.returncode == 0, errors
+    assert "ended (killed by signal 9); its share goes on" in errors
+    assert items_of(tmp_path / "run") == items_of(whole)
+    counts = paid(log, start)
+    assert max(counts.values()) <= 2
+    assert sum(counts.values()) - len(counts) <= 4
+
+
+def test_what_workers_leave_is_done_by_the_parent(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
+    """Workers that die whenever they begin leave everything to the parent, which comes to the same end."""
+    url, _ = endpoint
+    prepare(tmp_path, url)
+    (tmp_path / "orjson.py").write_text("")  # the folder in which a command is given is not where modules come from
+    with background(*FLAGS, "--processes", "2", cwd=tmp_path) as process:
+        killed: set[int] = set()
+        while len(killed) < 6 and process.poll() is None:
+            for worker in set(workers_of(process.pid)) - killed:
+                os.kill(worker, signal.SIGKILL)
+                killed.add(worker)
+        _, errors = process.communicate(timeout=50)
+    assert process.returncode == 0, errors
+    assert errors.count("its share goes on") == 6
+    assert items_of(tmp_path / "run") == items_of(whole)
+
+
+def test_a_signal_drains_all_workers_and_the_run_goes_on_later(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """A signal to the parent: calls under way everywhere are kept, the folder says PARTIAL, nothing is paid twice."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > 40)
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=20)
+    assert process.returncode == 143, errors
+    assert "PARTIAL" in out
+    assert "stopped by SIGTERM" in errors.strip().splitlines()[-1]
+    metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert 0 < metrics["n_total"] < N
+    assert metrics["complete"] is False
+    assert metrics["calls"]["sent"] == sum(paid(log, start).values())
+    done = svr(*FLAGS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert items_of(tmp_path / "run") == items_of(whole)
+    assert set(paid(log, start).values()) == {1}
+
+
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
+    """After kill -9 of the parent its workers finish what is under way and go; a later run pays nothing twice."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > 30)
+        workers = workers_of(process.pid)
+        process.kill()
+        process.wait(20)
+    assert len(workers) == 2
+    wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    done = svr(*FLAGS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert items_of(tmp_path / "run") == items_of(whole)
+    assert set(paid(log, start).values()) == {1}
+
+
+def test_the_first_fatal_error_ends_all_workers_with_one_line(tmp_path: Path) -> None:
+    """When the credit is used up, one line and exit 4; at most as many further calls as were under way."""
+    log = tmp_path / "log.jsonl"
+    with sim_process(tmp_path, "--latency-ms", "20", "--quota", "40", "--log", log) as url:
+        prepare(tmp_path, url)
+        done = svr(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path)
+    assert done.returncode == 4
+    lines = done.stderr.strip().splitlines()
+    assert len([line for line in lines if line.startswith("svr:")]) == 1
+    assert "Traceback" not in done.stderr
+    assert "are judged and kept in run" in lines[-1]
+    turned_away = [line for line in read_lines(log) if not line["paid"]]
+    assert 1 <= len(turned_away) <= 8
+
+
+def test_workers_that_cannot_run_leave_all_to_the_parent(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """Workers that end by themselves are not started again and print no traceback; the run is done without them."""
+    prepare(tmp_path, endpoint[0])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "sitecustomize.py").write_text(
+        "import sys\nif sys.argv[:1] == ['-c']:\n    sys.modules['svr_async.commands.shares'] = None\n"
+    )
+    done = svr(*FLAGS, "--processes", "2", cwd=tmp_path, PYTHONPATH=str(tmp_path / "broken"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ended (exit code 1); its share goes on") == 2
+    assert "Traceback" not in done.stderr
+    assert items_of(tmp_path / "run") == items_of(whole)
+
+
+@pytest.mark.parametrize("flags", [("--max-calls", "41"), ("--budget", "0.004")])
+def test_caps_hold_for_all_processes_together(
+    tmp_path: Path, endpoint: tuple[str, Path], flags: tuple[str, str]
+) -> None:
+    """A cap is divided; what a worker leaves of its part is spent by the parent; exit 4 when all of it is spent."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    done = svr(*FLAGS, "--processes", "2", "--concurrency", "4", *flags, cwd=tmp_path)
+    assert done.returncode == 4, done.stderr
+    assert f"{flags[0]} " in done.stderr
+    metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert metrics["calls"]["sent"] == sum(paid(log, start).values())
+    if flags[0] == "--max-calls":
+        assert metrics["calls"]["sent"] == 41
+    else:
+        assert 0.0035 < metrics["paid_usd"] < 0.005
+
+
+def test_what_fails_for_good_in_a_worker_is_in_the_run(tmp_path: Path) -> None:
+    """Failures of all workers are items with their outcomes, as in one process, and are not asked again."""
+    log = tmp_path / "log.jsonl"
+    with sim_process(tmp_path, "--context", "700", "--log", log) as url:
+        prepare(tmp_path, url)
+        single = svr(*FLAGS[:-1], "single", "--memo", "other", cwd=tmp_path)
+        done = svr(*FLAGS, "--processes", "2", cwd=tmp_path)
+        calls = len(read_lines(log))
+        again = svr(*FLAGS, cwd=tmp_path)
+        assert len(read_lines(log)) == calls
+    assert single.returncode == done.returncode == again.returncode == 3, done.stderr
+    assert items_of(tmp_path / "run") == items_of(tmp_path / "single")
+    assert b"context_too_long" in items_of(tmp_path / "run")
+    metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert len(read_lines(tmp_path / "run" / "failures.jsonl")) >= metrics["n_total"] - metrics["n_scored"] > 0
+
+
+def test_a_judge_that_sends_nothing_needs_no_processes(tmp_path: Path) -> None:
+    """The rules judge says that the flag changes nothing, and judges."""
+    done = svr("eval", "rubricbench", "--sample", "--judge", "rules", "--limit", "5", "--processes", "4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "--processes changes nothing" in done.stderr
+
+
+# --- how a run is divided --------------------------------------------------------------------------------------------
+
+
+def pair_of(number: int, prompt: int) -> PreferencePair:
+    """Return a pair about one of a few prompts."""
+    return PreferencePair(id=str(number), prompt=user_prompt(f"p{prompt}"), chosen="a", rejected="b", chosen_first=True)
+
+
+@settings(deadline=None)
+@given(prompts=st.lists(st.integers(0, 9), max_size=60), count=st.integers(1, 7))
+def test_shares_are_all_pairs_once_and_keep_prompts_together(prompts: list[int], count: int) -> None:
+    """Each pair is in one share, and the pairs of a prompt in the same one."""
+    pairs = [pair_of(number, prompt) for number, prompt in enumerate(prompts)]
+    shares = [places_of(pairs, (number, count)) for number in range(count)]
+    assert sorted(place for share in shares for place in share) == list(range(len(pairs)))
+    held = [{prompts[place] for place in share} for share in shares]
+    assert sum(len(one) for one in held) == len(set(prompts))
+
+
+@settings(deadline=None)
+@given(total=st.integers(0, 10_000), count=st.integers(1, 64))
+def test_parts_add_up(total: int, count: int) -> None:
+    """The parts of a whole number add up to it and differ by one at most."""
+    parts = [part_of(total, (number, count)) for number in range(count)]
+    assert sum(parts) == total
+    assert max(parts) - min(parts) <= 1
+
+
+def test_limits_and_caps_are_divided() -> None:
+    """Concurrency, rates, calls and dollars of all shares are those of the run."""
+    config = EngineConfig(concurrency=10, rpm=90.0, tpm=None)
+    shares = [limits_of(config, (number, 3)) for number in range(3)]
+    assert [one.concurrency for one in shares] == [4, 3, 3]
+    assert [one.rpm for one in shares] == [30.0] * 3
+    assert shares[0].tpm is None
+    flags = [flags_of(given_flags(max_calls=10, budget=3.0), (number, 3)) for number in range(3)]
+    assert [one.max_calls for one in flags] == [4, 3, 3]
+    assert [one.budget for one in flags] == [1.0] * 3
+    assert limits_of(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
+
+
+def given_flags(**values: object) -> EvalFlags:
+    """Return flags with defaults of their type."""
+    plain: dict[str, object] = dict.fromkeys(EvalFlags.__dataclass_fields__)
+    plain |= {"memo": Path("cache/memo"), "out": Path("a b"), "domain": ("x", "y"), "share": (0, 1), "processes": 2}
+    return EvalFlags(**(plain | {"given": frozenset({"judge"}), "budget": 0.5, "limit": "3-4"} | values))  # type: ignore[arg-type]
+
+
+def test_flags_survive_the_way_to_a_worker() -> None:
+    """Paths, tuples and sets come back as what they were."""
+    flags = given_flags()
+    sent = orjson.loads(orjson.dumps(flags_to_json(flags)))
+    assert flags_from_json(sent) == flags
+
+
+def test_failures_that_other_processes_add_are_taken_in(tmp_path: Path) -> None:
+    """Reloading a log of failures brings in what was added since, and not what was to be forgotten."""
+    path = tmp_path / "failures.jsonl"
+    FailureLog(path).add("old", Outcome.API_ERROR, "earlier")
+    known, forgetful = FailureLog(path), FailureLog(path, forget=True)
+    FailureLog(path).add("new", Outcome.REFUSAL, "elsewhere")
+    for log, old in ((known, (Outcome.API_ERROR, "earlier")), (forgetful, None)):
+        assert log.get("new") is None
+        log.reload()
+        assert log.get("new") == (Outcome.REFUSAL, "elsewhere")
+        assert log.get("old") == old
+    nowhere = FailureLog()
+    nowhere.reload()
+    assert len(nowhere) == 0
