@@ -8,7 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalFlags:
-    """The flags of `svr eval`, by name."""
+    """The flags of `svr eval`, by name; `given` are the names of those that were not left to their defaults.
+
+    `share` says which process of how many this is, in a run that is divided among `processes`.
+    """
 
     benchmark: str
     judge: str
@@ -45,3 +48,12 @@ class EvalFlags:
     quiet: bool
     verbose: bool
     as_json: bool
+    audit_below: float | None = None
+    jury: str | None = None
+    jury_rule: str = "mean"
+    escalate_to: str | None = None
+    escalate_below: float | None = None
+    report: str | None = None
+    given: frozenset[str] = frozenset()
+    processes: int = 1
+    share: tuple[int, int] = (0, 1)

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.commands.eval_flags import EvalFlags
+from svr_async.commands.shares import limits_of
 from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.scoring.methods import ContentBlind, Method
 from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
+    from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
 MOST_CONCURRENCY = 8192
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,15 @@ def _digest_of(spec: str) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if spec != "rules" and path.is_file() else ""
 
 
-def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair], folder: Path) -> OpenJudge:
-    """Open the judge; an endpoint's final failures are kept in the run folder."""
+def open_judge(
+    flags: EvalFlags,
+    plan: JudgePlan,
+    pairs: Sequence[PreferencePair],
+    folder: Path,
+    *,
+    budget: Budget | None = None,
+) -> OpenJudge:
+    """Open the judge; an endpoint's final failures are kept in the run folder. Judges of one run share a budget."""
     if plan.profile is None:
         return open_offline_judge(plan.spec, {pair.id: pair.prompt for pair in pairs})
     from svr_async.engine.config import EngineConfig  # noqa: PLC0415
@@ -70,6 +80,7 @@ def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair
 
     config = EngineConfig(
         concurrency=parse_concurrency(flags.concurrency, plan.profile.concurrency),
+        adaptive=flags.concurrency == AUTO,
         rpm=flags.rpm or plan.profile.rpm,
         tpm=flags.tpm or plan.profile.tpm,
         give_up_after_s=flags.give_up_after_s,
@@ -78,8 +89,8 @@ def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair
     )
     options = EndpointOptions(
         memo=flags.memo,
-        config=config,
-        budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
+        config=config if flags.share == (0, 1) else limits_of(config, flags.share),
+        budget=budget or Budget(max_calls=flags.max_calls, max_usd=flags.budget),
         failures=FailureLog(folder / "failures.jsonl", forget=flags.retry_errors),
         prompts=flags.prompts,
         timeout_s=flags.timeout_s,
@@ -93,8 +104,8 @@ def open_judge(flags: EvalFlags, plan: JudgePlan, pairs: Sequence[PreferencePair
 
 
 def parse_concurrency(text: str, default: int) -> int:
-    """Read --concurrency: auto is the profile\'s."""
-    if text == "auto":
+    """Read --concurrency; auto finds out how many calls pay, up to the profile's number."""
+    if text == AUTO:
         return default
     if not text.isdecimal() or not 1 <= int(text) <= MOST_CONCURRENCY:
         raise UsageError(f"--concurrency {text} is not auto or a number", hint=f"1 to {MOST_CONCURRENCY}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
     base_url_option,
@@ -20,6 +21,7 @@ from svr_async.commands.options import (
     prompts_option,
     quiet_option,
 )
+from svr_async.commands.spending_flags import given_flags, spending
 
 METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
 
@@ -71,8 +73,16 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
     show_default=True,
     help="Share of pairs judged in both orders.",
 )
+@spending
 @base_url_option
 @concurrency_option
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that ask, with the limits and caps divided among them.",
+)
 @click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most.")
 @click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
 @click.option(
@@ -122,6 +132,7 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 @quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
 @common
+@observed
 def evaluate(**flags: Any) -> int:
     """Judge BENCHMARK (rubricbench, rewardbench, rewardbench2, rmbench, or pairs for any file of pairs).
 
@@ -130,10 +141,14 @@ def evaluate(**flags: Any) -> int:
       svr eval rubricbench --sample --judge rules
       svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
       svr eval pairs --data my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
+      svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
+
+    Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.
     """
     from svr_async.commands.eval_flags import EvalFlags  # noqa: PLC0415  (--help stays quick)
     from svr_async.commands.evaluation import run_command  # noqa: PLC0415
 
     flags.pop("config")
+    flags["given"] = given_flags(click.get_current_context())
     fields = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
     return run_command(EvalFlags(**{fields.get(name, name): value for name, value in flags.items()}))

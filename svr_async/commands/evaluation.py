@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,17 @@ from svr_async import __version__
 from svr_async.adapters import Adapter, Dataset, get_adapter
 from svr_async.commands.eval_data import load_dataset, select_pairs
 from svr_async.commands.eval_flags import EvalFlags
-from svr_async.commands.eval_judge import JudgePlan, open_judge, plan_judge
+from svr_async.commands.eval_judge import JudgePlan
 from svr_async.commands.eval_method import bank_identity, choose_method, rephrasing, with_shipped_bank
+from svr_async.commands.eval_plan import Bench, SettledPlan, open_bench, settle_judges, unused_flags, with_plan
 from svr_async.commands.loops import loop_factory
+from svr_async.commands.pricing import Planned, describe_plan, guessed_by, total_plan
+from svr_async.commands.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
-from svr_async.engine.money import Price
-from svr_async.engine.reply import Usage
-from svr_async.engine.stats import EngineStats
 from svr_async.errors import CoverageError, SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
@@ -38,6 +38,8 @@ from svr_async.scoring.methods import Method
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
+LONG_WAIT = ": waiting "  # in what an engine tells while all its calls wait
+UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report"}  # flags that say nothing about a run
 
 
 def make_record(
@@ -46,7 +48,7 @@ def make_record(
     dataset: Dataset,
     pairs: Sequence[PreferencePair],
     method: Method,
-    plan: JudgePlan,
+    plan: JudgePlan | SettledPlan,
 ) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item."""
     rubrics = [[rubric.text, weight] for rubric, weight in getattr(method, "rubrics", ())]
@@ -62,7 +64,7 @@ def make_record(
         "tie_credit": flags.tie_credit,
         **plan.identity(),
     }
-    config = {name: value for name, value in asdict(flags).items() if name not in {"as_json", "quiet", "verbose"}}
+    config = {name: value for name, value in asdict(flags).items() if name not in UNKEPT}
     return RunRecord(
         adapter=adapter,
         dataset=dataset,
@@ -78,15 +80,18 @@ def make_record(
         tie_credit=float(flags.tie_credit),
         sample=flags.sample,
         started=datetime.now(UTC),
+        audit_below=flags.audit_below,
     )
 
 
 def run_command(flags: EvalFlags) -> int:
     """Evaluate and return the exit code; SvrError for what stops the run before it begins."""
     adapter = get_adapter(flags.benchmark)
-    flags = with_shipped_bank(flags)
+    flags = with_plan(with_shipped_bank(flags))
     method = choose_method(flags)
-    plan = plan_judge(flags, method)
+    plan = settle_judges(flags, method)
+    for note in unused_flags(flags, plan):
+        click.echo(f"note: {note}", err=True)
     dataset = load_dataset(flags, adapter)
     pairs = select_pairs(dataset.pairs, flags.limit, flags.domain)
     record = make_record(flags, adapter, dataset, pairs, method, plan)
@@ -96,49 +101,71 @@ def run_command(flags: EvalFlags) -> int:
             f"{folder} exists and --no-resume is set", hint="name another with --out, or leave --no-resume out"
         )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_evaluate(flags, record, method, plan, folder))
+        code = runner.run(_evaluate(flags, record, method, plan, folder))
+    if flags.report == "frontier" and not flags.dry_run:
+        from svr_async.commands.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
+
+        write_frontier([folder], folder / "frontier.html")
+    return code
 
 
-async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: JudgePlan, folder: Path) -> int:
-    judge = open_judge(flags, plan, record.pairs, folder)
+async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> int:
+    bench = await open_bench(flags, plan, record.pairs, folder)
+    if flags.processes > 1 and bench.sending and not flags.offline:
+        bench = share_out(bench)
     try:
-        evaluation = Evaluation(
-            pairs=record.pairs,
-            method=rephrasing(method, judge) if flags.rephrase else method,
-            judge=judge.judge,
-            orders=OrderPlan(policy=record.policy, audit=flags.audit, salt=flags.salt),
-            engine=judge.engine,
-            workers=judge.engine.config.concurrency if judge.engine else OFFLINE_WORKERS,
-        )
+        evaluation = make_evaluation(flags, record.pairs, method, bench)
         if flags.dry_run:
-            return await _dry_run(flags, evaluation, judge)
-        return await _judge_and_write(flags, record, evaluation, judge, folder)
+            return await _dry_run(flags, evaluation, bench)
+        return await _judge_and_write(flags, record, evaluation, bench, folder)
     finally:
-        await judge.close()
+        await bench.close()
+
+
+def make_evaluation(flags: EvalFlags, pairs: Sequence[PreferencePair], method: Method, bench: Bench) -> Evaluation:
+    """Return the evaluation of pairs by open judges."""
+    return Evaluation(
+        pairs=pairs,
+        method=rephrasing(method, bench.first) if flags.rephrase else method,
+        plan=bench.plan,
+        workers=bench.workers or OFFLINE_WORKERS,
+    )
 
 
 async def _judge_and_write(
-    flags: EvalFlags, record: RunRecord, evaluation: Evaluation, judge: OpenJudge, folder: Path
+    flags: EvalFlags, record: RunRecord, evaluation: Evaluation, bench: Bench, folder: Path
 ) -> int:
-    begin_run(folder, record, _judge_facts(judge, record))
+    begin_run(folder, record, _judge_facts(bench, record))
     stopper = Stopper()
     begun = time.monotonic()
-    stats = judge.engine.stats if judge.engine else None
+    stats = bench.stats if bench.sending else None
     notes = shipped_notes(flags.bank, evaluation.method)
-    with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, _signals(stopper, progress):
-        if flags.verbose and judge.engine is not None:
-            judge.engine.tell_retries(lambda detail: progress.note(f"trying again: {detail}"))
-        items = await run_evaluation(evaluation, stopper, on_item=progress.advance)
+    with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress):
+        for engine in evaluation.engines:
+            engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
+        if isinstance(bench, SharedBench):
+            crew = Crew(flags=flags, folder=folder, bench=bench, stopper=stopper, progress=progress)
+            items = await run_in_processes(crew, evaluation)
+        else:
+            items = await run_evaluation(evaluation, stopper, on_item=progress.advance)
     judged = [item for item in items if item is not None]
     facts = RunFacts(
-        judge=_judge_facts(judge, record),
+        judge=_judge_facts(bench, record),
         stats=stats() if stats else None,
-        price=judge.profile.price if judge.profile else None,
+        costs=bench.costs(),
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(record.pairs),
-        notes=notes + _notes(judge) + (rephrase_notes(judged) if flags.rephrase else ()),
+        notes=notes + _notes(bench) + (rephrase_notes(judged) if flags.rephrase else ()),
     )
     return _finish(flags, record, folder, judged, facts, stopper)
+
+
+def tell_retry(say: Callable[[str], None], detail: str, *, verbose: bool) -> None:
+    """Say why calls wait for long; with --verbose also why each of them is tried again."""
+    if LONG_WAIT in detail:
+        say(detail)
+    elif verbose:
+        say(f"trying again: {detail}")
 
 
 def _finish(
@@ -147,6 +174,8 @@ def _finish(
     if not judged and stopper.error is not None:
         raise stopper.error
     metrics = end_run(folder, record, judged, facts)
+    if has_hung_up(stopper):
+        return 128 + stopper.signal
     if flags.as_json:
         click.echo(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     else:
@@ -174,13 +203,17 @@ def _with_progress(error: SvrError, left: str) -> SvrError:
     return type(error)(f"{error.message}; {left}", hint=error.hint)
 
 
-def _judge_facts(judge: OpenJudge, record: RunRecord) -> dict[str, Any]:
+def _judge_facts(bench: Bench, record: RunRecord) -> dict[str, Any]:
     if record.judge == "none":
         return {"name": "none", "label": "no judge (content-blind baseline)"}
-    return judge.facts()
+    return bench.facts()
 
 
-def _notes(judge: OpenJudge) -> tuple[str, ...]:
+def _notes(bench: Bench) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for judge in bench.judges for note in _judge_notes(judge)))
+
+
+def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
     notes = []
     if judge.engine is not None and judge.profile is not None:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
@@ -205,67 +238,22 @@ def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:
     return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
 
 
-@contextlib.contextmanager
-def _signals(stopper: Stopper, progress: RunProgress) -> Iterator[None]:
-    """Drain on the first SIGINT or SIGTERM; the second ends the process at once, with what is committed kept."""
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if stopper.signal:
-            os._exit(128 + number)
-        progress.note("stopping: calls under way may finish (10 s); again to stop at once")
-        stopper.interrupt(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-
-async def _dry_run(flags: EvalFlags, evaluation: Evaluation, judge: OpenJudge) -> int:
+async def _dry_run(flags: EvalFlags, evaluation: Evaluation, bench: Bench) -> int:
     """Count what would be asked; replies that the memo holds are used, so that later stages are exact."""
-    if judge.engine is None:
+    if not bench.sending:
         click.echo("0 calls: this judge sends nothing")
         return 0
+    planned = {judge.judge.name: watched(judge) for judge in bench.sending}
     stopper = Stopper()
-    await run_evaluation(evaluation, stopper)
+    await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
     if stopper.error is not None:
         raise stopper.error
-    plan = price_plan(judge.engine.stats(), judge.profile.price if judge.profile else None)
+    plan = total_plan({name: one.price() for name, one in planned.items()})
     click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2) if flags.as_json else describe_plan(plan))
     return 0
 
 
-def price_plan(stats: EngineStats, price: Price | None) -> dict[str, Any]:
-    """Return calls, tokens and dollars, expected and at worst (every answer as long as it may be)."""
-
-    def dollars(completion: int) -> float | None:
-        usage = Usage(prompt_tokens=stats.planned_prompt_tokens, completion_tokens=completion)
-        return None if price is None else round(price.cost(usage), 4)
-
-    return {
-        "calls": stats.planned_calls,
-        "memo_hits": stats.memo_hits,
-        "prompt_tokens": stats.planned_prompt_tokens,
-        "completion_tokens": stats.planned_completion_tokens,
-        "max_completion_tokens": stats.planned_max_completion_tokens,
-        "usd": dollars(stats.planned_completion_tokens),
-        "max_usd": dollars(stats.planned_max_completion_tokens),
-    }
-
-
-def describe_plan(plan: Mapping[str, Any]) -> str:
-    """Return the plan in words; token counts are estimates at 3.6 characters a token."""
-    cost = (
-        "price unknown: add price = [in, cached, out] to the judge in judges.toml"
-        if plan["usd"] is None
-        else f"about ${plan['usd']:.2f}, at worst ${plan['max_usd']:.2f}"
-    )
-    return (
-        f"dry run: {plan['calls']:,} calls to send, {plan['memo_hits']:,} answers already in the memo; "
-        f"about {plan['prompt_tokens']:,} tokens in and {plan['completion_tokens']:,} out "
-        f"(at worst {plan['max_completion_tokens']:,}); {cost}. Nothing was sent."
-    )
+def watched(judge: OpenJudge) -> Planned:
+    """Return the count of what a judge behind an endpoint would be sent."""
+    assert judge.engine is not None
+    return Planned(judge.engine)

@@ -176,7 +176,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import in_words  # noqa: PLC0415
+    from svr_async.evaluation.explain import in_words, votes_in_words  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
 
     console = safe_console()
@@ -189,6 +189,8 @@ def show_explanation(found: Explanation) -> None:
             console.print(Text(one_line(in_words(found), 400)))
     elif found.item.margin is not None and found.of_run:
         console.print("the judge gave its verdict directly, without rubrics")
+    for said in votes_in_words(found.item):
+        console.print(Text(one_line(said, 400), style="dim"))
     for name, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
         if value:
             console.print(Text(f"{name}: ", style="dim"), Text(one_line(value, 400)))

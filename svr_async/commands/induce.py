@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import HELP, asking, common, pool_option, pool_size_option
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import (
+    HELP,
+    asking,
+    common,
+    per_call_option,
+    pool_option,
+    pool_size_option,
+    prefix_option,
+)
 
 
 @click.command(context_settings=HELP)
@@ -17,6 +26,7 @@ from svr_async.commands.options import HELP, asking, common, pool_option, pool_s
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.jsonl", help="Where candidates go."
 )
 @common
+@observed
 def induce(**flags: Any) -> int:
     """Induce candidate rubrics from PAIRS; near-identical ones are merged, dev pairs are left out.
 
@@ -37,8 +47,12 @@ def induce(**flags: Any) -> int:
 )
 @pool_option
 @pool_size_option
+@per_call_option
+@prefix_option
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing, write nothing.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The feature store.")
 @common
+@observed
 def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 

@@ -62,11 +62,24 @@ def common(function: F) -> F:
     return config_option(json_option(function))
 
 
+def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str:
+    """Write several addresses as one text, as profiles do."""
+    return ",".join(urls)
+
+
 base_url_option = click.option(
-    "--base-url", default="", metavar="URL", help="Where the endpoint is, over the profile's."
+    "--base-url",
+    multiple=True,
+    callback=_joined,
+    metavar="URL",
+    help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
 concurrency_option = click.option(
-    "--concurrency", default="auto", show_default=True, metavar="auto|N", help="Calls in flight at most."
+    "--concurrency",
+    default="auto",
+    show_default=True,
+    metavar="auto|N",
+    help="Calls in flight at most; auto finds out how many pay.",
 )
 budget_option = click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
 max_calls_option = click.option(
@@ -94,6 +107,21 @@ pool_option = click.option(
 )
 pool_size_option = click.option(
     "--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool."
+)
+
+per_call_option = click.option(
+    "--rubrics-per-call",
+    type=click.IntRange(min=1),
+    default=9,
+    show_default=True,
+    help="Rubrics of a pool asked at a time; the rules judge is asked about all at once.",
+)
+prefix_option = click.option(
+    "--prefix",
+    type=click.Choice(["leader", "adjacent", "off"]),
+    default="leader",
+    show_default=True,
+    help="Requests that begin alike: one ahead of the rest, all at once, or in any order. Changes no result.",
 )
 
 

@@ -21,8 +21,19 @@ FORMATS = ("html", "md", "tex", "csv")
     help="Where to write; the suffix (.html .md .tex .csv) says what. "
     "Default: report.html in the folder, or comparison.html here for several runs.",
 )
+@click.option(
+    "--frontier",
+    is_flag=True,
+    help="Accuracy against cost from kept replies alone, over thresholds, judges and juries: .html .csv .json.",
+)
 @common
-def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
+def report(
+    runs: tuple[Path, ...],
+    out: Path | None,
+    frontier: bool,
+    config: object,  # noqa: ARG001  (read before)
+    as_json: bool,
+) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
 
     RUN is a run's folder, or a bank's (`default` is the shipped one): then the page shows how it was fitted and what
@@ -34,7 +45,11 @@ def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bo
       svr report runs/first runs/second --out both.html
       svr report runs/first --out table.tex
       svr report banks/mine/bank
+      svr report runs/small-judge runs/large-judge --frontier
     """
+    if frontier:
+        _report_frontier(runs, out, as_json)
+        return
     bank = bank_folder(runs)
     target = out or default_target(runs, bank)
     n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
@@ -42,6 +57,21 @@ def report(runs: tuple[Path, ...], out: Path | None, config: object, as_json: bo
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
         click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
+
+
+def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    from svr_async.commands.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
+    from svr_async.evaluation.frontier_files import as_json as frontier_json  # noqa: PLC0415
+
+    target = out or runs[0] / "frontier.html"
+    found = write_frontier(runs, target)
+    if as_json:
+        click.echo(frontier_json(found))
+    else:
+        click.echo(
+            f"wrote {target}: {len(found.points)} plans, {len(found.best)} of them the best for their cost, "
+            f"{len(found.left_out)} left out for want of replies; nothing was sent"
+        )
 
 
 def default_target(runs: tuple[Path, ...], bank: Path | None) -> Path:

@@ -136,6 +136,7 @@ def _run(settings: TrainFlags, work: Any) -> Any:
 
 
 def train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
+    """Return the flags of a stage as those of a training that keeps its stages in `stages`."""
     same = ("adapter", "judge", "base_url", "limit", "seed", "concurrency", "budget", "max_calls", "prompts", "memo")
     return TrainFlags(
         **{name: flags[name] for name in same},
@@ -158,6 +159,7 @@ def train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = F
 
 
 def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candidate]:
+    """Return the rubrics of a bank or of a file of candidates; UsageError unless one of them is named."""
     if (bank is None) == (candidates is None):
         raise UsageError("svr judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
     if bank is not None:

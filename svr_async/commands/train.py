@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import HELP, asking, common, licence_option, pool_option, pool_size_option
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import (
+    HELP,
+    asking,
+    common,
+    licence_option,
+    per_call_option,
+    pool_option,
+    pool_size_option,
+    prefix_option,
+)
 
 
 @click.command(context_settings=HELP)
@@ -29,6 +39,8 @@ from svr_async.commands.options import HELP, asking, common, licence_option, poo
 )
 @pool_option
 @pool_size_option
+@per_call_option
+@prefix_option
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
@@ -49,6 +61,7 @@ from svr_async.commands.options import HELP, asking, common, licence_option, poo
 @licence_option
 @click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
 @common
+@observed
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,15 @@ import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.commands.eval_data import select_pairs
-from svr_async.commands.eval_judge import parse_concurrency
+from svr_async.commands.eval_judge import AUTO, parse_concurrency
 from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
+from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train_screen import TrainScreen
+from svr_async.commands.train_table import print_rounds
 from svr_async.errors import UsageError
+from svr_async.evaluation.costs import engine_block
 from svr_async.fit.config import PRESETS
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
@@ -37,6 +40,7 @@ from svr_async.training.session import FittedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.splits import split_by_prompt
 
 FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
@@ -72,6 +76,9 @@ class TrainFlags:
     quiet: bool
     as_json: bool
     lenient: bool = False
+    prefix: str = "leader"
+    rubrics_per_call: int = RUBRICS_PER_CALL
+    dry_run: bool = False
     replace: bool = False
 
 
@@ -170,10 +177,13 @@ async def _train(
         write_bank_report(flags.out / "bank", flags.out / "report.html")
     finally:
         await judge.close()
+    asked = asked_block(judge)
     if flags.as_json:
-        click.echo(orjson.dumps({**record, "bank_digest": digest}, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps({**record, "bank_digest": digest, **asked}, option=orjson.OPT_INDENT_2))
     else:
-        _print_rounds(record, flags.out, digest, time.monotonic() - begun)
+        print_rounds(record, flags.out, digest, time.monotonic() - begun)
+        if asked:
+            click.echo(f"calls    {calls_in_words(asked)}")
     return 0
 
 
@@ -237,7 +247,11 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
     options = EndpointOptions(
         memo=flags.memo,
         config=EngineConfig(
-            concurrency=parse_concurrency(flags.concurrency, profile.concurrency), rpm=profile.rpm, tpm=profile.tpm
+            concurrency=parse_concurrency(flags.concurrency, profile.concurrency),
+            adaptive=flags.concurrency == AUTO,
+            rpm=profile.rpm,
+            tpm=profile.tpm,
+            dry_run=flags.dry_run,
         ),
         budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
         failures=FailureLog(flags.out / "failures.jsonl"),
@@ -269,7 +283,8 @@ def open_session(
         judge=judge.judge,
         author=judge.author,
         workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
-        rubrics_per_call=RUBRICS_PER_CALL if engine else RUBRICS_PER_FREE_CALL,
+        rubrics_per_call=flags.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
+        prefix=PrefixOrder(flags.prefix),
         on_begin=screen.stage,
         on_done=screen.count,
     )
@@ -288,6 +303,13 @@ def open_session(
         say=screen.say,
         asker=asker_of(judge),
     )
+
+
+def asked_block(judge: OpenJudge) -> dict[str, Any]:
+    """Return the calls, tokens and dollars of this process; nothing for a judge that sends nothing."""
+    if judge.engine is None:
+        return {}
+    return engine_block(judge.engine.stats(), judge.profile.price if judge.profile else None)
 
 
 def asker_of(judge: OpenJudge) -> str:
@@ -318,39 +340,3 @@ def make_record(
         "dev": {"accuracy": best.dev_accuracy, "pairs": len(session.material.dev), "round": best.number},
         "contaminated": [{"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in dropped],
     }
-
-
-def _print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    names = (
-        "round",
-        "bank",
-        "kept",
-        "support",
-        "hard_negatives",
-        "judged_entries",
-        "top_k",
-        "filler_weight",
-        "dev_accuracy",
-    )
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in record["rounds"]:
-        mark = "bold" if row["round"] == record["dev"]["round"] else ""
-        table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
-    console = Console(highlight=False)
-    console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
-    console.print(table)
-    if record["contaminated"]:
-        console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
-    console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
-    console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
-
-
-def _cell(name: str, value: float) -> str:
-    if name == "dev_accuracy":
-        return f"{100 * value:.1f} %"
-    return f"{value:g}" if name == "filler_weight" else f"{value:,}"

@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.evaluation import wording
 from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, epoch_lines
 from svr_async.evaluation.labels import Mark, judge_marks
-from svr_async.evaluation.reportview import Fact, flat_facts
+from svr_async.evaluation.runfacts import Fact, flat_facts
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats

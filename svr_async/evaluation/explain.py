@@ -10,8 +10,9 @@ from typing import Any
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.labels import caption
+from svr_async.evaluation.opinions import Vote
 from svr_async.evaluation.runfolder import Run, Texts
-from svr_async.evaluation.wording import plural
+from svr_async.evaluation.wording import plural, signed
 
 MISTAKES = 20
 
@@ -66,6 +67,19 @@ def in_words(found: Explanation) -> str:
     if found.largest:
         said += f' What counted most, for {favoured(found.rows[0].contribution)}: "{found.rows[0].text}"'
     return said
+
+
+def votes_in_words(item: Item) -> tuple[str, ...]:
+    """Say what each judge said of a pair, in runs with more than one judge."""
+    return tuple(_vote_in_words(vote) for vote in item.votes)
+
+
+def _vote_in_words(vote: Vote) -> str:
+    order = "both orders" if vote.order == "both" else f"shown {vote.order}"
+    after = ", asked as the second judge" if vote.part == "escalation" else ""
+    if vote.margin is None:
+        return f"{vote.judge}: no verdict ({vote.outcome.replace('_', ' ')}), {order}{after}"
+    return f"{vote.judge}: {vote.predicted or 'tie'}, margin {signed(vote.margin)}, {order}{after}"
 
 
 def by_size(rows: Sequence[RubricRow]) -> tuple[RubricRow, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 
+from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Order, PreferencePair, Side
+from svr_async.vocabulary.pair import PreferencePair, Side
 from svr_async.vocabulary.verdict import Contribution, Outcome
 
 
@@ -17,7 +18,8 @@ from svr_async.vocabulary.verdict import Contribution, Outcome
 class RubricRow:
     """One rubric of one item. `a`, `b`, `better`, `delta` are None where the judge gave no verdict.
 
-    `text` is the rubric's own text, `rephrased` the wording that the judge saw where it was rewritten for the prompt.
+    `text` is the rubric's own text, `rephrased` the wording that the judge saw where it was rewritten for the prompt;
+    `judge` is who judged it, in runs with more than one judge.
     """
 
     id: str
@@ -33,15 +35,17 @@ class RubricRow:
     contribution: float
     shown: str
     rephrased: str | None = None
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One judged pair. `order` is `ab`, `ba` or `both`; `margin` > 0 favours response A of the data set.
+    """One judged pair. `order` is `ab`, `ba`, `both` or `mixed`; `margin` > 0 favours response A of the data set.
 
     `item` is the benchmark's item that the pair belongs to (its own id where that is one pair).
     `gold` is None for pairs without a right answer; then `correct` is None too and the pair is in no accuracy.
     `margins` holds the margin of each order shown (`ab`, `ba`), both in the data set's A and B.
+    In runs with more than one judge `judge` names who decided and `votes` holds what each one said by itself.
     """
 
     id: str
@@ -59,17 +63,25 @@ class Item:
     flags: tuple[str, ...]
     detail: str
     requests: tuple[str, ...]
+    judge: str = ""
+    votes: tuple[Vote, ...] = ()
 
     def to_line(self) -> bytes:
-        """Return the item as one JSON line, keys in the order of the fields."""
-        return orjson.dumps(asdict(self)) + b"\n"
+        """Return the item as one JSON line, keys in the order of the fields; what only juries have is else left out."""
+        value = asdict(self)
+        if not self.votes:
+            for part in (value, *value["rubrics"]):
+                del part["judge"]
+            del value["votes"]
+        return orjson.dumps(value) + b"\n"
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Item:
         """Read one parsed line; TypeError or KeyError where it is not an item."""
         rubrics = tuple(RubricRow(**row) for row in value["rubrics"])
         lists = {name: tuple(value[name]) for name in ("flags", "requests")}
-        return cls(**{**value, **lists, "rubrics": rubrics})
+        votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
+        return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes})
 
 
 def build_item(
@@ -79,6 +91,20 @@ def build_item(
 
     `shown` are the decisions of each order that was shown, `rows` those whose rubrics are listed.
     """
+    opinion = Opinion(
+        decision=decision,
+        judge="",
+        order=order,
+        margins={one.shown.value: one.margin for one in shown if one.margin is not None},
+        rows=tuple(Rows(judge="", decision=one) for one in rows),
+        votes=(),
+    )
+    return item_from(pair, opinion)
+
+
+def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> Item:
+    """Join a pair and the opinion on it to an item; with one judge `alone` its votes and name are left out."""
+    decision = opinion.decision
     preferred = decision.preferred
     scored = decision.outcome in {Outcome.SCORED, Outcome.TIE}
     gold = pair.gold
@@ -87,17 +113,19 @@ def build_item(
         item=pair.item or pair.id,
         domain=pair.domain,
         subset=pair.subset,
-        order=order,
+        order=opinion.order,
         outcome=decision.outcome.value,
         predicted=None if preferred is None else preferred.value,
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={one.shown.value: _rounded(one.margin) or 0.0 for one in shown if one.margin is not None},
-        rubrics=tuple(_row(entry, one.shown) for one in rows for entry in one.contributions),
+        margins={order: _rounded(margin) or 0.0 for order, margin in opinion.margins.items()},
+        rubrics=tuple(_row(entry, rows, alone) for rows in opinion.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
         requests=decision.requests,
+        judge="" if alone else opinion.judge,
+        votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
     )
 
 
@@ -107,7 +135,12 @@ def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:
     return len(rows), sum(row.rephrased is None for row in rows)
 
 
-def _row(entry: Contribution, shown: Order) -> RubricRow:
+def _rounded_vote(vote: Vote) -> Vote:
+    sums = {name: _rounded(value) or 0.0 for name, value in vote.contributions.items()}
+    return replace(vote, margin=_rounded(vote.margin), contributions=sums)
+
+
+def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
     made = entry.comparison
     return RubricRow(
         id=entry.rubric.id,
@@ -121,8 +154,9 @@ def _row(entry: Contribution, shown: Order) -> RubricRow:
         better=None if made is None or made.better is None else Side(made.better).value,
         delta=entry.delta,
         contribution=_rounded(entry.value) or 0.0,
-        shown=shown.value,
+        shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
+        judge="" if alone else rows.judge,
     )
 
 

@@ -8,9 +8,6 @@ from typing import Any
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import PairResult
-from svr_async.engine.money import Price
-from svr_async.engine.reply import Usage
-from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.vocabulary.pair import Order, PreferencePair, Side
@@ -61,8 +58,10 @@ def by_domain(items: Sequence[Item]) -> dict[str, Any]:
     }
 
 
-def order_block(items: Sequence[Item], policy: OrderPolicy) -> dict[str, Any]:
+def order_block(items: Sequence[Item], policy: OrderPolicy, audit_below: float | None = None) -> dict[str, Any]:
     """Return what the pairs judged both ways tell: how often the verdict flips, and how often the first shown wins.
+
+    Where only small margins are judged both ways, `audit_below`, these rates are those of the close pairs.
 
     `lean_a` is the share of verdicts for the response shown first, over both orders: 0.5 where position plays no role.
     """
@@ -70,8 +69,9 @@ def order_block(items: Sequence[Item], policy: OrderPolicy) -> dict[str, Any]:
     both = [(item, item.margins[Order.AB.value], item.margins[Order.BA.value]) for item in audited]
     flips = sum(1 for _, ab, ba in both if (ab > 0) != (ba > 0) or (ab < 0) != (ba < 0))
     firsts = [wins for _, ab, ba in both for wins in (_first(ab), _first(-ba))]
+    policy_words = {"policy": policy.value} | ({} if audit_below is None else {"audit_below": audit_below})
     return {
-        "policy": policy.value,
+        **policy_words,
         "audited": len(both),
         "flip_rate": _share(flips, len(both)),
         "lean_a": _share(sum(firsts), len(firsts)),
@@ -88,28 +88,29 @@ def _right(item: Item, margin: float) -> bool:
     return margin != 0 and item.gold == (Side.A if margin > 0 else Side.B).value
 
 
-def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, Any]:
-    """Return calls of this process, tokens behind the results (whenever they were paid), and their cost."""
-    if stats is None:
-        zero = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
-        calls = {"sent": 0, "memo_hits": 0, "retries": 0, "failed": 0}
-        return {"calls": calls, "usage": zero, "cost_usd": 0.0, "paid_usd": 0.0}
-    usage = Usage(
-        prompt_tokens=stats.prompt_tokens,
-        cached_tokens=stats.cached_tokens,
-        completion_tokens=stats.completion_tokens,
-    )
-    names = ("sent", "memo_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
-    return {
-        "calls": {name: getattr(stats, name) for name in names},
-        "usage": {
-            "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "completion_tokens": usage.completion_tokens,
-        },
-        "cost_usd": None if price is None else round(price.cost(usage), 6),
-        "paid_usd": None if price is None else round(stats.usd or 0.0, 6),
-    }
+def plan_block(items: Sequence[Item]) -> dict[str, Any]:
+    """Return how judges of one run agree, and what escalation changed; nothing for runs with one judge.
+
+    `agreement` is, over pairs with two verdicts or more, the share on which all judges prefer the same response.
+    """
+    voted = [item for item in items if item.votes]
+    if not voted:
+        return {}
+    sides = [[vote.predicted for vote in item.votes if vote.predicted] for item in voted]
+    several = [found for found in sides if len(found) > 1]
+    escalated = [item for item in voted if any(vote.part == "escalation" for vote in item.votes)]
+    block: dict[str, Any] = {"agreement": _share(sum(len(set(found)) == 1 for found in several), len(several))}
+    if any(vote.part == "first" for item in voted for vote in item.votes) or escalated:
+        changed = [item for item in escalated if _first_side(item) != item.predicted]
+        block |= {"escalated": len(escalated), "changed": len(changed)}
+    return {"votes": block}
+
+
+def _first_side(item: Item) -> str | None:
+    """Return the side before escalation; of a jury, the side of its majority of votes."""
+    sides = [vote.predicted for vote in item.votes if vote.part != "escalation"]
+    lead = sides.count("A") - sides.count("B")
+    return "A" if lead > 0 else "B" if lead < 0 else None
 
 
 def official_block(

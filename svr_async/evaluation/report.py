@@ -52,7 +52,7 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  (not on the path of `svr --help`)
 
-    from svr_async.evaluation import charts, curve_charts, explain  # noqa: PLC0415  (charts need markupsafe, which comes with jinja2)
+    from svr_async.evaluation import charts, curve_charts, explain, frontier_chart  # noqa: PLC0415  (they need markupsafe, which comes with jinja2)
 
     made = Environment(
         loader=FunctionLoader(template_text),
@@ -62,7 +62,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(charts=charts, curves=curve_charts, words=wording, capped=capped, favoured=explain.favoured)
+    made.globals.update(charts=charts, curves=curve_charts, frontiers=frontier_chart)
+    made.globals.update(words=wording, capped=capped, favoured=explain.favoured, votes_of=explain.votes_in_words)
     return made
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-
-import orjson
 
 from svr_async.evaluation import wording
 from svr_async.evaluation.charts import Bin
@@ -16,6 +12,7 @@ from svr_async.evaluation.compare import accuracy_interval
 from svr_async.evaluation.explain import MISTAKES, Explanation, by_size, confident_mistakes
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, judge_label, marks, run_title
+from svr_async.evaluation.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
 
@@ -31,16 +28,6 @@ OUTCOME_WORDS = {
     "api_error": "the endpoint gave no reply",
     "invalid_input": "the row could not be judged as it stands",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A named value, with a note where the name does not say it all; `code` for what is typed or hashed."""
-
-    name: str
-    value: str
-    note: str = ""
-    code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +87,7 @@ class RunView:
     mistakes: tuple[Explanation, ...]
     n_mistakes: int
     cost: tuple[Fact, ...]
+    panel: tuple[Fact, ...]
     how: tuple[Fact, ...]
     config: tuple[Fact, ...]
 
@@ -114,7 +102,7 @@ def view_run(run: Run) -> RunView:
         judge=judge_label(run),
         bank=str(run.metrics.get("bank") or ""),
         caption=caption(run),
-        started=_moment(run.manifest.get("started")),
+        started=moment(run.manifest.get("started")),
         marks=marks(run),
         notes=tuple(str(note) for note in run.metrics.get("notes") or ()),
         n_total=run.metrics["n_total"],
@@ -131,8 +119,9 @@ def view_run(run: Run) -> RunView:
         calibration=calibration(run.items),
         mistakes=_mistakes(run),
         n_mistakes=len(confident_mistakes(run.items, len(run.items))),
-        cost=_cost(run.metrics),
-        how=tuple(_how(run)),
+        cost=cost_facts(run.metrics),
+        panel=panel_facts(run.metrics),
+        how=tuple(how_facts(run)),
         config=tuple(flat_facts(run.manifest.get("config") or {})),
     )
 
@@ -221,8 +210,8 @@ def _scores(value: Mapping[str, Any], depth: int) -> Iterator[ScoreRow]:
 
 def _score(value: Any) -> str:
     """Word a fraction as a percentage, and a whole number as a count."""
-    number = _number(value)
-    return wording.count(number) if isinstance(number, int) else wording.percent(number)
+    known = number(value)
+    return wording.count(known) if isinstance(known, int) else wording.percent(known)
 
 
 def _rule(official: Mapping[str, Any]) -> str:
@@ -257,7 +246,7 @@ def _verdict_shares(run: Run) -> tuple[tuple[str, str, float], ...]:
 
 def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
     """Word the order audit; `lean_a` is the share of verdicts for the response shown first."""
-    audited = _number(order.get("audited"))
+    audited = number(order.get("audited"))
     facts = [Fact(name="Order shown", value=_policy(str(order.get("policy") or wording.UNKNOWN)))]
     if audited is not None:
         facts.append(Fact(name="Judged in both orders", value=wording.count(audited)))
@@ -267,7 +256,7 @@ def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
         ("accuracy_ab", "Accuracy, order A–B", ""),
         ("accuracy_ba", "Accuracy, order B–A", ""),
     ):
-        value = _number(order.get(key))
+        value = number(order.get(key))
         if value is not None:
             facts.append(Fact(name=name, value=wording.percent(value), note=note))
     return tuple(facts)
@@ -290,95 +279,3 @@ def _mistakes(run: Run) -> tuple[Explanation, ...]:
         largest = abs(rows[0].contribution) if rows else 0.0
         found.append(Explanation(item=item, rows=rows, largest=largest, texts=run.examples.get(item.id), caption=""))
     return tuple(found)
-
-
-def _cost(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
-    calls, usage = metrics.get("calls") or {}, metrics.get("usage") or {}
-    facts = [Fact(name=_call_words(name), value=wording.count(n)) for name, n in calls.items()]
-    prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens")
-    share = f"{wording.percent(cached / prompt, 0)} read from the endpoint's cache" if prompt and cached else ""
-    facts.append(Fact(name="Prompt tokens", value=wording.count(prompt), note=share))
-    facts.append(Fact(name="Completion tokens", value=wording.count(usage.get("completion_tokens"))))
-    cost, total = metrics.get("cost_usd"), metrics["n_total"]
-    each = f"{wording.dollars(1000 * cost / total)} per 1,000 pairs" if cost and total else ""
-    facts.append(Fact(name="Cost", value=wording.dollars(cost), note=each))
-    if "paid_usd" in metrics:
-        facts.append(Fact(name="Paid by this run", value=wording.dollars(_number(metrics["paid_usd"]))))
-    facts.append(Fact(name="Time", value=wording.duration(metrics.get("wall_s"))))
-    return tuple(facts)
-
-
-def _call_words(name: str) -> str:
-    words = {
-        "sent": "Calls sent",
-        "memo_hits": "Answered by the memo",
-        "joined": "Joined a call under way",
-        "failed": "Calls that failed",
-        "lost": "Replies lost",
-    }
-    return words.get(name, name.replace("_", " ").capitalize())
-
-
-def _how(run: Run) -> Iterator[Fact]:
-    manifest = run.manifest
-    data, judge = manifest.get("data") or {}, manifest.get("judge") or {}
-    rows = (
-        ("Command", manifest.get("command"), True),
-        ("Package", manifest.get("svr_version") and f"svr-async {manifest['svr_version']}", False),
-        ("Started", _moment(manifest.get("started")), False),
-        ("Ended", _moment(manifest.get("ended")), False),
-        ("Run folder", run.name, True),
-        ("Judge", judge.get("name"), False),
-        ("Model", judge.get("model"), True),
-        ("Endpoint", judge.get("base_url"), True),
-        ("Data", data.get("path"), True),
-        ("Data digest", data.get("digest"), True),
-        ("Pairs", data.get("n_pairs"), False),
-        ("Skipped rows", _counted(data.get("skipped")), False),
-    )
-    for name, value, code in rows:
-        if value not in (None, "", (), [], {}):
-            yield Fact(name=name, value=_plain(value), code=code)
-    for name, value in (manifest.get("prompts") or {}).items():
-        yield Fact(name=f"Prompt {name}", value=_plain(value), code=True)
-    for name, value in (manifest.get("versions") or {}).items():
-        yield Fact(name=str(name), value=_plain(value))
-
-
-def _counted(value: Any) -> Any:
-    """Return counts by reason as one text; anything else as it stands."""
-    if not isinstance(value, Mapping):
-        return value
-    return "; ".join(f"{reason}: {n}" for reason, n in value.items())
-
-
-def flat_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
-    """Yield a nested configuration as facts, named `outer.inner`."""
-    for name, entry in value.items():
-        if isinstance(entry, Mapping) and entry:
-            yield from flat_facts(entry, f"{prefix}{name}.")
-        else:
-            yield Fact(name=f"{prefix}{name}", value=_plain(entry), code=True)
-
-
-def _plain(value: Any) -> str:
-    """Return a JSON value as text: texts as they are, lists of words as a shell would read them, the rest as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
-        return shlex.join(value)
-    return orjson.dumps(value, default=str).decode()
-
-
-def _moment(value: Any) -> str:
-    """Return an ISO time as `5 January 2026, 10:22 UTC`; anything else as it stands."""
-    try:
-        moment = datetime.fromisoformat(str(value))
-    except ValueError:
-        return "" if value is None else str(value)
-    zone = moment.tzname() or ""
-    return f"{moment.day} {moment:%B %Y, %H:%M} {zone}".rstrip()
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

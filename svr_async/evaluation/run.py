@@ -6,39 +6,61 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import cast
 
 from svr_async.engine.engine import Engine
 from svr_async.engine.flow import bounded_map
 from svr_async.engine.lane import LaneStoppedError
 from svr_async.errors import BudgetError, SvrError
-from svr_async.evaluation.items import Item, build_item
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.items import Item, item_from
+from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
+from svr_async.evaluation.orders import OrderPlan
+from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.decision import Decision, average, halved
 from svr_async.scoring.methods import Method
-from svr_async.vocabulary.pair import Order, PreferencePair, present
+from svr_async.vocabulary.pair import PreferencePair
 
-DRAIN_AFTER_SIGNAL_S = 10.0
+DRAIN_AFTER_SIGNAL_S = 6.0  # what is left of ten seconds is for clearing up and for writing the run folder
 DRAIN_AFTER_ERROR_S = 1.5
+DRAIN_AFTER_BUDGET_S = 60.0  # calls under way will be billed, so there is no hurry to lose their answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What to run: pairs, a method, a judge, orders; `engine` is None for judges that send nothing."""
+    """What to run: pairs, a method, and a plan of who judges.
+
+    One judge, its orders and its engine (None for judges that send nothing) may stand in the place of a plan.
+    `guessed` tells which decisions are only made up, as in a dry run.
+    """
 
     pairs: Sequence[PreferencePair]
     method: Method
-    judge: Judge
+    judge: Judge | None = None
     orders: OrderPlan = field(default_factory=OrderPlan)
     engine: Engine | None = None
     workers: int = 64
+    plan: Plan | None = None
+    guessed: Guess = nothing_guessed
+
+    @property
+    def whole_plan(self) -> Plan:
+        """The plan, made of the one judge where none is given."""
+        if self.plan is not None:
+            return self.plan
+        judge = cast("Judge", self.judge)  # None will do for a method that asks no judge
+        return Seat(judge=judge, orders=self.orders, engine=self.engine)
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """The engines of all judges that send anything."""
+        return engines_of(self.plan) if self.plan is not None else (self.engine,) if self.engine is not None else ()
 
 
 @dataclass(slots=True)
 class Stopper:
     """Why a run ends before its end: the first error or signal. Waiting calls are turned away, others may finish."""
 
-    engine: Engine | None = None
+    engines: tuple[Engine, ...] = ()
     error: SvrError | None = None
     signal: int = 0
     _limit: asyncio.Timeout | None = None
@@ -52,12 +74,13 @@ class Stopper:
         """Stop because of an error."""
         if not self.stopped:
             self.error = error
-            paid = isinstance(error, BudgetError)  # calls under way will be billed, so their answers are waited for
-            self._stop(DRAIN_AFTER_SIGNAL_S if paid else DRAIN_AFTER_ERROR_S)
+            self._stop(DRAIN_AFTER_BUDGET_S if isinstance(error, BudgetError) else DRAIN_AFTER_ERROR_S)
 
     def interrupt(self, number: int) -> None:
-        """Stop because of a signal."""
-        if not self.stopped:
+        """Stop because of a signal; where an error has stopped the run already, wait for no more answers."""
+        if self.error is not None:
+            self._stop(0.0)
+        elif not self.signal:
             self.signal = number
             self._stop(DRAIN_AFTER_SIGNAL_S)
 
@@ -66,8 +89,8 @@ class Stopper:
         self._limit = limit
 
     def _stop(self, drain_s: float) -> None:
-        if self.engine is not None:
-            self.engine.stop()
+        for engine in self.engines:
+            engine.stop()
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + drain_s)
 
@@ -79,17 +102,19 @@ async def run_evaluation(
 
     A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the memo.
     """
-    stopper.engine = evaluation.engine
+    stopper.engines = evaluation.engines
+    plan = evaluation.whole_plan
     items: list[Item | None] = [None] * len(evaluation.pairs)
+    workers = max(1, min(len(evaluation.pairs), evaluation.workers))
 
     async def work(pair: PreferencePair) -> Item | None:
-        return await _judge_or_stop(evaluation, pair, stopper)
+        return await _judge_or_stop(evaluation, plan, pair, stopper)
 
     pairs = (pair for pair in evaluation.pairs if not stopper.stopped)
     try:
         async with asyncio.timeout(None) as limit:
             stopper.within(limit)
-            async with aclosing(bounded_map(work, pairs, workers=evaluation.workers)) as done:
+            async with aclosing(bounded_map(work, pairs, workers=workers)) as done:
                 async for index, item in done:
                     items[index] = item
                     if item is not None:
@@ -100,29 +125,23 @@ async def run_evaluation(
     return items
 
 
-async def _judge_or_stop(evaluation: Evaluation, pair: PreferencePair, stopper: Stopper) -> Item | None:
+async def _judge_or_stop(evaluation: Evaluation, plan: Plan, pair: PreferencePair, stopper: Stopper) -> Item | None:
     if stopper.stopped:
         return None
     try:
-        return await judge_pair(evaluation, pair)
+        for engine in evaluation.engines:
+            await engine.turn()
+        return await judge_pair(evaluation, plan, pair)
     except SvrError as error:
         stopper.fail(error)
     except LaneStoppedError:
-        if evaluation.engine is not None and evaluation.engine.fatal is not None:
-            stopper.fail(evaluation.engine.fatal)
+        fatal = next((engine.fatal for engine in evaluation.engines if engine.fatal is not None), None)
+        if fatal is not None:
+            stopper.fail(fatal)
     return None
 
 
-async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:
-    """Judge one pair in each order that the plan asks for; the first decides unless the policy averages them."""
-    orders = evaluation.orders.orders(pair)
-    shown = [(await _decide(evaluation, pair, order)).in_data_order() for order in orders]
-    if evaluation.orders.policy is OrderPolicy.BOTH:
-        rows = [halved(decision) for decision in shown]
-        return build_item(pair, average(shown), order="both", shown=shown, rows=rows)
-    return build_item(pair, shown[0], order=orders[0].value, shown=shown, rows=shown[:1])
-
-
-async def _decide(evaluation: Evaluation, pair: PreferencePair, order: Order) -> Decision:
-    presentation = present(pair, order)
-    return await evaluation.method.decide(evaluation.judge, presentation, pair.rubrics)
+async def judge_pair(evaluation: Evaluation, plan: Plan, pair: PreferencePair) -> Item:
+    """Judge one pair as the plan says."""
+    opinion = await plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
+    return item_from(pair, opinion, alone=isinstance(plan, Seat))

@@ -82,6 +82,9 @@ METRICS: Schema = {
     "cost_usd": (_optional(_is_number), "a number or null"),
     "wall_s": (_optional(_is_number), "a number"),
     "notes": (_optional(_is_list), "a list"),
+    "cache": (_optional(_is_number_table), "{name: number}"),
+    "votes": (_optional(_is_number_table), "{name: number}"),
+    "judges": (_optional(_is_object), "an object"),
 }
 MANIFEST: Schema = dict.fromkeys(
     ("config", "data", "judge", "prompts", "versions"), (_optional(_is_object), "an object")
@@ -96,6 +99,15 @@ ITEM: Schema = {
     "rubrics": (_is_list, "a list"),
     "flags": (_is_list, "a list"),
     "requests": (_is_list, "a list"),
+    "judge": (_optional(_is_text), "a text"),
+    "votes": (_optional(_is_list), "a list"),
+}
+VOTE: Schema = {
+    **dict.fromkeys(("judge", "part", "order", "outcome"), (_is_text, "a text")),
+    "margin": (_optional(_is_number), "a number or null"),
+    "predicted": (_one_of("A", "B", None), "A, B or null"),
+    "contributions": (_optional(_is_number_table), "{rubric: number}"),
+    "detail": (_optional(_is_text), "a text"),
 }
 RUBRIC: Schema = {
     **dict.fromkeys(("id", "text"), (_is_text, "a text")),
@@ -105,6 +117,7 @@ RUBRIC: Schema = {
     "better": (_one_of("A", "B", None), "A, B or null"),
     "delta": (_optional(_is_number), "a number or null"),
     "rephrased": (_optional(_is_text), "a text or null"),
+    "judge": (_optional(_is_text), "a text"),
 }
 EXAMPLE: Schema = dict.fromkeys(("id", "prompt", "response_a", "response_b"), (_is_text, "a text"))
 
@@ -122,10 +135,14 @@ def item_problem(value: Mapping[str, Any]) -> str:
     found = problem(value, ITEM)
     if found:
         return found
-    for place, row in enumerate(value["rubrics"]):
-        found = problem(row, RUBRIC) if isinstance(row, dict) else "it is not an object"
+    return _problem_in("rubric", value["rubrics"], RUBRIC) or _problem_in("vote", value.get("votes") or [], VOTE)
+
+
+def _problem_in(what: str, rows: list[Any], schema: Schema) -> str:
+    for place, row in enumerate(rows):
+        found = problem(row, schema) if isinstance(row, dict) else "it is not an object"
         if found:
-            return f"rubric {place}: {found}"
+            return f"{what} {place}: {found}"
     return ""
 
 

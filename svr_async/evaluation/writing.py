@@ -21,8 +21,10 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
+from svr_async.evaluation.costs import JudgeCost, costs_block
 from svr_async.evaluation.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
@@ -50,6 +52,7 @@ class RunRecord:
     tie_credit: float
     sample: bool
     started: datetime
+    audit_below: float | None = None
 
     @property
     def digest(self) -> str:
@@ -65,11 +68,12 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known when a run ends."""
+    """What is known when a run ends; `costs` are those of each judge, where there are several."""
 
     judge: Mapping[str, Any]
     stats: EngineStats | None
-    price: Price | None
+    price: Price | None = None
+    costs: tuple[JudgeCost, ...] = ()
     wall_s: float
     complete: bool
     notes: tuple[str, ...] = ()
@@ -122,8 +126,11 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "by_domain": counting.by_domain(items),
         "official": counting.official_block(record.adapter, record.pairs, items, record.tie_credit),
         "outcomes": dict(counting.outcome_counts(items)),
-        "order": counting.order_block(items, record.policy),
-        **counting.engine_block(facts.stats, facts.price),
+        "order": counting.order_block(items, record.policy, record.audit_below),
+        **plan_block(items),
+        **costs_block(
+            facts.costs or (JudgeCost(name=record.judge, stats=facts.stats, price=facts.price),), facts.stats
+        ),
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
         "notes": [*record.dataset.notes, *facts.notes],

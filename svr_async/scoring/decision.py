@@ -50,20 +50,26 @@ class Decision:
 def average(decisions: Sequence[Decision]) -> Decision:
     """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
     first, second = decisions
+    requests = first.requests + second.requests
     if first.margin is None or second.margin is None:
-        return first if first.margin is None else second
+        return replace(first if first.margin is None else second, requests=requests)
     margin = (first.margin + second.margin) / 2
     return replace(
         first,
         margin=margin,
         outcome=Outcome.SCORED if margin else Outcome.TIE,
         contributions=halved(first).contributions + halved(second).contributions,
-        requests=first.requests + second.requests,
+        requests=requests,
         flags=tuple(dict.fromkeys(first.flags + second.flags)),
     )
 
 
 def halved(decision: Decision) -> Decision:
     """Return a decision whose contributions count half, for the mean of two."""
-    parts = tuple(replace(part, weight=part.weight / 2) for part in decision.contributions)
+    return scaled(decision, 2)
+
+
+def scaled(decision: Decision, share: int) -> Decision:
+    """Return a decision whose contributions are divided by `share`, for the mean of so many."""
+    parts = tuple(replace(part, weight=part.weight / share) for part in decision.contributions)
     return replace(decision, contributions=parts)

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from svr_async.engine.flow import bounded_map
-from svr_async.judges.protocol import Answer, Author, Judge
+from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.training.ledger import oriented
 from svr_async.vocabulary.pair import PreferencePair, hashed_order, present
+from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.rubric import Rubric
 
 T = TypeVar("T")
@@ -39,12 +41,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer."""
+    """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer.
+
+    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it.
+    """
 
     judge: Judge
     author: Author
     workers: int = 64
     rubrics_per_call: int = RUBRICS_PER_CALL
+    prefix: PrefixOrder = PrefixOrder.LEADER
     on_done: OnDone = lambda _: None
     on_begin: OnBegin = lambda _what, _total: None
 
@@ -71,15 +77,40 @@ async def induce(
 
 async def judge_pools(crew: Crew, tasks: Sequence[PoolTask]) -> tuple[list[dict[str, float]], Asked]:
     """Return z by rubric id for each task, chosen minus rejected; rubrics without a verdict are absent."""
+    if crew.prefix is PrefixOrder.LEADER:
+        answers = await _over(crew, "judging", tasks, partial(_in_turn, crew))
+    else:
+        answers = await _part_by_part(crew, tasks)
+    z = [_oriented(task, found) for task, found in zip(tasks, answers, strict=True)]
+    return z, _tally([answer for found in answers for answer in found])
 
-    async def work(task: PoolTask) -> tuple[dict[str, float], list[Answer[Any]]]:
-        order = hashed_order(task.pair.id)
-        shown = present(task.pair, order)
-        answers = [await crew.judge.compare(shown, part, overall=False) for part in _parts(task, crew.rubrics_per_call)]
-        return oriented(task.pair, order, [a.value for a in answers if a.value is not None]), answers
 
-    done = await _over(crew, "judging", tasks, work)
-    return [z for z, _ in done], _tally([answer for _, answers in done for answer in answers])
+async def _in_turn(crew: Crew, task: PoolTask) -> list[Answer[Comparisons]]:
+    """Ask the parts of a pool one after another: the first computes the beginning that the others share."""
+    return [await _compare(crew, task, part) for part in _parts(task, crew.rubrics_per_call)]
+
+
+async def _part_by_part(crew: Crew, tasks: Sequence[PoolTask]) -> list[list[Answer[Comparisons]]]:
+    """Ask each part by itself: those of a pool next to each other, or all first parts, then all second ones."""
+    parts = [_parts(task, crew.rubrics_per_call) for task in tasks]
+    places = [(row, column) for row, held in enumerate(parts) for column in range(len(held))]
+    if crew.prefix is PrefixOrder.OFF:
+        places.sort(key=lambda place: place[1])
+
+    async def work(place: tuple[int, int]) -> Answer[Comparisons]:
+        return await _compare(crew, tasks[place[0]], parts[place[0]][place[1]])
+
+    found = dict(zip(places, await _over(crew, "judging", places, work), strict=True))
+    return [[found[row, column] for column in range(len(held))] for row, held in enumerate(parts)]
+
+
+async def _compare(crew: Crew, task: PoolTask, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
+    return await crew.judge.compare(present(task.pair, hashed_order(task.pair.id)), rubrics, overall=False)
+
+
+def _oriented(task: PoolTask, answers: Sequence[Answer[Comparisons]]) -> dict[str, float]:
+    values = [answer.value for answer in answers if answer.value is not None]
+    return oriented(task.pair, hashed_order(task.pair.id), values)
 
 
 async def probe(crew: Crew, pairs: Sequence[PreferencePair]) -> tuple[list[str | None], Asked]:

@@ -167,6 +167,28 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
         assert engine.stats().in_flight == 0
 
 
+async def test_a_signal_ends_the_wait_for_what_is_billed(memo_folder: Path) -> None:
+    """At the budget answers are waited for, but not against the will of who is waiting."""
+
+    async def never() -> object:
+        await asyncio.sleep(1000)
+        return completion("no")
+
+    async with scripted_engine(memo_folder, lambda *_: never(), concurrency=3) as (engine, transport):
+        stopper = Stopper()
+        evaluation = Evaluation(
+            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
+            orders=OrderPlan(audit=0.0),
+        )  # fmt: skip
+        task = asyncio.create_task(run_evaluation(evaluation, stopper))
+        while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
+            await asyncio.sleep(0.001)
+        stopper.fail(BudgetError("enough"))
+        stopper.interrupt(signal.SIGINT)
+        assert await asyncio.wait_for(task, 10) == [None] * N
+        assert isinstance(stopper.error, BudgetError)
+
+
 async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cap stops new calls; those that were sent are paid, so their answers are not thrown away."""
     monkeypatch.setattr(run_module, "DRAIN_AFTER_ERROR_S", 0.0)

@@ -247,6 +247,18 @@ def test_requests_about_one_pair_share_their_beginning() -> None:
     assert one != other
 
 
+def test_the_rubrics_come_last_and_the_form_of_the_answer_first() -> None:
+    """All that does not depend on the rubrics stands before them but one line, which repeats the nonce."""
+    ask, listed = writer(), RUBRICS[:3]
+    for question in (ask.compare(PAIR, listed, overall=True), ask.pointwise(PAIR.prompt, PAIR.response_a, listed)):
+        (_, instructions), (_, shown) = question.request.messages
+        after = shown.split(listed[-1].text)[1].strip()
+        assert "rubric_" in instructions
+        assert "JSON" in instructions
+        assert after.count("\n") == 0
+        assert shown.split("<<svr:")[1].split(":")[0] in after
+
+
 def test_the_same_question_has_the_same_bytes_and_the_order_matters() -> None:
     """A question is a pure function of the pair as shown: its memo key is stable, and differs for the other order."""
     ask = writer()

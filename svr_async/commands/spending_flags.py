@@ -1,0 +1,56 @@
+"""The flags of `svr eval` that say who judges what, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--audit-below",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MARGIN",
+        help="Judge in both orders only where the first |margin| is below this; means --order both.",
+    ),
+    click.option(
+        "--jury", metavar="J1,J2,…", help="Several judges, all of which see every pair, in the place of --judge."
+    ),
+    click.option(
+        "--jury-rule",
+        type=click.Choice(["mean", "majority"]),
+        default="mean",
+        show_default=True,
+        help="How a jury decides: by the mean of the margins, or by votes.",
+    ),
+    click.option(
+        "--escalate-to", metavar="J", help="Ask this judge too where the first is unsure; its verdict decides."
+    ),
+    click.option(
+        "--escalate-below",
+        type=click.FloatRange(min=0),
+        metavar="MARGIN",
+        help="Unsure is a |margin| below this, a tie, or no verdict. Default: only the last two.",
+    ),
+    click.option(
+        "--report",
+        type=click.Choice(["frontier"]),
+        help="Also write frontier.html: accuracy against cost over thresholds, from the memo alone.",
+    ),
+)
+
+
+def spending(function: F) -> F:
+    """Add the flags of a judging plan to a command."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def given_flags(context: click.Context) -> frozenset[str]:
+    """Return the names of the flags that were given: on the command line, as a variable or in a file."""
+    default = click.core.ParameterSource.DEFAULT
+    return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)

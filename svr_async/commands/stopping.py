@@ -1,0 +1,41 @@
+"""Signals: the first one drains a run, the second ends it at once, with what is committed kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+from svr_async.commands.terminal import RunProgress
+from svr_async.evaluation.run import DRAIN_AFTER_SIGNAL_S, Stopper
+
+HANGUP = getattr(signal, "SIGHUP", None)  # a closed terminal, or a lost connection to it; not on Windows
+SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None)
+
+
+@contextlib.contextmanager
+def draining(stopper: Stopper, progress: RunProgress) -> Iterator[None]:
+    """Drain on the first SIGINT, SIGTERM or SIGHUP; the second of them ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopper.signal:
+            os._exit(128 + number)
+        with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
+            progress.note(f"stopping: calls under way may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
+        stopper.interrupt(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def has_hung_up(stopper: Stopper) -> bool:
+    """Whether the terminal has gone, so that nothing can be shown."""
+    return HANGUP is not None and stopper.signal == HANGUP

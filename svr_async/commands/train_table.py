@@ -1,0 +1,44 @@
+"""What `svr train` prints at its end: the rounds, the one that was taken, and where the bank is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
+    """Print a table of the rounds and where the bank is."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    names = (
+        "round",
+        "bank",
+        "kept",
+        "support",
+        "hard_negatives",
+        "judged_entries",
+        "top_k",
+        "filler_weight",
+        "dev_accuracy",
+    )
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in record["rounds"]:
+        mark = "bold" if row["round"] == record["dev"]["round"] else ""
+        table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
+    console = Console(highlight=False)
+    console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
+    console.print(table)
+    if record["contaminated"]:
+        console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
+    console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
+    console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "dev_accuracy":
+        return f"{100 * value:.1f} %"
+    return f"{value:g}" if name == "filler_weight" else f"{value:,}"

@@ -1,0 +1,275 @@
+"""`svr eval` with juries, escalation and audits by margin: one judging path, whatever the way to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import read_lines, serving, steady_metrics, write_bench
+
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+N = 60
+JUDGES = {"small": ("gpt-oss-20b", 0.05), "mid": ("gpt-oss-120b", 0.15), "big": ("sim-strong", 0.5)}
+RUBRICS = [
+    "The answer names a figure or a date.",
+    "The answer keeps to what was asked.",
+    "The answer gives an example.",
+    "The answer states a limit of what it says.",
+]
+PLAN = ("--judge", "small", "--audit-below", "0.6", "--escalate-to", "big", "--escalate-below", "0.6")
+Run = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint with a prefix cache for all tests of this module."""
+    with serving(SimConfig(prefix_blocks=4096)) as server:
+        yield server
+
+
+def name_judges(folder: Path, base_url: str) -> None:
+    """Write a judges.toml with three priced judges behind one endpoint."""
+    tables = [
+        f'[{name}]\nmodel = "{model}"\nbase_url = "{base_url}"\nkey_env = ""\nidentity = "sim"\n'
+        f"price = [{price}, {price / 2}, {4 * price}]\n"
+        for name, (model, price) in JUDGES.items()
+    ]
+    (folder / "judges.toml").write_text("\n".join(tables))
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> Run:
+    """Return a function that runs `svr eval` with a fixed list of rubrics; it returns the exit code."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", N)
+    name_judges(tmp_path, sim.base_url)
+    (tmp_path / "rubrics.txt").write_text("\n".join(RUBRICS))
+    fixed = ("eval", "rubricbench", "--data", "bench.jsonl", "--rubrics", "rubrics.txt", "-q")
+
+    def call(*args: object, out: str = "run") -> int:
+        return run(group, "svr", [*fixed, "--out", out, *map(str, args)])
+
+    return call
+
+
+def items(folder: str = "run") -> bytes:
+    """Return items.jsonl."""
+    return Path(folder, "items.jsonl").read_bytes()
+
+
+def metrics(folder: str = "run") -> dict[str, Any]:
+    """Return metrics.json."""
+    found: dict[str, Any] = orjson.loads(Path(folder, "metrics.json").read_bytes())
+    return found
+
+
+# --- the same bytes, whatever happens --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "plan", [PLAN, ("--jury", "small,mid,big"), ("--jury", "small,mid,big", "--jury-rule", "majority")]
+)
+def test_neither_concurrency_nor_faults_show_in_the_results(
+    evaluate: Run, tmp_path: Path, plan: tuple[str, ...]
+) -> None:
+    """One call at a time, many, from the memo alone, or against faults: the same items byte for byte."""
+    for number, concurrency in enumerate((1, 64)):
+        assert evaluate(*plan, "--concurrency", concurrency, "--memo", f"m{number}", out=f"r{number}") == 0
+    assert evaluate(*plan, "--memo", "m1", "--offline", out="offline") == 0
+    assert items("r0") == items("r1") == items("offline")
+    assert steady_metrics(Path("r0"))["accuracy"] == steady_metrics(Path("offline"))["accuracy"]
+    assert metrics("offline")["calls"]["sent"] == 0
+    faults = FaultConfig(rate=0.3, kinds=("500", "reset", "cut-json", "missing-rubrics"))
+    with serving(SimConfig(faults=faults)) as rough:
+        name_judges(tmp_path, rough.base_url)
+        assert evaluate(*plan, "--memo", "rough", out="rough") == 0
+    assert items("rough") == items("r0")
+
+
+def test_a_stopped_run_goes_on_and_pays_only_for_the_rest(evaluate: Run) -> None:
+    """One cap bounds the calls of all judges together; the same command ends like a run without a stop."""
+    assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
+    total = metrics("whole")["calls"]["sent"]
+    assert evaluate(*PLAN, "--max-calls", "50", "--concurrency", "4") == 4
+    first = metrics()
+    assert first["calls"]["sent"] == 50
+    assert sum(block["calls"]["sent"] for block in first["judges"].values()) == 50
+    assert evaluate(*PLAN) == 0
+    assert metrics()["calls"]["sent"] == total - 50
+    assert items() == items("whole")
+
+
+def test_one_budget_is_that_of_all_judges(evaluate: Run) -> None:
+    """With dollars for a part of the run, what both judges cost together stays near the budget."""
+    assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
+    budget = metrics("whole")["cost_usd"] / 2
+    assert evaluate(*PLAN, "--budget", budget, "--concurrency", "2") == 4
+    assert 0 < metrics()["paid_usd"] < 1.2 * budget
+
+
+# --- what items and metrics say --------------------------------------------------------------------------------------
+
+
+def test_only_close_pairs_are_judged_again(evaluate: Run, sim: SimServer) -> None:
+    """Both orders and the second judge come where the margin is small, and items say which."""
+    assert evaluate(*PLAN) == 0
+    rows = read_lines(Path("run/items.jsonl"))
+    for row in rows:
+        first = next(vote for vote in row["votes"] if vote["part"] == "first")
+        escalated = [vote for vote in row["votes"] if vote["part"] == "escalation"]
+        assert bool(escalated) is (abs(first["margin"]) < 0.6)
+        assert row["judge"] == ("big" if escalated else "small")
+        assert ("escalated" in row["flags"]) is bool(escalated)
+        assert row["margin"] == (escalated[0] if escalated else first)["margin"]
+        assert sum(rubric["contribution"] for rubric in row["rubrics"]) == pytest.approx(row["margin"], abs=1e-6)
+        asked = [2 if vote["order"] == "both" else 1 for vote in row["votes"]]
+        assert len(row["requests"]) == sum(asked)
+    found = metrics()
+    assert found["calls"]["sent"] == sum(len(row["requests"]) for row in rows) < 3 * N
+    assert found["votes"]["escalated"] == sum(len(row["votes"]) == 2 for row in rows) > 0
+    assert (found["order"]["policy"], found["order"]["audit_below"]) == ("both", 0.6)
+    assert found["cost_usd"] == pytest.approx(sum(block["cost_usd"] for block in found["judges"].values()), abs=2e-6)
+    assert found["cache"]["saved_usd"] > 0
+
+
+def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:
+    """Two models and the rules: votes of all, contributions that add up to the mean, labels that say what they are."""
+    assert evaluate("--jury", "small,big,rules") == 0
+    rows = read_lines(Path("run/items.jsonl"))
+    for row in rows:
+        assert [vote["judge"] for vote in row["votes"]] == ["small", "big", "rules"]
+        heard = [vote["margin"] for vote in row["votes"] if vote["margin"] is not None]
+        assert row["margin"] == pytest.approx(sum(heard) / len(heard), abs=1e-8)
+        assert {rubric["judge"] for rubric in row["rubrics"]} <= {"small", "big", "rules"}
+    label = metrics()["judge_label"]
+    assert "small (SIMULATED endpoint)" in label
+    assert "a jury, mean of margins" in label
+
+
+def test_explain_and_the_report_show_every_vote(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who said what stands beside the rubrics, on the screen and on the page; the page has a section on the judges."""
+    assert evaluate(*PLAN) == 0
+    capsys.readouterr()
+    row = next(row for row in read_lines(Path("run/items.jsonl")) if len(row["votes"]) == 2)
+    assert run(group, "svr", ["explain", "run", row["id"]]) == 0
+    told = capsys.readouterr().out
+    assert "small: " in told
+    assert "asked as the second judge" in told
+    page = Path("run/report.html").read_text()
+    assert "The judges" in page
+    assert "changed sides" in page
+
+
+def test_another_plan_is_another_run(evaluate: Run) -> None:
+    """The digest covers judges, rule and thresholds: a folder of one plan is not gone on with by another."""
+    assert evaluate(*PLAN, "--limit", "4") == 0
+    for other in (
+        ("--judge", "small", "--audit-below", "0.7", "--escalate-to", "big", "--escalate-below", "0.6"),
+        ("--judge", "small", "--audit-below", "0.6", "--escalate-to", "mid", "--escalate-below", "0.6"),
+        ("--jury", "small,big"),
+        ("--judge", "small"),
+    ):
+        assert evaluate(*other, "--limit", "4") == 2
+
+
+# --- before any call -------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
+    evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer
+) -> None:
+    """Without replies every further call is counted, as perhaps not needed; with them it is exact, and 0 at last."""
+    before = sim.stats()["calls"]
+    assert evaluate(*PLAN, "--dry-run", "--json") == 0
+    worst = orjson.loads(capsys.readouterr().out)
+    assert (worst["calls"], worst["maybe_calls"], worst["judges"]["small"]["calls"]) == (4 * N, 3 * N, 2 * N)
+    assert worst["maybe_usd"] < worst["usd"] < worst["max_usd"]
+    assert 0 < worst["saved_usd"] < worst["usd"]
+    assert sim.stats()["calls"] == before
+    assert evaluate("--judge", "small", "--order", "both", out="first") == 0
+    capsys.readouterr()
+    assert evaluate(*PLAN, "--dry-run", "--json") == 0
+    exact = orjson.loads(capsys.readouterr().out)
+    assert exact["judges"]["small"]["calls"] == 0
+    assert evaluate(*PLAN) == 0
+    needed = metrics()["judges"]["big"]["calls"]["sent"]
+    surely = exact["judges"]["big"]["calls"] - exact["judges"]["big"]["maybe_calls"]
+    assert surely <= needed <= exact["judges"]["big"]["calls"] == 2 * surely
+    capsys.readouterr()
+    assert evaluate(*PLAN, "--dry-run") == 0
+    assert "0 calls to send" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--jury", "small,big", "--judge", "mid"), "--jury and --judge exclude each other"),
+        (("--jury", "small"), "fewer than two judges"),
+        (("--jury", "small,small"), "named twice"),
+        (("--judge", "small", "--escalate-to", "small"), "named twice"),
+        (("--judge", "small", "--jury-rule", "majority"), "needs a jury"),
+        (("--judge", "small", "--escalate-below", "1"), "--escalate-to J names it"),
+        (("--judge", "small", "--order", "ab", "--audit-below", "1"), "exclude each other"),
+        (("--jury", "small,nobody"), "no judge 'nobody'"),
+        (("--judge", "rules", "--concurrency", "0"), "--concurrency 0"),
+        (("--judge", "rules", "--prompts", "nope"), "nope"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_one_line(
+    evaluate: Run, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
+) -> None:
+    """Refused with exit 2 before anything is asked, in one line that names the flag."""
+    assert evaluate(*args) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1
+    assert not Path("run").exists()
+
+
+def test_content_blind_methods_have_no_jury(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """A baseline that reads nothing asks no judge, so flags about judges are refused."""
+    code = run(group, "svr", ["eval", "rubricbench", "--sample", "--method", "longest", "--jury", "small,big"])
+    assert code == 2
+    assert "asks no judge" in capsys.readouterr().err
+
+
+def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the rules judge, flags about an endpoint are told to have no effect; without them nothing is said."""
+    assert evaluate("--judge", "rules", "--memo", "bench.jsonl", "--rpm", "5") == 0
+    assert "note: --rpm, --memo change nothing: judge rules sends nothing" in capsys.readouterr().err
+    assert evaluate("--judge", "rules", out="quiet") == 0
+    assert "note:" not in capsys.readouterr().err
+
+
+# --- training-shaped traffic -----------------------------------------------------------------------------------------
+
+
+def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.CaptureFixture[str], sim: SimServer) -> None:
+    """A dry run of `svr judge` counts its calls and what a prefix cache saves, and leaves nothing behind."""
+    rows = [
+        {"id": f"p{n}", "prompt": f"Question {n}?", "chosen": "Yes, because. " * 40, "rejected": "No. " * 40}
+        for n in range(40)
+    ]
+    Path("pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert run(group, "svr", ["induce", "pairs.jsonl", "--out", "candidates.jsonl", "-q"]) == 0
+    words = ["judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "mid", "--out", "store", "-q"]
+    capsys.readouterr()
+    before = sim.stats()["calls"]
+    assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--dry-run", "--json"]) == 0
+    plan = orjson.loads(capsys.readouterr().out)
+    assert plan["calls"] >= 40
+    assert plan["saved_usd"] > 0
+    assert sim.stats()["calls"] == before
+    assert not list(Path().glob("store*"))
+    assert run(group, "svr", [*words, "--rubrics-per-call", "1", "--json"]) == 0
+    done = orjson.loads(capsys.readouterr().out)
+    assert done["calls"]["sent"] == plan["calls"]
+    assert done["cache"]["cached_share"] == pytest.approx(plan["cached_tokens"] / plan["prompt_tokens"], abs=0.15)

@@ -1,0 +1,181 @@
+"""The frontier: points are what plans would give, those without replies are left out, and the page says what it is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import orjson
+import pytest
+from hostile_run import ATTACK
+from made_run import write_run
+from rig import pairs
+
+from svr_async.evaluation.frontier import Charge, Column, Setting, draw_frontier, first_order, thresholds
+from svr_async.evaluation.frontier_chart import frontier_chart, scale
+from svr_async.evaluation.frontier_files import OPTIMISM, as_csv, as_json
+from svr_async.evaluation.frontier_view import render_frontier, ticks
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.scoring.decision import Decision
+from svr_async.vocabulary.pair import Order, Side
+from svr_async.vocabulary.verdict import Outcome
+
+PAIRS = pairs(60)
+ORDERS = OrderPlan(policy=OrderPolicy.HASH)
+
+
+def column(name, skill, usd=0.001, *, orders=tuple(Order), lack=0, top_k=None, seed=""):
+    """Return a judge that is right with this chance, more often at large margins; `lack` pairs lack replies."""
+    decisions, charges = {}, {}
+    for pair in PAIRS[lack:]:
+        rng = random.Random(f"{seed or name} {pair.id}")
+        size = round(rng.uniform(0.05, 2.0), 6)
+        right = rng.random() < skill - 0.2 + 0.2 * size
+        toward = pair.gold if right else pair.gold.other()
+        for order in orders:
+            shown_as_a = (toward is Side.A) == (order is Order.AB)
+            key = f"{name}-{pair.id}-{order.value}"
+            decisions[pair.id, order] = Decision(
+                margin=size if shown_as_a else -size, outcome=Outcome.SCORED, shown=order, requests=(key,)
+            )
+            charges[key] = Charge(prompt_tokens=100, cached_tokens=0, completion_tokens=10, usd=usd)
+    return Column(judge=name, decisions=decisions, charges=charges, top_k=top_k)
+
+
+def by_setting(found):
+    """Return points by (kind, judges, thresholds)."""
+    return {
+        (p.setting.kind, p.setting.judges, p.setting.audit_below, p.setting.escalate_below, p.setting.rule): p
+        for p in found.points
+    }
+
+
+async def drawn(*columns, extra=()):
+    """Draw the frontier."""
+    return await draw_frontier(PAIRS, columns, extra, ORDERS)
+
+
+async def test_a_point_is_worked_out_from_the_margins():
+    """Calls, dollars and accuracy of an escalation follow from who is unsure, and of both orders from all pairs."""
+    small, big = column("small", 0.6), column("big", 0.9, usd=0.01)
+    found = await drawn(small, big)
+    points = by_setting(found)
+    first = {pair.id: small.decisions[pair.id, first_order(ORDERS, pair)] for pair in PAIRS}
+    for below in thresholds(PAIRS, small, ORDERS, (0.3, 0.6)):
+        unsure = [pair for pair in PAIRS if abs(first[pair.id].margin) < below]
+        point = points["escalate", ("small", "big"), None, below, ""]
+        assert point.calls == len(PAIRS) + len(unsure)
+        assert point.usd == pytest.approx(0.001 * len(PAIRS) + 0.01 * len(unsure))
+    both = points["both", ("big",), None, None, ""]
+    assert (both.calls, both.tokens) == (120, 120 * 110)
+    once = points["once", ("big",), None, None, ""]
+    assert once.usd == pytest.approx(0.6)
+    assert both.right == once.right  # this judge does not mind the order
+
+
+async def test_the_best_are_those_that_no_cheaper_one_equals():
+    """From the cheapest on, each of the best is more accurate than all before it; every other is beaten by one."""
+    found = await drawn(column("small", 0.6), column("mid", 0.75, usd=0.004), column("big", 0.9, usd=0.01))
+    best = found.best
+    assert best[0] == found.points[0]
+    assert all(a.cost <= b.cost and a.accuracy < b.accuracy for a, b in pairwise(best))
+    for point in found.points:
+        assert point.best or any(one.cost <= point.cost and one.accuracy >= point.accuracy for one in best)
+    assert 0.4 < found.held_out <= 1.0
+    assert {point.setting.kind for point in found.points} == {
+        "once", "both", "audit", "escalate", "audit+escalate", "jury"
+    }  # fmt: skip
+    rules = {point.setting.rule for point in found.points if len(point.setting.judges) == 3}
+    assert rules == {"mean", "majority"}
+
+
+async def test_what_nobody_asked_is_left_out_and_counted():
+    """Of a judge seen in one order only, both orders are left out; three pairs without any reply leave all out."""
+    once = tuple(OrderPlan(audit=0.0).orders(pair)[0] for pair in PAIRS)
+    assert set(once) == set(Order)
+    half = column("half", 0.7)
+    kept = {key: value for key, value in half.decisions.items() if key[1] is first_order(ORDERS, _pair(key[0]))}
+    found = await drawn(Column(judge="half", decisions=kept, charges=half.charges))
+    assert {point.setting.kind for point in found.points} == {"once"}
+    assert max(point.missing for point in found.left_out) == len(PAIRS)
+    lacking = await drawn(column("lacking", 0.7, lack=3))
+    assert lacking.points == ()
+    assert {point.missing for point in lacking.left_out} == {3}
+    assert lacking.held_out is None
+
+
+def _pair(key):
+    return next(pair for pair in PAIRS if pair.id == key)
+
+
+async def test_without_prices_the_cost_is_tokens():
+    """One judge without a price puts all plans on the scale of tokens; cached replies are counted all the same."""
+    found = await drawn(column("free", 0.6, usd=None), column("big", 0.9, usd=0.01))
+    assert not found.priced
+    assert all(point.usd is None and point.cost == point.tokens for point in found.points)
+    assert all(row["usd"] is None for row in orjson.loads(as_json(found))["points"])
+
+
+async def test_fewer_rubrics_are_points_of_their_own():
+    """A column with fewer rubrics is judged once, and named by its number."""
+    found = await drawn(column("small", 0.6), extra=[column("small", 0.5, usd=0.0005, top_k=2)])
+    point = next(point for point in found.points if point.setting.kind == "top-k")
+    assert point.setting == Setting(kind="top-k", judges=("small",), top_k=2)
+
+
+async def test_csv_and_json_hold_every_point(tmp_path: Path):
+    """One row a point, those left out last and without numbers; the caveat is in the JSON; formulas are defused."""
+    found = await drawn(column("=cmd()", 0.6), column("big", 0.9, lack=1))
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert len(rows) == len(found.points) + len(found.left_out)
+    assert rows[0]["judges"].startswith("'=cmd")
+    assert float(rows[0]["accuracy"]) == pytest.approx(found.points[0].accuracy, abs=1e-6)
+    assert all(row["accuracy"] == "" and int(row["missing"]) > 0 for row in rows[len(found.points) :])
+    value = orjson.loads(as_json(found))
+    assert value["optimism"] == OPTIMISM
+    assert len(value["points"]) == len(found.points)
+
+
+async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tmp_path: Path):
+    """The caveat, the check on the other half, flags to copy and the simulated mark are on the page; it is stable."""
+    write_run(tmp_path / "run", metrics={"judge_label": "small (SIMULATED endpoint)"})
+    runs = [RunFolder.load(tmp_path / "run")]
+    found = await drawn(column("small", 0.6), column(ATTACK, 0.9, usd=0.01))
+    page = render_frontier(runs, found)
+    assert page == render_frontier(runs, found)
+    assert "looks better than it will be on other pairs" in page
+    assert "measured on the other" in page
+    assert "--escalate-below" in page
+    assert "SIMULATED" in page
+    assert "<script>" not in page
+    empty = render_frontier(runs, await drawn(column("lacking", 0.7, lack=3)))
+    assert "No plan can be worked out" in empty
+
+
+def test_axes_are_round_and_hold_everything():
+    """Gridlines stand at round percentages around all values; ticks at round costs from 0, at most six."""
+    low, high, step = scale([0.71, 0.83], [(0.68, 0.86)])
+    assert (low <= 0.68, high >= 0.86, round((high - low) / step, 6) <= 7) == (True, True, True)
+    assert scale([1.0], [(0.97, 1.0)])[1] == 1.0
+    for most in (0.0007, 0.9, 1.76, 12.0, 4_300_000.0):
+        found = ticks(most, True)
+        assert found[0] == (0.0, "$0")
+        assert 2 <= len(found) <= 6
+        assert all(0 <= share <= 1 for share, _ in found)
+    assert ticks(0.0, False) == ((0.0, "0"),)
+    assert "<svg" in frontier_chart((), ())
+
+
+def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie():
+    """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
+    small = column("small", 0.6)
+    found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
+    sizes = [abs(small.decisions[pair.id, first_order(ORDERS, pair)].margin) for pair in PAIRS]
+    for share, below in zip((0.2, 0.5), found, strict=True):
+        assert float(f"{below:.3g}") == below
+        assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

@@ -1,0 +1,180 @@
+"""Judging plans: who is asked about which pair, what comes of it, and what the item says about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import orjson
+import pytest
+from rig import pairs
+
+from svr_async.evaluation.items import Item, item_from
+from svr_async.evaluation.opinions import CONTINGENT, Case
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
+from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.jury import JuryRule
+from svr_async.scoring.methods import decided
+from svr_async.vocabulary.pair import Order
+from svr_async.vocabulary.verdict import Outcome
+
+PAIR = pairs(1)[0]
+
+
+@dataclass
+class Says:
+    """A judge with a margin for each order (in data order), or an outcome; `asked` are the orders it was asked in."""
+
+    ab: float | Outcome
+    ba: float | Outcome | None = None
+    asked: list[str] = field(default_factory=list)
+    contingent: list[bool] = field(default_factory=list)
+    name = "says"
+
+
+class Ask:
+    """A method that asks `Says`."""
+
+    name = "ask"
+
+    async def decide(self, judge, shown, human_rubrics):
+        judge.asked.append(shown.order.value)
+        judge.contingent.append(CONTINGENT.get())
+        said = judge.ab if shown.order is Order.AB or judge.ba is None else judge.ba
+        key = f"{id(judge)}-{shown.order.value}"
+        if isinstance(said, Outcome):
+            return Decision(margin=None, outcome=said, shown=shown.order, requests=(key,))
+        return decided(said if shown.order is Order.AB else -said, shown, (), (key,), ())
+
+
+def seat(judge, *, policy=OrderPolicy.AB, below=None, name="one", part="first"):
+    """Return a judge in its seat."""
+    return Seat(judge=judge, orders=OrderPlan(policy=policy, audit=0.0, audit_below=below), name=name, part=part)
+
+
+async def opinion_of(plan, guessed=lambda _: False):
+    """Decide the pair."""
+    return await plan.decide(Case(pair=PAIR, method=Ask(), guessed=guessed))
+
+
+# --- both orders where it is close ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "below", "margin", "order"),
+    [
+        (0.2, 0.6, 0.3, 0.4, "both"), (-0.2, 0.6, 0.3, 0.2, "both"), (0.3, -9.0, 0.3, 0.3, "one"),
+        (0.0, 0.5, 0.1, 0.25, "both"), (5.0, -1.0, math.inf, 2.0, "both"),
+    ],
+)  # fmt: skip
+async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(first, second, below, margin, order):
+    """Below the margin both orders are averaged; from it on, the first decides and no other is asked."""
+    plan = OrderPlan(policy=OrderPolicy.BOTH, audit_below=below)
+    shown_first = plan.orders(PAIR)[0]
+    judge = Says(first, second) if shown_first is Order.AB else Says(second, first)
+    found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=below))
+    assert found.decision.margin == pytest.approx(margin)
+    assert found.order == ("both" if order == "both" else shown_first.value)
+    assert len(judge.asked) == len(found.decision.requests) == (2 if order == "both" else 1)
+
+
+async def test_a_first_order_without_a_verdict_is_not_asked_again():
+    """Two orders are averaged only where both have a verdict, so the second could not help."""
+    judge = Says(Outcome.REFUSAL)
+    found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=1.0))
+    assert (found.decision.outcome, len(judge.asked)) == (Outcome.REFUSAL, 1)
+
+
+# --- juries -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_jury_joins_its_judges_and_each_keeps_its_vote():
+    """The mean of three margins; the item has all votes and requests, and says who decided."""
+    members = tuple(
+        seat(Says(margin), name=name, part="jury") for name, margin in (("x", 1.0), ("y", -0.5), ("z", 0.1))
+    )
+    item = item_from(PAIR, await opinion_of(Jury(members)), alone=False)
+    assert item.margin == 0.2
+    assert [(vote.judge, vote.part, vote.predicted, vote.margin) for vote in item.votes] == [
+        ("x", "jury", "A", 1.0), ("y", "jury", "B", -0.5), ("z", "jury", "A", 0.1)
+    ]  # fmt: skip
+    assert (item.judge, len(item.requests), item.order, item.margins) == ("x,y,z", 3, "ab", {"ab": 0.2})
+    by_votes = await opinion_of(Jury(members, JuryRule.MAJORITY))
+    assert by_votes.decision.margin == pytest.approx(1 / 3)
+
+
+# --- escalation -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "asks"),
+    [(0.2, True), (-0.29, True), (0.3, False), (0.0, True), (Outcome.API_ERROR, True), (Outcome.INVALID_INPUT, False)],
+)
+async def test_the_second_judge_is_asked_where_the_first_is_unsure(first, asks):
+    """A small margin, a tie, a missing verdict; not a margin from the threshold on, nor a pair that none can judge."""
+    cheap, dear = Says(first), Says(-2.0)
+    plan = Escalated(first=seat(cheap), then=seat(dear, name="two", part="escalation"), below=0.3)
+    item = item_from(PAIR, await opinion_of(plan), alone=False)
+    assert bool(dear.asked) is asks
+    assert [vote.judge for vote in item.votes] == (["one", "two"] if asks else ["one"])
+    assert len(item.requests) == 1 + asks
+    assert (item.judge, ESCALATED in item.flags) == (("two", True) if asks else ("one", False))
+    assert item.margin == (-2.0 if asks else None if isinstance(first, Outcome) else first)
+
+
+async def test_where_the_second_judge_fails_the_first_one_stands():
+    """A verdict that is there is not lost to a failure of the other judge; a flag says what happened."""
+    plan = Escalated(first=seat(Says(0.1)), then=seat(Says(Outcome.TRUNCATED), name="two"), below=0.3)
+    item = item_from(PAIR, await opinion_of(plan), alone=False)
+    assert (item.margin, item.judge, item.flags) == (0.1, "one", (ESCALATION_FAILED,))
+    assert [vote.outcome for vote in item.votes] == ["scored", "truncated"]
+    neither = Escalated(first=seat(Says(Outcome.REFUSAL)), then=seat(Says(Outcome.TRUNCATED)), below=0.3)
+    assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
+
+
+async def test_a_jury_can_be_escalated():
+    """Parts stand in one another: a jury that is close asks a third judge."""
+    jury = Jury((seat(Says(1.0), name="x", part="jury"), seat(Says(-0.9), name="y", part="jury")))
+    third = Says(3.0)
+    plan = Escalated(first=jury, then=seat(third, name="z", part="escalation"), below=0.1)
+    item = item_from(PAIR, await opinion_of(plan), alone=False)
+    assert (item.margin, [vote.judge for vote in item.votes]) == (3.0, ["x", "y", "z"])
+    assert plan.name == "x,y→z"
+
+
+# --- what is only guessed ---------------------------------------------------------------------------------------------
+
+
+async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked():
+    """Where the first margin is made up, the worst case is asked and marked as such; margins that are known decide."""
+    first, second = Says(9.0), Says(9.0)
+    plan = Escalated(
+        first=seat(first, policy=OrderPolicy.BOTH, below=0.1), then=seat(second, policy=OrderPolicy.BOTH), below=0.1
+    )
+    await opinion_of(plan, guessed=lambda _: True)
+    assert first.contingent == [False, True]
+    assert second.contingent == [True, True]
+    assert CONTINGENT.get() is False
+    await opinion_of(plan)
+    assert (len(first.asked), len(second.asked)) == (3, 2)
+
+
+# --- in a run ---------------------------------------------------------------------------------------------------------
+
+
+async def test_items_of_a_plan_are_the_same_whatever_the_concurrency():
+    """One worker or many: the same lines, which read back as they were; those of one judge have no votes in them."""
+    plan = Escalated(first=seat(Says(0.1)), then=seat(Says(1.0), name="two", part="escalation"), below=0.3)
+    found = []
+    for workers in (1, 7):
+        evaluation = Evaluation(pairs=pairs(9), method=Ask(), plan=plan, workers=workers)
+        items = await run_evaluation(evaluation, Stopper())
+        found.append([item.to_line() for item in items if item is not None])
+    plain = [line.split(b'"requests"')[0] for line in found[0]]
+    assert plain == [line.split(b'"requests"')[0] for line in found[1]]
+    assert [Item.from_json(orjson.loads(line)).to_line() for line in found[0]] == found[0]
+    alone = Evaluation(pairs=pairs(2), method=Ask(), plan=seat(Says(1.0)), workers=1)
+    lines = [item.to_line() for item in await run_evaluation(alone, Stopper()) if item is not None]
+    assert all(b"votes" not in line and b'"judge"' not in line for line in lines)
