@@ -23,6 +23,16 @@ class _ServeByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
+_world_option = click.option(
+    "--world",
+    "world_name",
+    type=click.Choice(["plain", "varied"]),
+    default="plain",
+    show_default=True,
+    help="Which world is planted; in the varied one every part of the method has something to do.",
+)
+
+
 @click.group(cls=_ServeByDefault)
 def sim() -> None:
     """Serve a simulated judge (the default), or write the data that it can judge.
@@ -38,6 +48,7 @@ def sim() -> None:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free port.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the planted world, the noise and the faults.")
+@_world_option
 @click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
 @click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
 @click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
@@ -81,6 +92,7 @@ def serve(**options: Any) -> None:
 def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.config import Outage, SimConfig
     from svr_async.simulation.faults import FaultConfig, parse_kinds
+    from svr_async.simulation.world import preset
 
     faults = FaultConfig(
         rate=options.pop("fault_rate"),
@@ -90,7 +102,8 @@ def _config(options: dict[str, Any]) -> SimConfig:
         poison=options.pop("poison"),
     )
     outages = tuple(Outage.parse(text) for text in options.pop("outage"))
-    return SimConfig(faults=faults, outages=outages, **options)
+    planted = preset(options.pop("world_name"), options["seed"])
+    return SimConfig(faults=faults, outages=outages, world=planted, **options)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
@@ -114,19 +127,21 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
 
 @sim.command(short_help="Write planted pairs for training and testing.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the planted world.")
+@_world_option
 @click.option("--train", "n_train", default=3000, show_default=True, type=click.IntRange(1), help="Training pairs.")
 @click.option("--test", "n_test", default=1147, show_default=True, type=click.IntRange(1), help="Test pairs.")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-def world(seed: int, n_train: int, n_test: int, out: Path) -> None:
+def world(seed: int, world_name: str, n_train: int, n_test: int, out: Path) -> None:
     """Write planted preference pairs: train.jsonl, rubricbench.jsonl in RubricBench's schema, README.txt.
 
     \b
     Example:
       svr sim world --seed 1 --train 3000 --test 1147 --out simulated/
+      svr sim world --seed 1 --world varied --out varied/
     """
     from svr_async.simulation.files import write_world
-    from svr_async.simulation.world import World, WorldConfig
+    from svr_async.simulation.world import World, preset
 
-    written = write_world(World(WorldConfig(seed=seed)), out, n_train=n_train, n_test=n_test)
+    written = write_world(World(preset(world_name, seed)), out, n_train=n_train, n_test=n_test)
     click.echo(f"{written.n_train} pairs in {written.train}")
     click.echo(f"{written.n_test} pairs in {written.test} (simulated; see {written.readme.name})")

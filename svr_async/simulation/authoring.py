@@ -9,9 +9,20 @@ from typing import Any
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.reading import REPHRASED, WORD, read_prompt, read_response
+from svr_async.simulation.reading import (
+    REPHRASED,
+    WORD,
+    PromptReading,
+    ResponseReading,
+    likeness,
+    read_prompt,
+    read_response,
+)
 from svr_async.simulation.topics import ASSERTIONS
+from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 from svr_async.simulation.world import PromptKind, World
+
+Row = dict[str, Any]
 
 MAX_RUBRICS = 6
 MIN_RUBRICS = 2
@@ -19,6 +30,7 @@ HEADS = ("The response", "The answer", "The reply", "A good response", "The resp
 VARIANT_SHARE = 0.35  # proposals in other than the usual wording
 GENERIC_CHANCE = 0.2  # proposals that come with a generic one
 OVERLOOKED = 0.12  # differences that an inducer does not notice
+NEAR_COPY = 0.8  # share of sentences in common from which on no difference is inconspicuous
 
 
 class Author:
@@ -28,7 +40,7 @@ class Author:
         self.world = world
         self._key = draw_bytes(world.config.seed, model.name, "author")
 
-    def induce(self, prompt: str, chosen: str, rejected: str | None) -> list[dict[str, Any]]:
+    def induce(self, prompt: str, chosen: str, rejected: str | None) -> list[Row]:
         """Propose 2 to 6 rubrics that tell chosen from rejected; without rejected, that describe chosen.
 
         An attribute that the prompt's type does not care about is proposed as readily as one that it does.
@@ -37,28 +49,45 @@ class Author:
         bad = read_response(rejected) if rejected is not None else None
         base = draw_bytes(self._key, read.digest, good.digest, bad.digest if bad else b"")
         shown = good.met & ~(bad.met if bad else 0)
-        seen = [n for n in range(len(CRITERIA)) if shown >> n & 1 and draw(base, "seen", n) >= OVERLOOKED]
+        subtle = self.world.subtle if rejected is None or likeness(chosen, rejected) < NEAR_COPY else frozenset[int]()
+        seen = [n for n in range(len(EVERYTHING)) if shown >> n & 1 and self._sees(base, n, n in subtle)]
         seen.sort(key=lambda number: draw(base, "order", number))
         rows = [self._criterion_row(base, self.world.kind_of(read), number) for number in seen]
         if draw(base, "generic") < GENERIC_CHANCE:
             rows = [*rows[: MAX_RUBRICS - 1], _generic_row(base, 0)]
         if len(rows) < MIN_RUBRICS:
-            rows += [_mention_row(word) for word in _novel_words(base, chosen, rejected or "")[:2]]
+            rows += self._makeshift(base, read, good, (chosen, rejected or ""))
         slot = 1
         while len(rows) < MIN_RUBRICS:
             rows.append(_generic_row(base, slot))
             slot += 1
         return rows[:MAX_RUBRICS]
 
-    def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> dict[str, Any]:
-        criterion, drawn = CRITERIA[number], draw_bytes(base, "row", number)
+    def _makeshift(self, base: bytes, read: PromptReading, good: ResponseReading, texts: tuple[str, str]) -> list[Row]:
+        """Say something where too few differences were seen: a commonplace of the preferred response, or a word of it.
+
+        A model that is asked for differences and sees none presents what both responses do as one.
+        """
+        common = [n for n in range(len(CRITERIA), len(EVERYTHING)) if good.met >> n & 1]
+        if not common:
+            return [_mention_row(word) for word in _novel_words(base, *texts)[:2]]
+        common.sort(key=lambda number: draw(base, "makeshift", number))
+        return [self._criterion_row(base, self.world.kind_of(read), number) for number in common[:2]]
+
+    def _sees(self, base: bytes, number: int, subtle: bool) -> bool:
+        chance = max(OVERLOOKED, self.world.config.variety.overlooked) if subtle else OVERLOOKED
+        return draw(base, "seen", number) >= chance
+
+    def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> Row:
+        drawn = draw_bytes(base, "row", number)
+        wording = PREDICATES[number][int(uniform(drawn, 3) * self.world.config.variety.wordings)]
         head = HEADS[0]
         if uniform(drawn, 0) < VARIANT_SHARE:
             head = HEADS[1 + int(uniform(drawn, 1) * (len(HEADS) - 1))]
         return {
-            "facet": criterion.facet,
+            "facet": EVERYTHING[number].facet,
             "importance": _importance(kind, number, uniform(drawn, 2)),
-            "rubric": f"{head} {criterion.predicate}.",
+            "rubric": f"{head} {wording}.",
             "grounding": "Only the preferred response does this.",
         }
 
@@ -102,7 +131,7 @@ def _importance(kind: PromptKind | None, number: int, drawn: float) -> str:
     return "critical" if guess > 1.0 else "major" if guess > 0.45 else "minor"
 
 
-def _generic_row(base: bytes, slot: int) -> dict[str, Any]:
+def _generic_row(base: bytes, slot: int) -> Row:
     drawn = draw_bytes(base, "generic", slot)
     return {
         "facet": "style",
@@ -112,7 +141,7 @@ def _generic_row(base: bytes, slot: int) -> dict[str, Any]:
     }
 
 
-def _mention_row(word: str) -> dict[str, Any]:
+def _mention_row(word: str) -> Row:
     return {
         "facet": "coverage",
         "importance": "minor",

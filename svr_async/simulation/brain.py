@@ -16,6 +16,7 @@ from svr_async.simulation.reading import read_prompt, read_response, read_rubric
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, parse_request
+from svr_async.simulation.variety import NONE
 from svr_async.simulation.world import World
 from svr_async.vocabulary.verdict import RubricComparison
 
@@ -45,7 +46,7 @@ class Simulator:
         self.config = config or SimConfig()
         self.world = World(self.config.planted)
         self._minds = {name: self._mind(model) for name, model in MODELS.items()}
-        self.fingerprint = f"svr-sim-{draw_bytes(repr(self.config.planted), self.config.seed).hex()[:12]}"
+        self.fingerprint = f"svr-sim-{_identity(self.config).hex()[:12]}"
 
     def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:
         if self.config.noise is not None:
@@ -141,6 +142,13 @@ class Simulator:
             return composed
         quotes = "\n\n".join(f"{name} was:\n{text}" for name, text in request.fences.items())
         return Composed(f"{quotes}\n\nMy own answer follows.\n{composed.prose}", composed.payload)
+
+
+def _identity(config: SimConfig) -> bytes:
+    """Return what tells one simulated endpoint from another; variety counts where there is any."""
+    planted = config.planted
+    more = [] if planted.variety == NONE else [repr(planted.variety)]
+    return draw_bytes(repr(planted), config.seed, *more)
 
 
 def _structured(request: ChatRequest, payload: dict[str, Any]) -> Composed:

@@ -15,10 +15,14 @@ import orjson
 from svr_async.errors import StorageError
 from svr_async.simulation.calibration import Calibration, calibrate_items
 from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
-from svr_async.simulation.world import PlantedPair, World
+from svr_async.simulation.world import PlantedPair, World, preset_name
 from svr_async.vocabulary.pair import prompt_text
 
 SOURCE = "svr-sim"
+VARIED_NOTE = """
+This is the varied world: a criterion has several wordings, most responses share commonplaces, and for some rare types
+of prompts what decides is inconspicuous.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +110,19 @@ def apportion(weights: list[int], count: int) -> list[int]:
 
 def note(world: World, n_train: int, calibration: Calibration) -> str:
     """Return the README of a written world."""
-    seed = world.config.seed
-    return f"""SIMULATED DATA. Written by `svr sim world --seed {seed}`; no person and no language model wrote it.
+    flags, more = f"--seed {world.config.seed}", ""
+    if preset_name(world.config) == "varied":
+        flags, more = f"{flags} --world varied", VARIED_NOTE
+    return f"""SIMULATED DATA. Written by `svr sim world {flags}`; no person and no language model wrote it.
 
 train.jsonl        {n_train} preference pairs: id, prompt, chosen, rejected, domain (the planted prompt type), source
 rubricbench.jsonl  {calibration.n} pairs in RubricBench's schema and domain proportions; label 0 means response A
 
 Every prompt type cares about a few planted criteria with unequal weights. A response shows by its sentences which
 criteria it meets; its length, headings and tone mean nothing. Of the labels, {world.config.label_noise:.0%}
-are wrong on purpose. Judge it with the endpoint of the same seed, `svr sim --seed {seed}`, and label every result on it
+are wrong on purpose. Judge it with the endpoint of the same seed, `svr sim {flags}`, and label every result on it
 as simulated.
-
+{more}
 What the simulated gpt-oss-120b scores on rubricbench.jsonl, one pass, order by hash:
   direct verdict             {calibration.direct:6.1%}
   rubrics it writes itself   {calibration.self_written:6.1%}

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from svr_async.simulation.catalogue import CRITERIA, GENERIC
+from svr_async.simulation.catalogue import GENERIC
 from svr_async.simulation.draws import digest_of
 from svr_async.simulation.topics import TOPICS
+from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 
 WORD = re.compile(r"[^\W_]+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 SURE = ("definitely", "without any doubt", "absolutely", "certainly", "undoubtedly")
 LONG_RESPONSE_WORDS = 120
 MIN_TOPIC_WORDS = 2
@@ -22,7 +24,7 @@ REPHRASED = "As the prompt is about "  # how a rubric begins that was fitted to 
 class ResponseReading:
     """What the simulation sees in a response.
 
-    `met` has bit i set where criterion i of the catalogue is met; `surface` in [0, 3] counts what dazzles a direct
+    `met` has bit i set where attribute i of `EVERYTHING` is shown; `surface` in [0, 3] counts what dazzles a direct
     judge (length, headings, assertive tone); `variety` in [0, 1] is a crude sign of quality for any text.
     """
 
@@ -54,7 +56,7 @@ def squeeze(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-MET = tuple(squeeze(criterion.met) for criterion in CRITERIA)
+MET = tuple(squeeze(criterion.met) for criterion in EVERYTHING)
 TOPIC_OF_WORD = {word: number for number, topic in enumerate(TOPICS) for word in topic.words}
 
 
@@ -73,6 +75,12 @@ def surface_of(text: str, plain: str, n_words: int) -> float:
     bold = 1.0 if text.count("**") >= 2 else 0.0
     sure = 1.0 if any(word in plain for word in SURE) else 0.0
     return min(1.0, n_words / (2 * LONG_RESPONSE_WORDS)) + bold + sure
+
+
+def likeness(first: str, second: str) -> float:
+    """Return the share of sentences that two texts have in common, between 0 and 1; the order does not matter."""
+    ours, theirs = (frozenset(SENTENCE_END.split(squeeze(text))) for text in (first, second))
+    return 2 * len(ours & theirs) / max(1, len(ours) + len(theirs))
 
 
 @lru_cache(maxsize=4096)
@@ -103,12 +111,11 @@ def _tokens(text: str) -> frozenset[str]:
 
 
 _EXACT: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
-_EXACT |= {squeeze(criterion.rubric): number for number, criterion in enumerate(CRITERIA)}
-_CRITERION_TOKENS = tuple(_tokens(squeeze(criterion.predicate)) for criterion in CRITERIA)
+_EXACT |= {squeeze(f"The response {text}."): number for number, texts in enumerate(PREDICATES) for text in texts}
+_NAMED = [(number, _tokens(squeeze(text))) for number, texts in enumerate(PREDICATES) for text in texts]
 
 
 def _nearest(plain: str) -> int | None:
     tokens = _tokens(plain)
-    overlaps = [len(tokens & own) / max(1, len(tokens | own)) for own in _CRITERION_TOKENS]
-    best = max(range(len(overlaps)), key=overlaps.__getitem__)
-    return best if overlaps[best] >= MIN_OVERLAP else None
+    overlap, number = max((len(tokens & own) / max(1, len(tokens | own)), -number) for number, own in _NAMED)
+    return -number if overlap >= MIN_OVERLAP else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
+from svr_async.simulation.commonplaces import COMMONPLACES
 from svr_async.simulation.reading import PromptReading, read_prompt, read_response
 from svr_async.simulation.topics import (
     ASSERTIONS,
@@ -21,6 +22,7 @@ from svr_async.simulation.topics import (
     TOPICS,
     Topic,
 )
+from svr_async.simulation.variety import NONE, VARIED, Variety
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 
@@ -49,16 +51,36 @@ class WorldConfig:
     """Chance that human rubrics name a criterion of the type."""
     human_generic: float = 0.5
     """Chance that human rubrics have a generic one besides."""
+    variety: Variety = field(default=NONE, repr=False)
+    """What a varied world has besides; nothing in the plain one."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.cared <= len(LATENT):
             raise ConfigError(f"cared must be 1 to {len(LATENT)} (got {self.cared})")
+        if self.variety.delicate_kinds and 2 * self.cared > len(LATENT):
+            raise ConfigError(f"cared must be 1 to {len(LATENT) // 2} with delicate kinds (got {self.cared})")
         if not 0 <= self.distractors <= len(JUNK):
             raise ConfigError(f"distractors must be 0 to {len(JUNK)} (got {self.distractors})")
         if not 0 <= self.label_noise < 0.5:
             raise ConfigError(f"label_noise must be in [0, 0.5) (got {self.label_noise})")
         if not 0 <= self.min_margin < 0.5:
             raise ConfigError(f"min_margin must be in [0, 0.5) (got {self.min_margin})")
+
+
+PRESETS: dict[str, WorldConfig] = {"plain": WorldConfig(), "varied": WorldConfig(variety=VARIED)}
+"""Named worlds, all but their seed."""
+
+
+def preset(name: str, seed: int) -> WorldConfig:
+    """Return a named world of a seed; `ConfigError` where there is none of that name."""
+    if name not in PRESETS:
+        raise ConfigError(f"there is no world {name!r}; there are {', '.join(PRESETS)}")
+    return replace(PRESETS[name], seed=seed)
+
+
+def preset_name(config: WorldConfig) -> str:
+    """Return the name of a world; "plain" for one without variety, whatever its other settings."""
+    return next((name for name, held in PRESETS.items() if held.variety == config.variety), "plain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +123,17 @@ class _Draft:
 
 
 class World:
-    """A planted world. Everything in it is a pure function of its config; pair i does not depend on pair i − 1."""
+    """A planted world. Everything in it is a pure function of its config; pair i does not depend on pair i − 1.
+
+    `kinds` are the types of prompts; those in `delicate` care about the criteria in `subtle`, which are inconspicuous.
+    """
 
     def __init__(self, config: WorldConfig | None = None) -> None:
         self.config = config or WorldConfig()
-        self.kinds = _plant_kinds(self.config)
+        self.subtle, self.delicate = _draw_subtle(self.config), _draw_delicate(self.config)
+        self.kinds = _plant_kinds(self.config, self.subtle, self.delicate)
+        share = self.config.variety.delicate_share
+        self._rates = [share if number in self.delicate else 1.0 for number in range(len(self.kinds))]
 
     def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
         """Yield `count` pairs of a split; `kinds`, one a pair, fixes their types (else drawn evenly)."""
@@ -115,7 +143,7 @@ class World:
     def pair(self, split: str, index: int, kind: int | None = None) -> PlantedPair:
         """Return one pair by split and number."""
         rng = _rng(self.config.seed, split, index)
-        number = rng.randrange(len(self.kinds)) if kind is None else kind
+        number = self._draw_kind(rng) if kind is None else kind
         prompt = self.write_prompt(rng, number)
         better, worse = self._drafts(rng, number)
         flipped = rng.random() < self.config.label_noise
@@ -132,6 +160,11 @@ class World:
             chosen_first=rng.random() < 0.5,
         )
         return PlantedPair(pair, number, margin, flipped)
+
+    def _draw_kind(self, rng: random.Random) -> int:
+        if not self.delicate:
+            return rng.randrange(len(self.kinds))
+        return rng.choices(range(len(self.kinds)), self._rates)[0]
 
     def human_rubrics(self, item: PlantedPair) -> tuple[str, ...]:
         """Return what a person would list for this prompt: its type's criteria, unweighted, some forgotten."""
@@ -185,6 +218,7 @@ class World:
                 units.append(CRITERIA[criterion].met)
             elif rng.random() < self.config.unmet_shown:
                 units.append(CRITERIA[criterion].unmet)
+        units += _commonplaces(rng, self.config.variety)
         if draft.padded:
             units += [self._fill(rng, number, frame) for frame in rng.sample(PADDING, rng.randint(2, 3))]
         if draft.sure:
@@ -213,14 +247,35 @@ def _draw_met(rng: random.Random, kind: PromptKind) -> int:
     return sum(1 << number for number in (*kind.cares, *kind.distractors) if rng.random() < 0.5)
 
 
+def _commonplaces(rng: random.Random, variety: Variety) -> list[str]:
+    """Return the sentences that show, or now and then lack, what nearly every response has."""
+    common = COMMONPLACES[: variety.commonplaces]
+    return [one.met if rng.random() < variety.commonplace_rate else one.unmet for one in common]
+
+
 def _dress(rng: random.Random, met: int, chance: float) -> _Draft:
     return _Draft(met, padded=rng.random() < chance, headed=rng.random() < chance, sure=rng.random() < chance)
 
 
-def _plant_kinds(config: WorldConfig) -> tuple[PromptKind, ...]:
+def _draw_delicate(config: WorldConfig) -> frozenset[int]:
+    """Draw the types of prompts that care about inconspicuous criteria."""
+    rng = _rng(config.seed, "delicate")
+    return frozenset(rng.sample(range(len(TOPICS)), config.variety.delicate_kinds))
+
+
+def _draw_subtle(config: WorldConfig) -> frozenset[int]:
+    """Draw the inconspicuous criteria: one hand, which all delicate types hold."""
+    rng = _rng(config.seed, "subtle")
+    return frozenset(rng.sample(range(len(LATENT)), config.cared if config.variety.delicate_kinds else 0))
+
+
+def _plant_kinds(config: WorldConfig, subtle: frozenset[int], delicate: frozenset[int]) -> tuple[PromptKind, ...]:
     """Deal the latent criteria out to the types, every one to at least one type, and draw weights and distractors."""
     rng = _rng(config.seed, "kinds")
-    hands = _deal(rng, len(TOPICS), config.cared)
+    plain = [number for number in range(len(LATENT)) if number not in subtle]
+    usual = iter(_deal(rng, len(TOPICS) - len(delicate), config.cared, plain))
+    careful = rng.sample(sorted(subtle), len(subtle))
+    hands = [careful if number in delicate else next(usual) for number in range(len(TOPICS))]
     kinds = []
     for topic, hand in zip(TOPICS, hands, strict=True):
         weights = [config.weight_ratio**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(config.cared)]
@@ -232,7 +287,7 @@ def _plant_kinds(config: WorldConfig) -> tuple[PromptKind, ...]:
     return tuple(kinds)
 
 
-def _deal(rng: random.Random, n_hands: int, size: int) -> list[list[int]]:
+def _deal(rng: random.Random, n_hands: int, size: int, cards: Sequence[int]) -> list[list[int]]:
     """Return `n_hands` hands of `size` different criteria, going through the whole deck before any comes twice."""
     deck: list[int] = []
     hands: list[list[int]] = []
@@ -240,10 +295,10 @@ def _deal(rng: random.Random, n_hands: int, size: int) -> list[list[int]]:
         hand: list[int] = []
         while len(hand) < size:
             if not deck:
-                deck = rng.sample(range(len(LATENT)), len(LATENT))
+                deck = rng.sample(cards, len(cards))
             card = next((number for number in deck if number not in hand), None)
             if card is None:
-                deck += rng.sample(range(len(LATENT)), len(LATENT))
+                deck += rng.sample(cards, len(cards))
                 continue
             deck.remove(card)
             hand.append(card)

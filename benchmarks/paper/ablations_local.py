@@ -1,0 +1,166 @@
+"""The ablation runs without HTTP: the simulated judge and author are called in process."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import orjson
+from objective_sim import SimJudge
+
+from svr_async.commands.training import OFFLINE_WORKERS, chosen_round
+from svr_async.fit.forward import alpha_numpy
+from svr_async.fit.tfidf import Vocabulary, transform
+from svr_async.judges.authoring import MAX_INDUCED
+from svr_async.judges.protocol import Answer
+from svr_async.scoring.selection import TextSimilarities, select
+from svr_async.simulation.authoring import Author
+from svr_async.simulation.files import test_domains
+from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.reading import read_prompt, read_response, read_rubric
+from svr_async.simulation.world import PlantedPair, World
+from svr_async.training.asking import Crew
+from svr_async.training.config import TrainConfig
+from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds import run_rounds
+from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.stages import Stages, digest_of
+from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.splits import split_by_prompt
+from svr_async.vocabulary.verdict import RubricComparison
+
+FULL = "svr"  # the run with every part
+SPLIT_SEED = 0  # of training: the split, and the fit
+Weighed = Sequence[tuple[str, float]]  # rubrics and what each counts
+
+
+@dataclass(slots=True)
+class LocalAuthor:
+    """The planted author: induction of both kinds, and probes."""
+
+    author: Author
+    name: str = "sim"
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        """Propose rubrics for a pair, or for its chosen response alone."""
+        rows = self.author.induce(prompt_text(pair.prompt), pair.chosen, pair.rejected if contrastive else None)
+        names = {"text": "rubric", "facet": "facet", "importance": "importance", "grounding": "grounding"}
+        rubrics = [Rubric(**{name: row[key] for name, key in names.items()}) for row in rows]
+        return Answer(value=tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED])
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        """Write a response close to the chosen one that is worse."""
+        return Answer(value=self.author.probe(prompt_text(pair.prompt), pair.chosen))
+
+
+@dataclass(slots=True)
+class Local:
+    """One planted world with its judge, its pairs, and the folder that the runs go to."""
+
+    world: World
+    folder: Path
+    train: list[PreferencePair]
+    test: list[PlantedPair]
+    judge: PlantedJudge
+
+    @classmethod
+    def of(cls, world: World, folder: Path, n_train: int, n_test: int, model: str) -> Local:
+        """Plant the pairs."""
+        kinds = [kind for _, kind in test_domains(world, n_test)]
+        train = [item.pair for item in world.pairs(n_train, "train")]
+        return cls(world, folder, train, list(world.pairs(n_test, "test", kinds)), PlantedJudge(world, MODELS[model]))
+
+    def yardsticks(self) -> None:
+        """Decide the test pairs directly, and by the human rubrics."""
+        self._keep("vanilla", [self._prefer(item) for item in self.test])
+        self._keep("oracle", [self._overall(item) for item in self.test])
+
+    def bank(self, name: str, part: str) -> None:
+        """Train a bank without a part, and decide the test pairs with it; the full one with uniform weights too."""
+        fitted, vocabulary = asyncio.run(self._trained(name, part))
+        chosen = self._chosen(fitted, vocabulary)
+        self._by_rubrics(name, lambda item: chosen[item.pair.id])
+        if not part:
+            self._by_rubrics("uniform", lambda item: [(text, 1.0) for text, _ in chosen[item.pair.id]])
+
+    async def _trained(self, name: str, part: str) -> tuple[FittedRound, Vocabulary]:
+        stages, held = self.folder / "banks" / name / "stages", self.folder / "banks" / FULL / "stages"
+        if part and held.exists() and not stages.exists():
+            shutil.copytree(held, stages)  # what a part does not change has the same digest, and is read back
+        config = TrainConfig(split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []))
+        train, dev = split_by_prompt(self.train, config.dev_share, salt=str(config.split_seed))
+        author = LocalAuthor(Author(self.world, self.judge.model))
+        session = Session(
+            crew=Crew(judge=SimJudge(self.world, self.judge.model), author=author, workers=OFFLINE_WORKERS),
+            config=config,
+            stages=Stages(stages),
+            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train])),
+            fit_round=fit_round,
+            calibrate=calibrate_round,
+            margins=partial(margins_with, config.fit),
+            asker=repr((self.world.config, self.world.config.variety)),
+        )
+        rounds = await run_rounds(session)
+        records = [dict(one.record) for one in rounds]
+        (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
+        return chosen_round(rounds, len(dev)), session.material.vocabulary
+
+    def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
+        """Return the rubrics for each test prompt with their importance, by pair id."""
+        texts = [candidate.rubric.text for candidate in fitted.bank]
+        similarities = TextSimilarities(texts)
+        borders, index, value = transform(vocabulary, [prompt_text(item.pair.prompt) for item in self.test])
+        chosen = {}
+        for row, item in enumerate(self.test):
+            part = slice(borders[row], borders[row + 1])
+            alpha = alpha_numpy(fitted.selector, index[part], value[part])
+            active = select(alpha, fitted.selector.weight, similarities, fitted.settings)
+            chosen[item.pair.id] = [(texts[entry.index], entry.importance) for entry in active]
+        return chosen
+
+    def _by_rubrics(self, name: str, rubrics_of: Callable[[PlantedPair], Weighed]) -> None:
+        self._keep(name, [self._margin(item, rubrics_of(item)) > 0 for item in self.test])
+
+    def _margin(self, item: PlantedPair, rubrics: Weighed) -> float:
+        """Return the margin in favour of the better response."""
+        rows, gold = self._compared(item, [text for text, _ in rubrics])
+        margin = sum(weight * (row.delta or 0.0) for row, (_, weight) in zip(rows, rubrics, strict=True))
+        return margin if gold is Side.A else -margin
+
+    def _prefer(self, item: PlantedPair) -> bool:
+        order = hashed_order(item.pair.id)
+        prompt = read_prompt(prompt_text(item.pair.prompt))
+        return self.judge.prefer(prompt, *map(read_response, _both(present(item.pair, order)))) is _gold(item, order)
+
+    def _overall(self, item: PlantedPair) -> bool:
+        """Tell whether the judge's overall preference by the human rubrics is right."""
+        rows, gold = self._compared(item, self.world.human_rubrics(item))
+        return self.judge.overall(rows) is gold
+
+    def _compared(self, item: PlantedPair, rubrics: Sequence[str]) -> tuple[list[RubricComparison], Side]:
+        """Judge a pair on rubrics in the order that the judge is shown, and return which side is right there."""
+        order = hashed_order(item.pair.id)
+        shown = present(item.pair, order)
+        prompt, a, b = read_prompt(prompt_text(item.pair.prompt)), *map(read_response, _both(shown))
+        return [self.judge.compare(prompt, a, b, read_rubric(text)) for text in rubrics], _gold(item, order)
+
+    def _keep(self, name: str, marks: Sequence[bool]) -> None:
+        rows = [{"id": item.pair.id, "correct": mark} for item, mark in zip(self.test, marks, strict=True)]
+        path = self.folder / "runs" / name / "items.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
+
+
+def _both(shown: Presentation) -> tuple[str, str]:
+    return shown.response_a, shown.response_b
+
+
+def _gold(item: PlantedPair, order: Order) -> Side:
+    gold = item.pair.gold or Side.A
+    return gold if order is Order.AB else gold.other()

@@ -1,0 +1,95 @@
+"""The ablation table: what it reads, compares and shows; and that without HTTP the judge says the same."""
+
+import asyncio
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from svr_async.judges.authoring import read_induced
+from svr_async.simulation.authoring import Author
+from svr_async.simulation.brain import Simulator
+from svr_async.simulation.calibration import calibrate_items
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.world import World, preset
+from svr_async.training.config import ABLATIONS
+from svr_async.vocabulary.pair import prompt_text
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
+
+
+@pytest.fixture(scope="module")
+def ablations():
+    """Return the script as a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        yield importlib.import_module("ablations")
+
+
+@pytest.fixture(scope="module")
+def local(ablations, tmp_path_factory):
+    """Return a tiny varied world whose runs need no server."""
+    return ablations.Local.of(World(preset("varied", 5)), tmp_path_factory.mktemp("local"), 20, 120, ablations.JUDGE)
+
+
+def keep(plan, seed, name, marks):
+    """Write the items of a made-up run."""
+    folder = plan.folder(seed) / "runs" / name
+    folder.mkdir(parents=True)
+    rows = [json.dumps({"id": f"p{number}", "correct": mark}) for number, mark in enumerate(marks)]
+    (folder / "items.jsonl").write_text("\n".join(rows), "utf-8")
+
+
+def test_the_table_compares_each_part_with_the_full_bank(ablations, tmp_path):
+    """Accuracies are by seed and in the mean, p is exact over the pairs of all seeds, and it says SIMULATED."""
+    plan = ablations.Plan(world="varied", seeds=[1, 2], out=tmp_path, n_train=30, n_test=60)
+    for seed in plan.seeds:
+        keep(plan, seed, "vanilla", [True, False] * 30)
+        keep(plan, seed, "svr", [True] * 48 + [False] * 12)
+        keep(plan, seed, "no-support", [True] * 40 + [False] * 20)
+    lines = ablations.table(plan).splitlines()
+    assert lines[0].startswith("SIMULATED, varied world")
+    rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
+    assert "| 80.0 | 80.0 | 80.0 |" in rows["trained bank, top 6"]
+    assert rows["− support"].endswith("| 66.7 | 66.7 | 66.7 | < 0.0001 (−16 +0) |")
+    assert "− probe" not in rows
+    assert "the bank covers" in lines[-1]
+
+
+def test_nothing_run_is_said(ablations, tmp_path):
+    """A folder without runs gives a sentence, not a table."""
+    plan = ablations.Plan(world="plain", seeds=[1], out=tmp_path, n_train=30, n_test=20)
+    assert ablations.table(plan) == f"no trained bank of plain under {tmp_path}"
+
+
+def test_every_part_that_can_be_left_out_has_a_row(ablations):
+    """The table's rows are the ablations of `svr train`, the two yardsticks, the bank and uniform weights."""
+    assert set(ablations.NAMES) == {"vanilla", "oracle", "svr", "uniform", *(f"no-{part}" for part in ABLATIONS)}
+
+
+def test_the_local_author_writes_what_the_endpoint_writes(ablations, local):
+    """Induction of both kinds and probes are those of the endpoint of the same world and seed."""
+    endpoint = Simulator(SimConfig(seed=5, world=local.world.config))
+    _, author = endpoint._minds[ablations.JUDGE]
+    mine = importlib.import_module("ablations_local").LocalAuthor(Author(local.world, MODELS[ablations.JUDGE]))
+    for pair in local.train:
+        prompt = prompt_text(pair.prompt)
+        assert asyncio.run(mine.probe(pair)).value == author.probe(prompt, pair.chosen)
+        for contrastive in (True, False):
+            rows = author.induce(prompt, pair.chosen, pair.rejected if contrastive else None)
+            said = json.dumps({"nonce": "n", "contrastive_rubrics": rows})
+            assert asyncio.run(mine.induce(pair, contrastive=contrastive)).value == read_induced(said, "n")
+
+
+def test_the_local_yardsticks_are_the_calibrated_ones(ablations, local):
+    """The direct judge and the human rubrics decide as calibration says."""
+    local.yardsticks()
+    shares = {}
+    for name in ("vanilla", "oracle"):
+        rows = [json.loads(line) for line in (local.folder / "runs" / name / "items.jsonl").read_bytes().splitlines()]
+        assert [row["id"] for row in rows] == [item.pair.id for item in local.test]
+        shares[name] = sum(row["correct"] for row in rows) / len(rows)
+    expected = calibrate_items(local.world, local.test, model=ablations.JUDGE)
+    assert shares == pytest.approx({"vanilla": expected.direct, "oracle": expected.human})
