@@ -1,24 +1,44 @@
-"""Run the speed benchmarks one after the other: start-up, the engine beside raw aiohttp, the fit (without PyTorch)."""
+"""Run the speed benchmarks one after the other and print every figure beside its target.
+
+make bench                                          about twelve minutes
+python benchmarks/speed/run_all.py --quick          two minutes, figures too coarse to be held to anything
+python benchmarks/speed/run_all.py --only engine memo --peers-env DIR --plot docs/images/engine-cpu.svg
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from targets import handed_over, table
+
 HERE = Path(__file__).resolve().parent
-RUNS = (
-    ["startup.py"],
-    ["engine.py"],
-    ["fit.py", "--rounds", "1", "--epochs", "2", "--calibration", "1", "--contenders", "ours-default", "ours-paper"],
-)
+FIT = ["--rounds", "1", "--epochs", "2", "--calibration", "1", "--contenders", "ours-default", "ours-paper"]
+WITH_TARGETS = ("startup", "engine", "retry", "memo", "memory", "drain")
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=(*WITH_TARGETS, "fit"), default=[*WITH_TARGETS, "fit"])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--peers-env", help="folder with an environment for each peer (peers/make_envs.py)")
+    parser.add_argument("--plot", help="draw the engine's figures here")
+    args = parser.parse_args()
     failed = 0
-    for name, *flags in RUNS:
-        print(f"\n== {name} {' '.join(flags)}", flush=True)
-        failed |= subprocess.run([sys.executable, str(HERE / name), *flags], check=False).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder) / "figures.jsonl"
+        for name in args.only:
+            flags = [f"--figures={figures}"] if name in WITH_TARGETS else [] if args.quick else FIT
+            flags += ["--quick"] if args.quick else []
+            if name == "engine":
+                flags += [f"--peers-env={args.peers_env}"] if args.peers_env else []
+                flags += [f"--plot={args.plot}"] if args.plot else []
+            print(f"\n== {name}.py {' '.join(flag for flag in flags if 'figures' not in flag)}", flush=True)
+            failed |= subprocess.run([sys.executable, str(HERE / f"{name}.py"), *flags], check=False).returncode
+        print(f"\n== all figures beside their targets\n\n{table(handed_over(figures))}")
     return failed
 
 

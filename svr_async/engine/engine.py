@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.calling import Caller, ItemFailedError, RetryableError
+from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
+from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.flow import bounded_map
+from svr_async.engine.lag import LagProbe
 from svr_async.engine.lane import LaneStoppedError
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
-from svr_async.engine.stats import Counters, EngineStats
+from svr_async.engine.seen import SeenKeys
+from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.transport import Transport
+from svr_async.engine.watched import WatchedCalls
 from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -51,13 +57,15 @@ class Engine:
         budget: Budget | None = None,
         price: Price | None = None,
         failures: FailureLog | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.config = config or EngineConfig()
         self.memo = memo
         self.price = price
-        self._flights: dict[bytes, asyncio.Future[Completion[Any]]] = {}
+        self._flights: dict[bytes, asyncio.Future[Completion[Any]] | None] = {}
         self._failures = FailureLog() if failures is None else failures  # an empty log is falsy
         self._counters = Counters()
+        self._watch = watch = Watch.over(observers)
         self._caller = Caller(
             transport,
             self.config,
@@ -65,12 +73,20 @@ class Engine:
             budget=budget or Budget(),
             price=price,
             under_way=self._flights.__len__,
+            watch=watch,
         )
-        self._behind: set[bytes] = set()
+        self._calls = self._caller if watch is None else WatchedCalls(self._caller, watch)
+        self._probe = LagProbe(self._flights.__len__, self._tell_facts if watch else None)
+        self._behind = SeenKeys()
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
+        self.on_missing: Callable[[Question[Any]], None] = lambda _: None
         self._planned: set[bytes] = set()
+        self._claims: Claims | None = None
+        self._stopped = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,13 +110,27 @@ class Engine:
 
     async def close(self) -> None:
         """Close connections and commit what is waiting."""
+        self._probe.stop()
         await self._caller.transport.close()
         await asyncio.to_thread(self.memo.drain)
+        if self._claims is not None:
+            await self._claims.close()
+            self._claims = None
         self.memo.close()
+        self._tell_facts(closing=True)
+
+    def reload_failures(self) -> None:
+        """Take in what other processes of this run have found to fail for good."""
+        self._failures.reload()
 
     def stop(self) -> None:
         """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
-        self._caller.lane.stop()
+        self._stopped = True
+        self._caller.stop()
+
+    async def turn(self) -> None:
+        """Wait before a new item while many calls wait, so that items under way come first."""
+        await self._caller.lane.turn()
 
     async def complete(self, question: Question[T]) -> Completion[T]:
         """Answer a question from the memo, from a call already under way, or by a call.
@@ -108,43 +138,68 @@ class Engine:
         A failed item is a `Completion` without a value; what stops the run (key, quota, budget, storage, endpoint
         down) is an `SvrError`. The reply is on disk when this returns.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            self._settle()
         request = question.request
         found = self._recall(question)
         if found is not None:
             return found
-        known = self._failures.get(request.key.hex())
+        known = self._failures.get(request.key.hex()) if self._failures else None
         if known is not None:
             return _failed(request, *known)
         if self.config.dry_run:
             return self._plan(question)
         if self.config.offline:
+            self.on_missing(question)
             return _failed(request, Outcome.API_ERROR, "not in the memo (--offline)")
-        while (flight := self._flights.get(request.key)) is not None:
+        missed_now = True
+        while request.key in self._flights:
+            flight = self._flights[request.key]
+            if flight is None:
+                flight = self._flights[request.key] = asyncio.get_running_loop().create_future()
             try:
                 completion: Completion[T] = await asyncio.shield(flight)
             except asyncio.CancelledError:
                 if not flight.cancelled() or _being_cancelled():
                     raise
+                missed_now = False
                 continue
             self._counters.joined += 1
             return completion
-        return await self._fly(question)
+        return await self._fly(question, missed_now=missed_now)
 
     async def map(
         self, questions: Iterable[Question[T]], *, workers: int | None = None
     ) -> AsyncGenerator[tuple[int, Completion[T]], None]:
         """Yield (index, completion) in order of completion, with memory flat in the number of questions."""
-        flow = bounded_map(self.complete, questions, workers=workers or self.config.concurrency)
+        flow = bounded_map(self.complete, questions, workers=workers or self.config.workers)
         async with aclosing(flow) as results:
             async for done in results:
                 yield done
 
     def stats(self) -> EngineStats:
         """Return a snapshot of the engine's facts."""
-        c, lane = self._counters, self._caller.lane
-        tallies = {name: getattr(c, name) for name in Counters.__slots__}
-        usd = None if self.price is None else self.budget.usd
-        return EngineStats(in_flight=lane.in_flight, waiting=lane.waiting, usd=usd, **tallies)
+        usd = None if self.price is None else self._caller.usd
+        return snapshot(self._counters, self._caller.lane, usd=usd, lag=self._probe.spread())
+
+    def _tell_facts(self, *, closing: bool = False) -> None:
+        if self._watch is not None:
+            self._watch.facts(self.stats(), closing=closing)
+
+    def _settle(self) -> None:
+        """Belong to the running event loop from the first question on; RuntimeError on any other loop or process."""
+        if os.getpid() != self._pid:
+            raise RuntimeError("this engine was opened before the process forked: open one in each process")
+        if self._loop is not None:
+            raise RuntimeError("this engine belongs to another event loop or thread: open one for each")
+        self._loop = asyncio.get_running_loop()
+
+    def _open_claims(self) -> Claims:
+        self._claims = open_claims(self.memo.folder) if self.memo.writable else NoClaims()
+        return self._claims
+
+    def _is_stopping(self) -> bool:
+        return self._stopped or self._caller.fatal is not None
 
     def _recall(self, question: Question[T]) -> Completion[T] | None:
         reply = self.memo.get(question.request.key)
@@ -170,31 +225,49 @@ class Engine:
             self._counters.planned_max_completion_tokens += request.max_tokens
         return Completion(value=question.sketch(), outcome=Outcome.SCORED, key=request.key.hex())
 
-    async def _fly(self, question: Question[T]) -> Completion[T]:
+    async def _fly(self, question: Question[T], *, missed_now: bool) -> Completion[T]:
         key = question.request.key
-        flight: asyncio.Future[Completion[T]] = asyncio.get_running_loop().create_future()
-        self._flights[key] = flight
+        if not self._probe.running:
+            self._probe.start()
+        claims = self._claims or self._open_claims()
+        held, found = missed_now and claims.hold(key), None
+        self._flights[key] = None  # a future is made for the first who joins
         try:
-            completion = await self._ask(question)
+            if not held:  # another process may be asking this, or may have asked it a moment ago
+                held = await claims.obtain(key, self._is_stopping)
+                found = self._recall(question)
+            completion = found or await self._ask(question)
         except asyncio.CancelledError:
-            flight.cancel()
+            self._land(key, lambda joined: joined.cancel())
             raise
         except Exception as error:
-            flight.set_exception(error)
-            flight.exception()  # read here, so that a flight nobody joined is not reported as lost
+            landed = error
+            self._land(key, lambda joined: joined.set_exception(landed))
             raise
         else:
-            flight.set_result(completion)
+            if (joined := self._flights[key]) is not None:
+                joined.set_result(completion)
             return completion
         finally:
+            if held:
+                claims.release(key)
             del self._flights[key]
+            self._caller.lane.begin()
+
+    def _land(self, key: bytes, tell: Callable[[asyncio.Future[Completion[Any]]], object]) -> None:
+        """Tell those who joined a flight that it failed."""
+        joined = self._flights[key]
+        if joined is not None:
+            tell(joined)
+            if not joined.cancelled():
+                joined.exception()  # read here too: all who joined may have been cancelled
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""
         request, tries, refusals, problem, reply = question.request, 0, 0, "", None
         while tries <= self.config.repairs:
             try:
-                reply = await self._caller.call(request)
+                reply = await self._calls.call(request)
             except (ItemFailedError, RetryableError) as error:
                 return self._fail(question.request, error.failure.outcome, error.failure.detail)
             tries += 1
@@ -208,7 +281,7 @@ class Engine:
                 request = self._next_request(question.request, request, reply, problem, tries)
                 self._counters.repaired += 1
                 continue
-            kept = replace(reply, tries=tries)
+            kept = reply if reply.tries == tries else replace(reply, tries=tries)
             await self._keep(question.request, kept)
             self._count_usage(question.request, kept)
             return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
@@ -216,6 +289,8 @@ class Engine:
 
     def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
         self._counters.failed += 1
+        if self._watch is not None:
+            self._watch.tell(ItemFailed(key=key_of(request), outcome=outcome.value, detail=detail))
         try:
             self._failures.add(request.key.hex(), outcome, detail)
         except SvrError as error:
@@ -225,9 +300,8 @@ class Engine:
 
     def _count_usage(self, request: Request, reply: Reply) -> None:
         """Count the tokens behind the results, each reply once, whether it was paid for now or earlier."""
-        if request.key in self._behind:
+        if not self._behind.add(request.key):
             return
-        self._behind.add(request.key)
         if len(self.fingerprints) < MAX_NAMES_KEPT:
             self.fingerprints.add(reply.fingerprint)
             self.models.add(reply.model)

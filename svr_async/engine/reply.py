@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -49,18 +49,23 @@ class Reply:
 
     def to_bytes(self) -> bytes:
         """Return the reply as JSON for the memo."""
-        return orjson.dumps(asdict(self))
+        return orjson.dumps(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Reply:
         """Read what `to_bytes` wrote; ValueError, KeyError or TypeError on anything else."""
         value = orjson.loads(data)
-        usage = Usage(**value["usage"])
-        reply = cls(**{**value, "usage": usage})
-        texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id)
-        counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-        if not all(type(text) is str for text in texts) or not all(count == _count(count) for count in counts):
-            raise TypeError("a reply's fields have other types")
+        usage = value["usage"]
+        if type(usage) is not dict:
+            raise TypeError("a reply's usage is no object")
+        value["usage"] = counts = Usage(**usage)
+        reply = cls(**value)
+        for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
+            if count is not None and _count(count) is None:
+                raise TypeError("a reply's counts have other types")
+        for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id):
+            if type(text) is not str:
+                raise TypeError("a reply's fields have other types")
         return reply
 
 
@@ -75,21 +80,29 @@ def read_completion(body: bytes, status: int = HTTPStatus.OK) -> Reply:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise BadBodyError(f"the body of {len(body)} bytes is not JSON: {preview(body)}") from None
-    choices = value.get("choices") if isinstance(value, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise BadBodyError("the reply has no choices")
-    message = choices[0].get("message")
-    if not isinstance(message, dict):
-        raise BadBodyError("the first choice has no message")
-    refusal = isinstance(message.get("refusal"), str) and bool(message["refusal"])
+    try:
+        choice = value["choices"][0]
+        message = choice["message"]
+        content, refusal = message.get("content"), message.get("refusal")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise BadBodyError(_lack(value)) from None
+    reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
     return Reply(
-        text=_text(message.get("content")),
-        finish_reason="refusal" if refusal else str(choices[0].get("finish_reason") or "stop"),
+        text=_text(content),
+        finish_reason=reason,
         usage=_read_usage(value.get("usage")),
         model=str(value.get("model") or ""),
         fingerprint=str(value.get("system_fingerprint") or ""),
         id=str(value.get("id") or ""),
     )
+
+
+def _lack(value: Any) -> str:
+    """Say what a body lacks that is not a completion."""
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return "the reply has no choices"
+    return "the first choice has no message"
 
 
 def error_in_body(body: bytes) -> dict[str, Any]:
@@ -122,7 +135,7 @@ def _text(content: Any) -> str:
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
     if not isinstance(content, str):
         return ""
-    return content.encode("utf-8", "replace").decode("utf-8")
+    return content if content.isascii() else content.encode("utf-8", "replace").decode("utf-8")
 
 
 def _read_usage(value: Any) -> Usage:
@@ -138,6 +151,4 @@ def _read_usage(value: Any) -> Usage:
 
 
 def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= MAX_CREDIBLE_TOKENS else None
+    return value if type(value) is int and 0 <= value <= MAX_CREDIBLE_TOKENS else None

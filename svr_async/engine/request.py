@@ -5,13 +5,33 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import orjson
 
 KEY_SCHEMA = 1
 T = TypeVar("T")
+
+
+class once(Generic[T]):  # noqa: N801  (a decorator)
+    """A value worked out at its first use and kept on its object: `cached_property` without its lock."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work = work
+        self.__doc__ = work.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> once[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T | once[T]:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._work(instance)
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,20 +53,23 @@ class Request:
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the POST."""
         messages = [{"role": role, "content": content} for role, content in self.messages]
-        return {"model": self.model, "messages": messages, self.max_tokens_field: self.max_tokens, **dict(self.params)}
+        body = {"model": self.model, "messages": messages, self.max_tokens_field: self.max_tokens}
+        body.update(self.params)
+        return body
 
-    @cached_property
+    @once
     def body_bytes(self) -> bytes:
-        """The body as sent. Messages come first in it, so that requests with a common beginning share their bytes."""
-        return orjson.dumps(self.body())
+        """The body as sent: its keys in order, so that equal bodies have equal bytes."""
+        return orjson.dumps(self.body(), option=orjson.OPT_SORT_KEYS)
 
-    @cached_property
+    @once
     def key(self) -> bytes:
-        """BLAKE2b-256 over everything that can change the answer: never the API key, a timeout or an attempt."""
-        canonical = orjson.dumps(
-            {"schema": KEY_SCHEMA, "endpoint": self.endpoint, "body": self.body()}, option=orjson.OPT_SORT_KEYS
-        )
-        return hashlib.blake2b(canonical, digest_size=32).digest()
+        """BLAKE2b-256 over everything that can change the answer: never the API key, a timeout or an attempt.
+
+        What is hashed is the JSON of body, endpoint and schema in that order.
+        """
+        rest = b',"endpoint":%b,"schema":%d}' % (orjson.dumps(self.endpoint), KEY_SCHEMA)
+        return hashlib.blake2b(b"".join((b'{"body":', self.body_bytes, rest)), digest_size=32).digest()
 
     @property
     def prompt_chars(self) -> int:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
+import socket
 import ssl
-from collections.abc import Mapping
+import sys
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-import aiohttp
+from typing import Any, Protocol
 
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.request import Request
-from svr_async.engine.secrets import MASK, Secret
-from svr_async.errors import RefusedError
+from svr_async.engine.secrets import Secret
+from svr_async.errors import RefusedError, UsageError
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 KEEPALIVE_S = 4.0  # below the 5 s of common servers, so that they never close a connection that we are about to use
 CONNECT_TIMEOUT_S = 10.0
+CLIENTS = ("lean", "aiohttp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawReply:
-    """Status, lower-cased headers and decompressed body of one HTTP reply."""
+    """Status, headers (ask for them in lower case) and decompressed body of one HTTP reply."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,89 +48,118 @@ class Transport(Protocol):
         """Close all connections."""
 
 
+class _Client(Transport, Protocol):
+    @property
+    def opened(self) -> bool:
+        """Whether a connection was ever asked for."""
+
+
 class HttpTransport:
-    """aiohttp against `{base_url}/chat/completions`. Concurrency is bounded above it; redirects are never followed."""
+    """`{base_url}/chat/completions` through one of two clients: `lean`, our own, or `aiohttp`, four times the cost.
+
+    SVR_HTTP names the client where the caller does not. Both keep the same promises and pass the same tests.
+    """
 
     def __init__(
-        self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
+        self,
+        base_url: str,
+        key: Secret,
+        *,
+        timeout_s: float = 600.0,
+        headers: Mapping[str, str] = {},
+        client: str | None = None,
     ) -> None:
-        self._url = f"{base_url}/chat/completions"
-        self._key = key
-        self._timeout_s = timeout_s
-        self._extra = dict(headers)
-        self._session: aiohttp.ClientSession | None = None
+        self.client = client or os.environ.get("SVR_HTTP") or ("aiohttp" if sys.platform == "win32" else "lean")
+        self._client: _Client = _client_class(self.client)(base_url, key, timeout_s=timeout_s, headers=headers)
 
-    async def send(self, request: Request) -> RawReply:
+    @property
+    def opened(self) -> bool:
+        """Whether a connection was ever asked for."""
+        return self._client.opened
+
+    def send(self, request: Request) -> Coroutine[Any, Any, RawReply]:
         """Post the request and read the reply, whatever its status."""
-        if self._session is None:
-            self._session = self._open()
-        headers = {"Cache-Control": "no-cache"} if request.no_cache else None
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._post(self._session, request.body_bytes, headers)
-        except TimeoutError:
-            detail = f"no complete reply within {self._timeout_s:g} s"
-            raise CallFailedError(_transient(detail, "timeout", Billed.UNKNOWN)) from None
-        except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
-            raise CallFailedError(classify_exception(error)) from error
+        return self._client.send(request)
 
     async def close(self) -> None:
-        """Close the session and wait for its connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        headers = {"Content-Type": "application/json", **self._extra}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key.reveal()}"
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            headers=headers,
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-
-    async def _post(self, session: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str] | None) -> RawReply:
-        async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
-            data = self._without_key(await _read_capped(response.content))
-            lowered = {name.lower(): value for name, value in response.headers.items()}
-            return RawReply(status=response.status, headers=lowered, body=data)
-
-    def _without_key(self, data: bytes) -> bytes:
-        """Mask the key where a server echoes it, before anything is logged or kept."""
-        return data.replace(self._key.reveal().encode(), MASK.encode()) if self._key else data
+        """Close all connections."""
+        await self._client.close()
 
 
-async def _read_capped(stream: aiohttp.StreamReader) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in stream.iter_any():
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            detail = f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB"
-            raise CallFailedError(_transient(detail, "too large", Billed.UNKNOWN))
-        parts.append(part)
-    return b"".join(parts)
+def _client_class(name: str) -> type:
+    if name == "lean":
+        from svr_async.engine.lean_http import LeanTransport  # noqa: PLC0415  (only what is used is loaded)
+
+        return LeanTransport
+    if name == "aiohttp":
+        from svr_async.engine.aiohttp_http import AiohttpTransport  # noqa: PLC0415  (a sixth of a second)
+
+        return AiohttpTransport
+    raise UsageError(f"SVR_HTTP={name!r} is no HTTP client", hint=f"one of {', '.join(CLIENTS)}")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def cannot_connect(name: str, text: str) -> CallFailedError:
+    """No connection, so nothing was sent."""
+    return _failed(f"cannot connect: {text}", name, Billed.NO)
+
+
+def no_such_host(host: str) -> CallFailedError:
+    """A name that does not exist: this ends the run."""
+    detail = f"there is no host {host!r}"
+    return CallFailedError(Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint="check --base-url"))
+
+
+def broken(name: str, text: str) -> CallFailedError:
+    """A connection that failed, or a reply that is no HTTP: the call may have been billed."""
+    return _failed(f"the connection failed: {name} {text}".strip(), name, Billed.UNKNOWN)
+
+
+def timed_out(seconds: float) -> CallFailedError:
+    """No complete reply in time."""
+    return _failed(f"no complete reply within {seconds:g} s", "timeout", Billed.UNKNOWN)
+
+
+def too_large() -> CallFailedError:
+    """A body over the cap."""
+    return _failed(f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB", "too large", Billed.UNKNOWN)
+
+
+def bad_certificate(error: Exception) -> CallFailedError:
+    """A certificate that is not accepted: this ends the run."""
+    failure = Failure(
+        kind=Kind.RUN,
+        error=RefusedError,
+        detail=f"the endpoint's certificate is not accepted: {error}",
+        hint="mend the certificate, or use the host name that it is for",
+    )
+    return CallFailedError(failure)
+
+
+def bad_url(error: Exception) -> CallFailedError:
+    """An address that is none: this ends the run."""
+    return CallFailedError(
+        Failure(kind=Kind.RUN, error=RefusedError, detail=f"not a URL: {error}", hint="check --base-url")
+    )
+
+
+def _failed(detail: str, signature: str, billed: Billed) -> CallFailedError:
+    return CallFailedError(Failure(kind=Kind.TRANSIENT, detail=detail, billed=billed, signature=signature))
 
 
 def classify_exception(error: Exception) -> Failure:
-    """Classify an exception of the transport: certificates end the run, everything else is tried again."""
+    """Classify an exception of aiohttp: certificates end the run, everything else is tried again."""
+    import aiohttp  # noqa: PLC0415  (a sixth of a second, and the lean client never comes here)
+
     name = type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return Failure(
-            kind=Kind.RUN,
-            error=RefusedError,
-            detail=f"the endpoint's certificate is not accepted: {error}",
-            hint="mend the certificate, or use the host name that it is for",
-        )
+        return bad_certificate(error).failure
     if isinstance(error, aiohttp.InvalidURL):
-        return Failure(kind=Kind.RUN, error=RefusedError, detail=f"not a URL: {error}", hint="check --base-url")
+        return bad_url(error).failure
+    if isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME:
+        return no_such_host(error.host).failure
     if isinstance(error, aiohttp.ClientConnectorError):
-        return _transient(f"cannot connect: {error.strerror or error}", f"{name}", Billed.NO)
-    return _transient(f"the connection failed: {name} {error}".strip(), name, Billed.UNKNOWN)
-
-
-def _transient(detail: str, signature: str, billed: Billed) -> Failure:
-    return Failure(kind=Kind.TRANSIENT, detail=detail, billed=billed, signature=signature)
+        return cannot_connect(name, str(error.strerror or error)).failure
+    return broken(name, str(error)).failure

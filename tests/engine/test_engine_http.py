@@ -18,7 +18,7 @@ from rig import ask, engine_at, judge_at, pairs, shown
 from svr_async.engine.engine import Completion
 from svr_async.engine.lane import LaneStoppedError
 from svr_async.engine.money import Budget
-from svr_async.engine.transport import MAX_BODY_BYTES
+from svr_async.engine.transport import CLIENTS, MAX_BODY_BYTES
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
 from svr_async.simulation.config import SimConfig
@@ -47,6 +47,13 @@ async def every_role(judge: ModelJudge, count: int = N_PAIRS) -> list[Any]:
             judge.score(seen.prompt, seen.response_a, rubrics),
         ]
     return await asyncio.gather(*found)
+
+
+@pytest.fixture(params=CLIENTS, autouse=True)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run every test of this file over both HTTP clients."""
+    monkeypatch.setenv("SVR_HTTP", request.param)
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +242,7 @@ async def test_offline_opens_no_socket(memo_folder: Path) -> None:
             assert await judge.prefer(shown(0)) == first
             missing = await judge.prefer(shown(1))
             assert (missing.outcome, missing.value) == (Outcome.API_ERROR, None)
-            assert judge.engine._caller.transport._session is None
+            assert not judge.engine._caller.transport.opened
         assert sim.stats()["calls"] == calls
 
 
@@ -243,7 +250,7 @@ async def test_a_dry_run_opens_no_socket(memo_folder: Path) -> None:
     """A dry run plans every call of a run of several stages and sends none."""
     async with SimServer() as sim, judge_at(sim.base_url, memo_folder, dry_run=True) as judge:
         await every_role(judge)
-        assert judge.engine._caller.transport._session is None
+        assert not judge.engine._caller.transport.opened
         assert judge.engine.stats().planned_calls == 5 * N_PAIRS
         assert sim.stats()["calls"] == 0
 

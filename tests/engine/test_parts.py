@@ -222,27 +222,28 @@ def test_prices_are_per_million_and_cached_tokens_cost_their_own_price() -> None
 def test_the_call_cap_is_exact() -> None:
     """`max_calls` calls are let through, the next is a BudgetError that says how to go on."""
     budget = Budget(max_calls=2)
-    budget.reserve(0)
-    budget.reserve(1)
+    budget.reserve()
+    budget.reserve()
     with pytest.raises(BudgetError, match="--max-calls 2") as caught:
-        budget.reserve(2)
+        budget.reserve()
     assert "higher cap" in caught.value.hint
     with pytest.raises(BudgetError):
-        Budget(max_calls=0).reserve(0)
+        Budget(max_calls=0).reserve()
 
 
 def test_calls_under_way_count_towards_the_budget() -> None:
     """The cap stops new calls as soon as those in flight, at the mean price so far, would reach it."""
     budget = Budget(max_usd=1.0)
-    budget.reserve(0)
+    budget.reserve()
+    budget.settle()
     budget.usd += 0.3
-    budget.reserve(0)
-    budget.reserve(1)
-    budget.reserve(2)
+    budget.reserve()
+    budget.reserve()
+    budget.reserve()
     with pytest.raises(BudgetError, match=r"\$1 is reached"):
-        budget.reserve(3)
+        budget.reserve()
     with pytest.raises(BudgetError):
-        Budget(max_usd=0.0).reserve(0)
+        Budget(max_usd=0.0).reserve()
 
 
 # --- the failures log ------------------------------------------------------------------------------------------------

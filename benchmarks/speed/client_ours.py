@@ -1,0 +1,75 @@
+"""Our whole engine: memo miss, call, parse, durable put, counts; then the same questions again, which are memo hits.
+
+`--way aiohttp` takes the engine's other HTTP client, `--way uvloop` the other event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from calls import Meter, bodies, check, emit, loop_factory, options
+
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.engine import Engine
+from svr_async.engine.memo import Memo
+from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.secrets import Secret
+from svr_async.engine.transport import HttpTransport
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """Read a verdict the way that all clients do."""
+    try:
+        return check(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReplyRejectedError(str(error)) from error
+
+
+def questions(count: int, run: str) -> Iterator[Question[list[dict[str, Any]]]]:
+    """Yield the questions, each made when it is asked for."""
+    for body in bodies(count, run):
+        turns = tuple((turn["role"], turn["content"]) for turn in body["messages"])
+        request = Request(
+            endpoint="bench", model=body["model"], messages=turns, max_tokens=2048, params=(("temperature", 0.0),)
+        )
+        yield Question(request=request, parse=parse, sketch=list)
+
+
+async def ask_all(engine: Engine, count: int, run: str, until: float) -> int:
+    """Ask all questions; return how many were answered before `until` (monotonic)."""
+    answered = 0
+    async with aclosing(engine.map(questions(count, run))) as results:
+        async for _, completion in results:
+            answered += completion.value is not None
+            if time.monotonic() > until:
+                break
+    return answered
+
+
+async def main(args: Any) -> None:
+    config = EngineConfig(concurrency=args.in_flight)
+    client = "aiohttp" if "aiohttp" in args.way else None
+    with tempfile.TemporaryDirectory() as folder:
+        memo = Memo.open(Path(folder) / "memo")
+        meter = Meter()
+        async with Engine(HttpTransport(args.url, Secret("none"), client=client), memo, config=config) as engine:
+            answered = await ask_all(engine, args.calls, args.run, time.monotonic() + args.cap)
+        emit(meter.row("ours", answered, args.calls))
+        memo = Memo.open(Path(folder) / "memo")
+        meter = Meter()
+        async with Engine(HttpTransport(args.url, Secret("none"), client=client), memo, config=config) as engine:
+            hits = await ask_all(engine, answered, args.run, time.monotonic() + args.cap)
+            assert engine.stats().sent == 0 or answered < args.calls
+        emit(meter.row("ours, memo hit", hits, answered))
+
+
+if __name__ == "__main__":
+    chosen = options()
+    with asyncio.Runner(loop_factory=loop_factory(chosen.way)) as runner:
+        runner.run(main(chosen))

@@ -1,0 +1,223 @@
+"""One HTTP/1.1 connection that carries one POST at a time; httptools (llhttp, Node's parser) reads the replies.
+
+Bytes are received into a buffer that all connections share: the event loop fills it and has it read before it turns to
+anything else, so that a thousand connections hold no memory of their own and no read allocates any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+
+from svr_async.engine.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, too_large
+
+READ_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 8190  # one header, as aiohttp has it
+
+
+class ReplyHeaders(Mapping[str, str]):
+    """Headers as they came, made a dictionary of lower-case names only when somebody asks."""
+
+    __slots__ = ("_found", "_raw")
+
+    def __init__(self, raw: dict[bytes, bytes]) -> None:
+        self._raw = raw
+        self._found: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> dict[str, str]:
+        if self._found is None:
+            named = ((name.decode("latin-1").lower(), value) for name, value in self._raw.items())
+            self._found = {name: value.decode("utf-8", "replace") for name, value in named}
+        return self._found
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Sends one request at a time; `reusable` says whether another may follow."""
+
+    __slots__ = (
+        "_buffer", "_complete", "_found", "_head_bytes", "_head_read", "_headers", "_keep", "_loop", "_parser",
+        "_parts", "_reply_bytes", "_status", "_surplus", "_transport", "_waiter", "idle_since", "lost", "on_header",
+        "reusable",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
+        self._loop = loop
+        self._buffer = buffer
+        self._found: dict[bytes, bytes] = {}
+        self.on_header = self._found.__setitem__  # the parser calls it for each header: no Python of ours in between
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: Any = None
+        self._waiter: asyncio.Future[RawReply] | None = None
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self.reusable = False
+        self.idle_since = 0.0
+
+    # --- for the client -----------------------------------------------------------------------------------------------
+
+    def post(self, data: bytes) -> asyncio.Future[RawReply]:
+        """Send a whole request; the future gives the reply or a CallFailedError."""
+        self._found.clear()
+        self._parts: list[bytes] = []
+        self._status = self._head_bytes = self._reply_bytes = 0
+        self._head_read = self._complete = self._surplus = self._keep = False
+        self._waiter = waiter = self._loop.create_future()
+        self._transport.write(data)
+        return waiter
+
+    def fail(self, error: CallFailedError) -> None:
+        """End the exchange under way with an error, and the connection with it."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once: whatever may still come is not wanted."""
+        self.reusable = False
+        self._waiter = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- for the event loop -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+        self.reusable = True
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (asyncio names it)
+        """Give the buffer that all connections share."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Read what has arrived."""
+        if self._waiter is None:
+            self.abort()  # bytes that nobody asked for
+            return
+        if not self._head_read:
+            self._head_bytes += nbytes
+            if self._head_bytes > MAX_HEAD_BYTES + READ_BYTES:
+                self.fail(broken("HeadersTooLarge", "the reply's headers have no end"))
+                return
+        try:
+            self._parser.feed_data(self._buffer[:nbytes])
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._surplus = True
+            if not self._complete:
+                self.fail(broken(type(error).__name__, f"not HTTP: {error}"))
+                return
+        if self._complete and self._waiter is not None:
+            self._finish(self._waiter)
+
+    def eof_received(self) -> None:
+        """Take the end of the stream for the end of a reply that names no length."""
+        self.reusable = False
+        if self._waiter is not None and self._head_read and not self._framed():
+            self._headers = self._found
+            self._finish(self._waiter)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail the exchange under way, if there is one."""
+        self.reusable = False
+        if not self.lost.done():
+            self.lost.set_result(None)
+        if self._waiter is not None:
+            where = "in the middle of the reply" if self._head_bytes else "before a reply"
+            self.fail(broken(type(exc).__name__ if exc else "ServerDisconnected", f"closed {where} {exc or ''}"))
+
+    # --- for the parser -----------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Note that something follows a complete reply."""
+        self._surplus = self._surplus or self._complete
+
+    def on_headers_complete(self) -> None:
+        """Note the status; interim replies (1xx) are passed over."""
+        if self._complete:
+            return
+        self._status = self._parser.get_status_code()
+        self._head_read = self._status >= 200
+        if self._head_bytes > MAX_HEADER_BYTES:
+            longest = max(len(name) + len(value) for name, value in self._found.items())
+            if longest > MAX_HEADER_BYTES:
+                self.fail(broken("HeaderTooLarge", f"a header of {longest} bytes"))
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body, up to the cap."""
+        if self._complete or self._waiter is None:
+            return
+        self._reply_bytes += len(body)
+        if self._reply_bytes > MAX_BODY_BYTES:
+            self.fail(too_large())
+            return
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the reply is whole."""
+        if self._complete:
+            return
+        if self._head_read:
+            self._complete = True
+            self._keep = self._parser.should_keep_alive()  # the parser forgets it after this call
+            self._headers = self._found.copy()
+        self._found.clear()
+
+    # --- the reply ----------------------------------------------------------------------------------------------------
+
+    def _framed(self) -> bool:
+        return any(name.lower() in {b"content-length", b"transfer-encoding"} for name in self._found)
+
+    def _finish(self, waiter: asyncio.Future[RawReply]) -> None:
+        unsent = self._transport.get_write_buffer_size() > 0
+        if unsent and self._status == HTTPStatus.OK:
+            self.fail(broken("EarlyReply", "the reply came before the request was sent"))
+            return
+        parts = self._parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        coding = self._headers.get(b"Content-Encoding") or self._headers.get(b"content-encoding")
+        if coding or body[:1] != b"{":
+            try:
+                body = unpacked(body, ReplyHeaders(self._headers).get("content-encoding", ""))
+            except CallFailedError as error:
+                self.fail(error)
+                return
+        self._waiter = None
+        if unsent or self._surplus or not self._keep:
+            self.reusable = False
+        if not waiter.done():
+            waiter.set_result(RawReply(status=self._status, headers=ReplyHeaders(self._headers), body=body))
+
+
+def unpacked(body: bytes, coding: str) -> bytes:
+    """Return a body without its content coding; CallFailedError where it is broken, unknown, or unpacks to too much."""
+    coding = coding.strip().lower()
+    if coding in {"", "identity"}:
+        return body
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        raise broken("ContentEncoding", f"a content coding that was not asked for: {coding[:40]!r}")
+    bare = coding == "deflate" and body[:1] and body[0] & 0x0F != zlib.DEFLATED
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
+    try:
+        data = inflater.decompress(body, MAX_BODY_BYTES)
+    except zlib.error as error:
+        raise broken("ContentEncoding", f"cannot be unpacked: {error}") from None
+    if inflater.unconsumed_tail:
+        raise too_large()
+    if not inflater.eof:
+        raise broken("ContentEncoding", "the compressed body was cut off")
+    return data

@@ -1,0 +1,276 @@
+"""The default HTTP client: plain POSTs to one origin over kept-alive connections, at a quarter of aiohttp's cost.
+
+No task, timer or header dictionary a call: one sweep watches the deadlines of all calls, and the request's head is
+encoded once. What it does not do (proxies, redirects, HTTP/2) the engine does not ask for; `AiohttpTransport` is there
+for other cases and is chosen with SVR_HTTP=aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
+
+from svr_async.engine.connection import READ_BYTES, Connection
+from svr_async.engine.request import Request
+from svr_async.engine.secrets import MASK, Secret
+from svr_async.engine.transport import (
+    CONNECT_TIMEOUT_S,
+    KEEPALIVE_S,
+    RawReply,
+    bad_certificate,
+    bad_url,
+    broken,
+    cannot_connect,
+    no_such_host,
+    timed_out,
+)
+
+DNS_TTL_S = 60.0
+SWEEP_S = 0.02
+CLOSE_S = 1.0
+SAFE = "/%:@!$&'()*+,;=~?"  # in a path or a query
+AddressInfo = tuple[int, int, int, str, Any]
+
+
+class LeanTransport:
+    """Posts to `{base_url}/chat/completions`. Concurrency is bounded above it; redirects are never followed."""
+
+    def __init__(
+        self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
+    ) -> None:
+        self._url = f"{base_url}/chat/completions"
+        self._timeout_s = timeout_s
+        self._secret = key.reveal().encode() if key else b""
+        self._extra = dict(headers)
+        self._origin: _Origin | None = None
+        self._idle: list[Connection] = []
+        self._alive: set[Connection] = set()
+        self._due: dict[Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._buffer = memoryview(bytearray(READ_BYTES))
+
+    @property
+    def opened(self) -> bool:
+        """Whether a connection was ever asked for."""
+        return self._origin is not None
+
+    async def send(self, request: Request) -> RawReply:
+        """Post the request and read the reply, whatever its status."""
+        loop = asyncio.get_running_loop()
+        origin = self._origin or self._open()
+        now = loop.time()
+        due = now + self._timeout_s
+        connection = self._take_idle(now) or await self._connect(origin, loop, due)
+        waiter = connection.post(origin.request(request))
+        self._due[connection] = due
+        if self._timer is None:
+            self._timer = loop.call_at(due, self._sweep, loop)
+        try:
+            reply = await waiter
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            del self._due[connection]
+        if connection.reusable:
+            connection.idle_since = loop.time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+        return self._without_key(reply)
+
+    async def close(self) -> None:
+        """Close all connections and wait until they are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._idle.clear()
+        alive = list(self._alive)
+        for connection in alive:
+            connection.fail(broken("Closed", "by us, the connection was closed"))
+        if alive:
+            await asyncio.wait([connection.lost for connection in alive], timeout=CLOSE_S)
+        self._origin = None
+
+    def _open(self) -> _Origin:
+        try:
+            self._origin = origin = _Origin(self._url, self._secret, self._extra)
+        except ValueError as error:
+            raise bad_url(error) from None
+        return origin
+
+    def _take_idle(self, now: float) -> Connection | None:
+        """Return the connection that was used last; those that have been idle for too long are closed."""
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if now - connection.idle_since > KEEPALIVE_S:  # those below have been idle for longer still
+                for old in (connection, *idle):
+                    old.abort()
+                idle.clear()
+            elif connection.reusable:
+                return connection
+        return None
+
+    async def _connect(self, origin: _Origin, loop: asyncio.AbstractEventLoop, due: float) -> Connection:
+        try:
+            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, self._timeout_s)):
+                connection = await origin.connect(loop, self._buffer)
+        except TimeoutError:
+            if loop.time() >= due:
+                raise timed_out(self._timeout_s) from None
+            raise cannot_connect("TimeoutError", f"no connection within {CONNECT_TIMEOUT_S:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise bad_certificate(error) from error
+        except socket.gaierror as error:  # only at the start: later on, the last known addresses serve
+            if error.errno == socket.EAI_NONAME:
+                raise no_such_host(origin.host) from error
+            raise cannot_connect(type(error).__name__, error.strerror or str(error)) from error
+        except (OSError, ValueError) as error:
+            raise cannot_connect(type(error).__name__, getattr(error, "strerror", None) or str(error)) from error
+        self._alive.add(connection)
+        connection.lost.add_done_callback(lambda _: self._alive.discard(connection))
+        return connection
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the calls whose time is up, and come back when the next one's may be."""
+        now = loop.time()
+        late = [connection for connection, due in self._due.items() if due <= now]
+        for connection in late:
+            connection.fail(timed_out(self._timeout_s))
+        left = [due for due in self._due.values() if due > now]
+        self._timer = loop.call_at(max(min(left), now + SWEEP_S), self._sweep, loop) if left else None
+
+    def _without_key(self, reply: RawReply) -> RawReply:
+        """Mask the key where a server echoes it, before anything is logged or kept."""
+        if not self._secret or self._secret not in reply.body:
+            return reply
+        body = reply.body.replace(self._secret, MASK.encode())
+        return RawReply(status=reply.status, headers=reply.headers, body=body)
+
+
+class _Origin:
+    """Where the requests go: addresses, certificate check, and the head that all requests share."""
+
+    def __init__(self, url: str, secret: bytes, extra: Mapping[str, str]) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"{parts.scheme}://{parts.hostname or ''} is no http or https address")
+        self.host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = _tls_context() if parts.scheme == "https" else None
+        self._head = _head(parts, self.host, secret, extra)
+        self._addresses: list[AddressInfo] = []
+        self._fresh_until = 0.0
+        self._lookup: asyncio.Task[list[AddressInfo]] | None = None
+
+    def request(self, request: Request) -> bytes:
+        """Return the bytes of a request."""
+        body = request.body_bytes
+        extra = b"Cache-Control: no-cache\r\n" if request.no_cache else b""
+        return b"".join((self._head, extra, b"Content-Length: %d\r\n\r\n" % len(body), body))
+
+    async def connect(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> Connection:
+        """Open a connection, TLS included."""
+        addresses = await self._resolve(loop)
+        tried = list(addresses)
+        addresses.append(addresses.pop(0))  # the next connection begins with the next address
+        sock = await _open_socket(loop, tried)
+        try:
+            _, connection = await loop.create_connection(
+                partial(Connection, loop, buffer),
+                sock=sock,
+                ssl=self._tls,
+                server_hostname=self.host if self._tls else None,
+            )
+        except BaseException:
+            sock.close()
+            raise
+        return connection
+
+    async def _resolve(self, loop: asyncio.AbstractEventLoop) -> list[AddressInfo]:
+        """Look the host up, once for all who wait; the last known addresses serve where that fails."""
+        if loop.time() < self._fresh_until:
+            return self._addresses
+        if self._lookup is None:
+            self._lookup = loop.create_task(self._look_up(loop))
+            self._lookup.add_done_callback(self._looked_up)
+        return await asyncio.shield(self._lookup)
+
+    async def _look_up(self, loop: asyncio.AbstractEventLoop) -> list[AddressInfo]:
+        found = _literal(self.host, self.port)
+        if not found:
+            try:
+                found = list(await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))
+            except OSError:
+                if not self._addresses:
+                    raise
+                found = self._addresses
+        self._addresses = found
+        self._fresh_until = loop.time() + DNS_TTL_S
+        return found
+
+    def _looked_up(self, task: asyncio.Task[list[AddressInfo]]) -> None:
+        self._lookup = None
+        if not task.cancelled():
+            task.exception()  # read here too: those who waited may have been cancelled
+
+
+async def _open_socket(loop: asyncio.AbstractEventLoop, addresses: list[AddressInfo]) -> socket.socket:
+    """Connect to the address, or to whichever of several answers first."""
+    if len(addresses) > 1:
+        import aiohappyeyeballs  # noqa: PLC0415  (not needed for a single address)
+
+        return await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=0.25)
+    family, kind, protocol, _, address = addresses[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _literal(host: str, port: int) -> list[AddressInfo]:
+    """Return the address of a host that is an IP address; empty for a name."""
+    kinds: tuple[tuple[int, tuple[int, ...]], ...] = ((socket.AF_INET, ()), (socket.AF_INET6, (0, 0)))
+    for family, rest in kinds:
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, host)
+            return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, *rest))]
+    return []
+
+
+def _tls_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _head(parts: SplitResult, host: str, secret: bytes, extra: Mapping[str, str]) -> bytes:
+    """Return the request line and the headers of every request, but for the length."""
+    shown = f"[{host}]" if ":" in host else host
+    headers = {
+        "Host": shown if parts.port is None else f"{shown}:{parts.port}",
+        "Accept": "*/*",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": "svr-async",
+        "Content-Type": "application/json",
+    }
+    if secret:
+        headers["Authorization"] = f"Bearer {secret.decode()}"
+    named = {name.lower(): (name, value) for name, value in (headers | dict(extra)).items()}
+    path = quote(parts.path, safe=SAFE) + (f"?{quote(parts.query, safe=SAFE)}" if parts.query else "")
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.values())]
+    for line in lines:
+        if any(ord(c) < ord(" ") and c != "\t" for c in line):
+            raise ValueError("a header or the path holds a control character")
+    return "".join(f"{line}\r\n" for line in lines).encode()

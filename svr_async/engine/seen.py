@@ -1,0 +1,57 @@
+"""A set of memo keys that may grow to hundreds of millions: 8 bytes of each key in open-addressed tables.
+
+A Python set of the keys takes some 130 bytes each and stands still for seconds while it grows; here it is 12 to 24, and
+one of 256 small tables grows at a time. Two keys that agree in 8 of their 32 bytes would be taken for one: of a hundred
+million keys, that happens to one pair in a run of two thousand.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+SHARDS = 256
+_FIRST_SLOTS = 16
+
+
+class SeenKeys:
+    """Keys (digests of at least 16 bytes) that have been added."""
+
+    __slots__ = ("_counts", "_tables")
+
+    def __init__(self) -> None:
+        self._tables = [array("Q", bytes(8 * _FIRST_SLOTS)) for _ in range(SHARDS)]
+        self._counts = [0] * SHARDS
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def add(self, key: bytes) -> bool:
+        """Add a key; return whether it is new."""
+        shard = key[0]
+        mark = int.from_bytes(key[8:16], "little") or 1  # 0 is an empty slot
+        if not _place(self._tables[shard], mark):
+            return False
+        self._counts[shard] += 1
+        if 3 * self._counts[shard] > 2 * len(self._tables[shard]):
+            self._tables[shard] = _grown(self._tables[shard])
+        return True
+
+
+def _place(table: array[int], mark: int) -> bool:
+    """Put a mark into a table; False where it is there."""
+    last = len(table) - 1
+    slot = mark & last
+    while held := table[slot]:
+        if held == mark:
+            return False
+        slot = (slot + 1) & last
+    table[slot] = mark
+    return True
+
+
+def _grown(table: array[int]) -> array[int]:
+    larger = array("Q", bytes(2 * 8 * len(table)))
+    for mark in table:
+        if mark:
+            _place(larger, mark)
+    return larger

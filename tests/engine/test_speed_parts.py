@@ -1,0 +1,241 @@
+"""What makes the engine quick keeps its promises: the calm collector, the set of seen keys, packed rows."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import os
+import random
+import sqlite3
+import threading
+from contextlib import aclosing, closing
+from pathlib import Path
+
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.engine import collector, memo_disk
+from svr_async.engine import memo as memo_module
+from svr_async.engine.collector import THRESHOLDS, calm_collector
+from svr_async.engine.flow import bounded_map
+from svr_async.engine.memo import Memo
+from svr_async.engine.memo_disk import pack, read_row, unpack, write_rows
+from svr_async.engine.reply import Reply
+from svr_async.engine.request import Request, once
+from svr_async.engine.seen import SeenKeys
+
+KEY = b"k" * 32
+
+
+def test_the_collector_is_as_before_when_the_last_has_left() -> None:
+    """Thresholds rise while anyone is inside and nothing stays frozen behind the last one."""
+    usual = gc.get_threshold()
+    with calm_collector():
+        assert gc.get_threshold() == tuple(map(max, THRESHOLDS, usual))
+        with calm_collector():
+            assert gc.get_freeze_count() > 0
+        assert gc.get_threshold() != usual
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    """Who has switched the collector off, or frozen objects, finds it so afterwards."""
+    usual = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        with calm_collector():
+            assert gc.get_threshold()[0] == 0
+        assert gc.get_threshold()[0] == 0
+        gc.set_threshold(*usual)
+        gc.freeze()
+        with calm_collector():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
+    assert collector._inside == 0
+
+
+async def test_a_flow_that_fails_or_is_left_gives_the_collector_back() -> None:
+    """An error in the work, and a consumer that leaves early, both restore the thresholds."""
+    usual = gc.get_threshold()
+
+    async def work(number: int) -> int:
+        if number == 5:
+            raise ValueError("five")
+        return number
+
+    async def drain() -> None:
+        async with aclosing(bounded_map(work, range(10), workers=2)) as flow:
+            async for _ in flow:
+                pass
+
+    with pytest.raises(ValueError, match="five"):
+        await drain()
+    async with aclosing(bounded_map(work, range(5), workers=2)) as flow:
+        async for _ in flow:
+            break
+    assert gc.get_threshold() == usual
+
+
+async def test_results_that_nobody_takes_hold_the_workers_up() -> None:
+    """A slow consumer bounds how many items are begun: as many as there are workers and places for results."""
+    begun = 0
+
+    async def work(number: int) -> int:
+        nonlocal begun
+        begun += 1
+        return number
+
+    async with aclosing(bounded_map(work, range(100_000), workers=4)) as flow:
+        taken = 0
+        async for _ in flow:
+            taken += 1
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert begun <= taken + 3 * 4 + 1
+            if taken == 50:
+                break
+
+
+@pytest.mark.parametrize("items", [0, 1, 63, 64, 65, 1000])
+async def test_many_workers_start_in_parts_and_no_more_than_there_is_work_for(items: int) -> None:
+    """Ten thousand workers for a few items: all items are done once, and most workers were never started."""
+    before = len(asyncio.all_tasks())
+    most = 0
+
+    async def work(number: int) -> int:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()) - before)
+        return number
+
+    async with aclosing(bounded_map(work, range(items), workers=10_000)) as flow:
+        assert sorted([result async for _, result in flow]) == list(range(items))
+    assert most <= items + 2 * 64
+    assert len(asyncio.all_tasks()) == before
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 400), max_size=1500))
+def test_seen_keys_are_a_set(numbers: list[int]) -> None:
+    """Each key is new exactly once, in any order and while tables grow."""
+    seen, model = SeenKeys(), set()
+    for number in numbers:
+        key = hashlib.blake2b(number.to_bytes(4, "big"), digest_size=32).digest()
+        assert seen.add(key) == (key not in model)
+        model.add(key)
+    assert len(seen) == len(model)
+
+
+def test_many_seen_keys_and_the_key_of_zeros() -> None:
+    """Twenty thousand keys that crowd two tables, and one of zero bytes, are all told apart."""
+    draw = random.Random(0)
+    keys = [bytes([number % 2]) + draw.randbytes(31) for number in range(20_000)] + [bytes(32)]
+    seen = SeenKeys()
+    assert all(seen.add(key) for key in keys)
+    assert not any(seen.add(key) for key in keys)
+
+
+@settings(deadline=None, max_examples=60)
+@given(payload=st.binary(max_size=5000), repeat=st.integers(1, 5))
+def test_what_is_packed_is_unpacked_and_any_damage_is_a_miss(payload: bytes, repeat: int) -> None:
+    """A row gives back its payload for its own key; another key, a flipped bit or a cut gives None."""
+    payload *= repeat
+    row = pack(KEY, payload)
+    assert unpack(KEY, row) == payload
+    assert unpack(b"x" * 32, row) is None
+    place = len(row) * repeat // 6
+    assert unpack(KEY, row[:place] + bytes([row[place] ^ 4]) + row[place + 1 :]) is None
+    assert unpack(KEY, row[:-1]) is None
+
+
+def test_a_row_that_claims_or_unpacks_to_too_much_is_a_miss() -> None:
+    """A frame of zstandard that is larger than any row is refused before memory is taken for it."""
+    big = zstandard.ZstdCompressor().compress(bytes(memo_disk.MAX_ROW_BYTES + 1))
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 100)
+    for packed in (big, unsized, b"", b"nonsense"):
+        assert unpack(KEY, memo_disk.ROW_VERSION + bytes(memo_disk.DIGEST_SIZE) + b"s" + packed) is None
+
+
+def test_rows_are_packed_in_many_threads_at_once() -> None:
+    """Each thread has its own working space: no row is damaged by another's."""
+    wrong: list[bytes] = []
+
+    def work(number: int) -> None:
+        payload = os.urandom(40) * 60 + bytes([number])
+        wrong.extend(payload for _ in range(300) if unpack(KEY, pack(KEY, payload)) != payload)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+async def test_rows_written_in_one_statement_are_those_that_diskcache_writes(memo_folder: Path) -> None:
+    """Counts stay right over many rows, some of them twice, and diskcache itself reads every one."""
+    memo = Memo.open(memo_folder)
+    cache = memo._rows._cache  # type: ignore[attr-defined]
+    rows = [(number.to_bytes(32, "big"), b"v%d" % number) for number in range(300)]
+    with cache.transact():
+        write_rows(cache._con, [*rows, (rows[0][0], b"again"), *rows[1:200]])
+    assert (len(cache), cache.get(rows[0][0]), cache.get(rows[299][0])) == (300, b"again", b"v299")
+    assert read_row(cache._con, rows[7][0]) == b"v7"
+    assert cache.check() == []
+    await memo.put(KEY, Reply(text="x" * 3000))
+    memo.close()
+    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection:
+        assert connection.execute("SELECT value FROM Settings WHERE key = 'count'").fetchone() == (301,)
+
+
+async def test_a_large_batch_wakes_all_who_wait_a_part_in_each_round(
+    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand commits at once hold the event loop up for a few calls at a time, and each of them is told."""
+    monkeypatch.setattr(memo_module, "WAKE_AT_ONCE", 7)
+    memo = Memo.open(memo_folder)
+    rounds, woken = 0, []
+
+    async def put(number: int) -> None:
+        await memo.put(number.to_bytes(32, "big"), Reply(text=str(number)))
+        woken.append(rounds)
+
+    tasks = [asyncio.create_task(put(number)) for number in range(300)]
+    while not all(task.done() for task in tasks):
+        rounds += 1
+        await asyncio.sleep(0)
+    assert len(woken) == 300
+    assert max(woken.count(one) for one in set(woken)) <= 2 * 7
+    memo.close()
+
+
+def test_the_key_is_that_of_the_whole_canonical_json() -> None:
+    """The memo key is BLAKE2b-256 over one JSON object with sorted keys, however it is put together."""
+    request = Request(
+        endpoint='a "b"', model="m", messages=(("user", "ä"),), params=(("z", 1), ("a", {"d": [1], "c": None}))
+    )
+    whole = {"schema": 1, "endpoint": request.endpoint, "body": request.body()}
+    canonical = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
+    assert request.key == hashlib.blake2b(canonical, digest_size=32).digest()
+
+
+def test_once_works_a_value_out_once() -> None:
+    """The value is kept on its object, and the class shows the descriptor."""
+
+    class Thing:
+        calls = 0
+
+        @once
+        def value(self) -> int:
+            Thing.calls += 1
+            return 7
+
+    thing = Thing()
+    assert (thing.value, thing.value, Thing.calls) == (7, 7, 1)
+    assert isinstance(Thing.value, once)
