@@ -1,21 +1,33 @@
-"""One call until there is a complete reply: slot, budget, send, classify, wait, try again, or stop the run."""
+"""One call until there is a complete reply: admission, budget, send, classify, wait, try again, or stop the run."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import time
 from collections.abc import Callable
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from svr_async.engine.classify import Billed, Failure, Kind, classify_status
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.lane import Lane, LaneStoppedError
+from svr_async.engine.events import EngineStopped, LaneChanged, Watch
+from svr_async.engine.lane import Lane, LaneStoppedError, Permit
+from svr_async.engine.lane_stats import LaneStats
+from svr_async.engine.lanes import Lanes, members_of
 from svr_async.engine.money import Budget, Price
+from svr_async.engine.poison import Misfits, Record, Step, Trouble
 from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
-from svr_async.engine.request import Request, estimate_tokens
+from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters
 from svr_async.engine.transport import CallFailedError, RawReply, Transport
-from svr_async.errors import EndpointDownError, SvrError
+from svr_async.engine.watched import WatchedTransport
+from svr_async.engine.weighing import Weigher
+from svr_async.errors import EndpointDownError, RefusedError, SvrError
+
+TELL_S = 5.0  # waits from here on are told
+FEW = 6  # failures in a row before an endpoint that answers nothing is given up
+DROPPED = frozenset({"ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "IncompleteReadError"})
 
 
 class RetryableError(Exception):
@@ -35,9 +47,9 @@ class ItemFailedError(Exception):
 
 
 class Caller:
-    """Sends requests to one endpoint, one call at a time for each of its users, within the limits of the lane.
+    """Sends requests to the endpoints of one model, one call at a time for each of its users, as the lanes admit them.
 
-    `under_way` says how many questions are being asked in all, those between two tries too.
+    `under_way` says how many questions are being asked in all, those between two tries too; `usd` is what was paid.
     """
 
     def __init__(
@@ -49,128 +61,201 @@ class Caller:
         budget: Budget,
         price: Price | None,
         under_way: Callable[[], int],
+        watch: Watch | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config = config
         self.budget = budget
         self.price = price
+        self.usd = 0.0
         self.fatal: SvrError | None = None
         self.on_retry: Callable[[str], None] = lambda _: None
         self.transport = transport
-        self.lane = Lane(concurrency=config.concurrency, rpm=config.rpm, tpm=config.tpm)
         self.under_way = under_way
+        self.watch = watch
+        self.record = Record()
+        self.clock = clock
+        self.lane = _open_lanes(transport, config, watch, clock)
+        self._weigher = Weigher()
+        self._misfits = Misfits()
         self._counters = counters
+        self._sleepers: set[asyncio.Future[None]] = set()
+        self._told_until = 0.0
+        self.lane.busy = self._busy
 
     async def call(self, request: Request) -> Reply:
         """Send until there is a complete reply. The success path is a bare await; tenacity enters after a failure."""
-        started = time.monotonic()
+        started = self.clock()
         try:
-            return await self._attempt(request)
+            return await self._attempt(request, started)
         except RetryableError as error:
-            pending: RetryableError | None = error
-        patience = _Patience(self, started)
+            failed = error
+        return await self._try_again(request, failed, _Patience(self, request, started))
+
+    def _busy(self) -> int:
+        return self.under_way() - len(self._sleepers)
+
+    def snapshot(self) -> tuple[LaneStats, ...]:
+        """Return the state of each lane."""
+        return self.lane.stats()
+
+    def stop_run(self, error: SvrError) -> None:
+        """Remember the first error that ends the run and let no further call leave."""
+        if self.fatal is None:
+            self.fatal = error
+            self.stop()
+            if self.watch is not None:
+                self.watch.tell(EngineStopped(error=type(error).__name__, detail=error.message))
+
+    def stop(self) -> None:
+        """Let no further call leave; those that wait, for a lane or for their next try, are turned away at once."""
+        self.lane.stop()
+        for sleeper in self._sleepers:
+            _wake(sleeper)
+
+    async def _try_again(self, request: Request, failed: RetryableError, patience: _Patience) -> Reply:
+        pending: RetryableError | None = failed
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(RetryableError),
-            wait=self._wait,
+            wait=patience.wait_s,
             stop=patience.exhausted,
-            before_sleep=self._count_retry,
+            before_sleep=patience.tell,
+            sleep=self._sleep,
             reraise=True,
         ):
             with attempt:
                 if pending is not None:
                     first, pending = pending, None
                     raise first
-                return await self._attempt(request)
+                return await self._attempt(request, self.clock())
         raise AssertionError("tenacity ended without a result")
 
-    def _wait(self, state: RetryCallState) -> float:
-        failure = _failure_of(state)
-        if failure.kind is Kind.RATE_LIMITED:
-            return 0.0  # the lane is paused, with jitter
-        backoff = wait_random_exponential(multiplier=self.config.wait_s, max=self.config.max_wait_s)(state)
-        return max(float(backoff), min(failure.wait_s or 0.0, self.config.max_wait_s))
-
-    def _count_retry(self, state: RetryCallState) -> None:
-        self._counters.retries += 1
-        self._counters.last_failure = _failure_of(state).detail
-        self.on_retry(self._counters.last_failure)
-
-    async def _attempt(self, request: Request) -> Reply:
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep until the time is over or the run is stopped."""
+        if seconds <= 0 or self.lane.stopped:
+            return
+        loop = asyncio.get_running_loop()
+        sleeper: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, sleeper)
+        self._sleepers.add(sleeper)
+        self.lane.begin()
         try:
-            await self.lane.enter(estimate_tokens(request.prompt_chars))
-        except LaneStoppedError:
-            if self.fatal is not None:
-                raise self.fatal from None
-            raise
+            await sleeper
+        finally:
+            timer.cancel()
+            self._sleepers.discard(sleeper)
+
+    async def _attempt(self, request: Request, now: float) -> Reply:
+        lanes = self.lane
+        tokens = self._weigher.weigh(request) if lanes.weighs else 0
+        permit = lanes.try_enter(now, tokens)
+        if permit is None:
+            permit = await self._queue(tokens)
         try:
             self._reserve()
             try:
-                raw = await self.transport.send(request)
+                return self._read(permit, await permit.lane.transport.send(request), request)
             except CallFailedError as error:
-                raise self._raised(error.failure) from None
+                raise self._raised(permit, error.failure) from None
+            finally:
+                self.budget.settle()
         finally:
-            self.lane.leave()
-        return self._read(raw)
+            lanes.leave(permit)
+
+    async def _queue(self, tokens: int) -> Permit:
+        try:
+            return await self.lane.enter(tokens)
+        except LaneStoppedError:
+            if self.fatal is not None:
+                raise _fresh(self.fatal) from None
+            raise
 
     def _reserve(self) -> None:
         if self.fatal is not None:
-            raise self.fatal
+            raise _fresh(self.fatal)
         try:
-            self.budget.reserve(self.lane.in_flight - 1)
+            self.budget.reserve()
         except SvrError as error:
             self.stop_run(error)
             raise
         self._counters.sent += 1
 
-    def _read(self, raw: RawReply) -> Reply:
+    def _read(self, permit: Permit, raw: RawReply, request: Request) -> Reply:
+        now = self.clock()
+        lane = permit.lane
         try:
             reply = read_completion(raw.body, raw.status)
         except BadBodyError as problem:
-            error = error_in_body(raw.body)
-            failure = classify_status(raw.status, raw.headers, error, body_preview=str(problem))
-            raise self._raised(failure) from None
-        self.lane.succeed()
-        self._charge(reply)
+            failure = classify_status(raw.status, raw.headers, error_in_body(raw.body), body_preview=str(problem))
+            lane.hear(permit, now, raw.headers)
+            self.lane.weighs = self.lane.weighs or lane.weighs
+            raise self._raised(permit, failure) from None
+        if now >= lane.listen_at:
+            lane.hear(permit, now, raw.headers)
+            self.lane.weighs = self.lane.weighs or lane.weighs
+        usage = reply.usage
+        written = usage.completion_tokens or len(reply.text) // 4
+        cost = self._weigher.learn(request, usage.prompt_tokens, written) if permit.tokens else 0
+        lane.succeeded(permit, now, written=written, cost=cost)
+        self.record.succeeded(now)
+        self._counters.latency.add(now - permit.sent_at)
+        if self.price is not None:
+            paid = self.price.cost(usage)
+            self.usd += paid
+            self.budget.usd += paid
         return reply
 
-    def _charge(self, reply: Reply) -> None:
-        if self.price is not None:
-            self.budget.usd += self.price.cost(reply.usage)
-
-    def _raised(self, failure: Failure) -> Exception:
+    def _raised(self, permit: Permit, failure: Failure) -> Exception:
         """Turn a failure into the exception that its kind calls for, with its side effects."""
         if failure.billed is Billed.UNKNOWN:
             self._counters.lost += 1
-        if failure.kind is Kind.RATE_LIMITED:
-            self._counters.rate_limited += 1
-            self.lane.pause(failure.wait_s)
         if failure.kind is Kind.RUN:
             error = failure.error(failure.detail, hint=failure.hint)
             self.stop_run(error)
             return error
+        now = self.clock()
+        limit, down = permit.lane.limiter.limit, permit.lane.breaker.opened
+        permit.lane.failed(permit, now, failure)
         if failure.kind is Kind.ITEM:
+            if self._misfits.note(failure, self.record.good):
+                error = _misfit(failure)
+                self.stop_run(error)
+                return error
             return ItemFailedError(failure)
+        if failure.kind is Kind.RATE_LIMITED:
+            self._counters.rate_limited += 1
+        else:
+            self.record.failed()
+        self._tell_lane(permit.lane, now, failure, limit=limit, down=down)
         return RetryableError(failure)
 
-    def stop_run(self, error: SvrError) -> None:
-        """Remember the first error that ends the run and let no further call leave."""
-        if self.fatal is None:
-            self.fatal = error
-            self.lane.stop()
-
-    def succeeded_since(self, moment: float) -> bool:
-        """Whether any call has succeeded after this moment of the steady clock."""
-        return self.lane.succeeded and self.lane.last_success > moment
+    def _tell_lane(self, lane: Lane, now: float, failure: Failure, *, limit: int, down: int) -> None:
+        """Tell those who watch what a failure has changed, and a person of a long wait, once."""
+        opened = lane.breaker.opened > down
+        if self.watch is not None:
+            if failure.kind is Kind.RATE_LIMITED:
+                wait_s = max(0.0, lane.paused_until - now)
+                self.watch.pause(lane.name, wait_s, failure.detail)
+            if opened or lane.limiter.limit < limit:
+                state = "cooling" if lane.breaker.opened else "open"
+                changed = LaneChanged(lane=lane.name, state=state, limit=lane.limiter.limit, reason=failure.detail)
+                self.watch.tell(changed)
+        until = lane.breaker.retry_at if opened else lane.paused_until
+        if until - now >= TELL_S and until > self._told_until + TELL_S:
+            self._told_until = until
+            where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
+            what = "no answer" if opened else "rate limited"
+            self.on_retry(f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})")
 
     def outlast(self, failure: Failure, started: float) -> None:
         """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""
         config = self.config
         first_s = min(config.first_contact_s, config.give_up_after_s)
-        self.endure(failure, started, config.give_up_after_s if self.lane.succeeded else first_s)
+        self.endure(failure, started, config.give_up_after_s if self.record.good else first_s)
 
     def endure(self, failure: Failure, started: float, patience_s: float) -> None:
         """Raise EndpointDownError when no call has succeeded for this long."""
-        lane = self.lane
-        silent_s = time.monotonic() - (lane.last_success if lane.succeeded else started)
+        silent_s = self.clock() - (self.record.last_good if self.record.good else started)
         if silent_s > patience_s:
             error = EndpointDownError(
                 f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
@@ -179,38 +264,93 @@ class Caller:
             self.stop_run(error)
             raise error
 
+    def count_retry(self, request: Request, failure: Failure) -> None:
+        """Count a try that is going to be repeated, and tell of it."""
+        self._counters.retries += 1
+        self._counters.last_failure = failure.detail
+        self.on_retry(failure.detail)
+        if self.watch is not None:
+            self.watch.retry(request, failure)
+
 
 class _Patience:
-    """tenacity's stop condition: transient failures of one call, with rate limits left out of the count.
+    """What tenacity asks after each failure of one call: whether to go on, and after how long."""
 
-    A call is given up after `attempts` failures while others succeed: since it began, where the endpoint answered it,
-    or between one failure and the next, where it did not. So an outage, which hits all calls alike, loses none (but
-    the very last call of a run, where it is the only one left: there is nothing to tell an outage by).
-    """
-
-    def __init__(self, caller: Caller, started: float) -> None:
+    def __init__(self, caller: Caller, request: Request, started: float) -> None:
         self._caller = caller
-        self._started = self._failed_at = started
-        self._failures = self._alone = 0
+        self._request = request
+        self._started = started
+        self._trouble: Trouble | None = None
+        self._noted = 0
+        self._step = Step.AGAIN
+
+    def wait_s(self, state: RetryCallState) -> float:
+        """Return the seconds to sleep: none where the lanes themselves hold the call back."""
+        failure, step = _failure_of(state), self._decide(state)
+        if failure.kind is Kind.RATE_LIMITED or self._caller.lane.all_down or self._trouble is None:
+            return 0.0
+        config = self._caller.config
+        if step is Step.LATER:
+            return config.max_wait_s * random.uniform(0.5, 1.0)  # noqa: S311  (jitter, not a secret)
+        if self._trouble.tries == 1 and failure.signature in DROPPED:
+            return 0.0  # a connection that was kept open too long: a fresh one will do
+        bound = min(config.max_wait_s, config.wait_s * 2.0 ** (self._trouble.in_visit - 1))
+        return max(random.uniform(0.0, bound), min(failure.wait_s or 0.0, config.max_wait_s))  # noqa: S311
 
     def exhausted(self, state: RetryCallState) -> bool:
-        failure = _failure_of(state)
+        """Whether the call is given up; EndpointDownError where it is not the call but the endpoint."""
+        failure, step, caller = _failure_of(state), self._decide(state), self._caller
         if failure.kind is Kind.RATE_LIMITED:
-            self._caller.endure(failure, self._started, self._caller.config.give_up_after_s)
+            caller.endure(failure, self._started, caller.config.give_up_after_s)
             return False
-        caller, most = self._caller, self._caller.config.attempts
-        self._failures += 1
-        self._alone += caller.succeeded_since(self._started if failure.answered else self._failed_at)
-        self._failed_at = time.monotonic()
-        if self._failures < most:
-            if failure.billed is Billed.NO:  # nothing listens: no need to try so often before giving up
-                caller.outlast(failure, self._started)
-            return False
-        own_fault = failure.answered or caller.under_way() == 1
-        if self._alone >= most or (own_fault and caller.succeeded_since(self._started)):
+        if step is Step.NEVER:
             return True
-        caller.outlast(failure, self._started)
+        if failure.billed is Billed.NO or caller.record.in_a_row >= min(FEW, caller.config.attempts):
+            caller.outlast(failure, self._started)
         return False
+
+    def tell(self, state: RetryCallState) -> None:
+        """Count and tell the retry."""
+        self._caller.count_retry(self._request, _failure_of(state))
+
+    def _decide(self, state: RetryCallState) -> Step:
+        """Note each failure once, whichever of the two questions tenacity asks first."""
+        failure = _failure_of(state)
+        if state.attempt_number == self._noted or failure.kind is Kind.RATE_LIMITED:
+            return self._step
+        self._noted = state.attempt_number
+        caller = self._caller
+        if self._trouble is None:
+            self._trouble = Trouble(caller.record, started=self._started, most=caller.config.attempts)
+        self._step = self._trouble.note(failure, caller.clock(), alone=caller.under_way() <= 1)
+        return self._step
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+def _open_lanes(transport: Transport, config: EngineConfig, watch: Watch | None, clock: Callable[[], float]) -> Lanes:
+    members = members_of(transport)
+    many = len(members) > 1
+    lanes = []
+    for name, member in members.items():
+        told = member if watch is None else WatchedTransport(member, watch, lane=name)
+        lanes.append(Lane(told, config, name=name, many=many))
+    return Lanes(lanes, ceiling=config.concurrency, clock=clock)
+
+
+def _misfit(failure: Failure) -> RefusedError:
+    return RefusedError(
+        f"the endpoint refuses every request in the same way ({failure.detail})",
+        hint="a setting of the judge's profile that it does not know? mend it and run again with --retry-errors",
+    )
+
+
+def _fresh(error: SvrError) -> SvrError:
+    """Return a copy to raise: one instance raised by many tasks would gather all their tracebacks."""
+    return type(error)(error.message, hint=error.hint)
 
 
 def _failure_of(state: RetryCallState) -> Failure:

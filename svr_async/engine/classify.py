@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
+from svr_async.engine.pacing import read_span
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -49,6 +50,23 @@ class Failure:
     billed: Billed = Billed.NO
     signature: str = ""
     answered: bool = False
+    status: int = 0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the endpoint had too much to do: fewer calls at a time may help."""
+        return self.status in CROWDED_STATUSES or self.signature == "timeout"
+
+    @property
+    def down(self) -> bool:
+        """Whether it looks like an outage: nobody there, a broken connection, a server error."""
+        found_nobody = self.status == 0 and self.signature != "too large" and not self.no_descriptors
+        return self.kind is Kind.TRANSIENT and (found_nobody or self.status >= 500)
+
+    @property
+    def no_descriptors(self) -> bool:
+        """Whether this machine has no more descriptors or ports for connections."""
+        return self.status == 0 and bool(DESCRIPTOR_WORDS.search(self.detail))
 
 
 QUOTA_CODES = frozenset({
@@ -64,6 +82,8 @@ CONTEXT_WORDS = re.compile(
     r"|request too large",
     re.IGNORECASE,
 )
+DESCRIPTOR_WORDS = re.compile(r"too many open files|cannot assign requested address", re.IGNORECASE)
+CROWDED_STATUSES = frozenset({503, 504, 529})
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 MAX_WAIT_S = 600.0
 
@@ -94,8 +114,9 @@ def classify_status(
             billed=Billed.UNKNOWN,
             signature=signature,
             answered=status in {200, 500},
+            status=status,
         )
-    return Failure(kind=Kind.ITEM, detail=detail, signature=signature)
+    return Failure(kind=Kind.ITEM, detail=detail, signature=signature, status=status)
 
 
 def _status_within(status: int, code: Any) -> int:
@@ -128,7 +149,7 @@ def _rate_limit(headers: Mapping[str, str], detail: str) -> Failure:
     if wait_s is not None and wait_s > MAX_WAIT_S:
         hint = "wait, or raise the account's limit, then run the same command again"
         return _run(RefusedError, f"{detail} (asks to wait {wait_s:.0f} s)", hint)
-    return Failure(kind=Kind.RATE_LIMITED, detail=detail, wait_s=wait_s)
+    return Failure(kind=Kind.RATE_LIMITED, detail=detail, wait_s=wait_s, status=429)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -140,7 +161,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     dated = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
     if dated is not None:
         return dated
-    resets = [_duration(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in ("requests", "tokens")]
+    left = {unit: _number(headers.get(f"x-ratelimit-remaining-{unit}", ""), 1.0) for unit in ("requests", "tokens")}
+    used_up = [unit for unit, count in left.items() if not count]  # 0, or not said
+    resets = [read_span(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in used_up]
     known = [seconds for seconds in resets if seconds is not None]
     return max(known) if known else None
 
@@ -159,21 +182,3 @@ def _seconds_until(date: str, now: str) -> float | None:
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
     return max(0.0, gap)
-
-
-_DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9})ms)?")
-
-
-def _duration(text: str) -> float | None:
-    """Read "6m0s", "1.5s", "20ms" or a plain number of seconds."""
-    text = text.strip()
-    if not text:
-        return None
-    plain = _number(text, 1.0)
-    if plain is not None:
-        return plain
-    match = _DURATION.fullmatch(text)
-    if not match:
-        return None
-    hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
-    return hours * 3600 + minutes * 60 + seconds + millis / 1000

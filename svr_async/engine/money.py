@@ -25,27 +25,33 @@ class Price:
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Caps on the calls and dollars of one process. `reserve` is asked before each call is sent."""
+    """Caps on the calls and dollars of a run; its engines share one. `reserve` is asked before each call is sent."""
 
     max_calls: int | None = None
     max_usd: float | None = None
     calls: int = 0
+    under_way: int = 0
     usd: float = 0.0
 
-    def reserve(self, in_flight: int) -> None:
+    def reserve(self) -> None:
         """Count one call, or raise BudgetError; calls under way are expected to cost the mean of those that ended."""
         if self.max_calls is not None and self.calls >= self.max_calls:
             raise BudgetError(
                 f"--max-calls {self.max_calls} is reached", hint="run the same command with a higher cap to go on"
             )
-        if self.max_usd is not None and self._expected(in_flight) >= self.max_usd:
+        if self.max_usd is not None and self._expected() >= self.max_usd:
             raise BudgetError(
                 f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent)",
                 hint="run the same command with a higher budget to go on; what is paid is kept",
             )
         self.calls += 1
+        self.under_way += 1
 
-    def _expected(self, in_flight: int) -> float:
-        ended = self.calls - in_flight
+    def settle(self) -> None:
+        """A call that was counted has ended."""
+        self.under_way -= 1
+
+    def _expected(self) -> float:
+        ended = self.calls - self.under_way
         mean = self.usd / ended if ended > 0 else 0.0
-        return self.usd + mean * in_flight
+        return self.usd + mean * self.under_way

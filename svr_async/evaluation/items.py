@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import orjson
@@ -68,11 +68,10 @@ class Item:
 
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields; what only juries have is else left out."""
-        value = asdict(self)
-        if not self.votes:
-            for part in (value, *value["rubrics"]):
-                del part["judge"]
-            del value["votes"]
+        if self.votes:
+            return orjson.dumps(self) + b"\n"
+        value = _without(self, "judge", "votes")
+        value["rubrics"] = [_without(row, "judge") for row in self.rubrics]
         return orjson.dumps(value) + b"\n"
 
     @classmethod
@@ -82,6 +81,11 @@ class Item:
         lists = {name: tuple(value[name]) for name in ("flags", "requests")}
         votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
         return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes})
+
+
+def _without(record: RubricRow | Item, *names: str) -> dict[str, Any]:
+    """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.name not in names}
 
 
 def build_item(

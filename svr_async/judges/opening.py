@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
 SIMULATED_FINGERPRINT = "svr-sim"
+OTHER_FILES = 40  # that a process has open beside its connections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,8 @@ class OpenJudge:
         facts: dict[str, Any] = {"name": self.judge.name, "label": self.label}
         if self.profile is not None:
             facts |= {"model": self.profile.model, "base_url": self.profile.base_url, "source": self.profile.source}
+            if len(self.profile.base_urls) > 1:
+                facts["base_urls"] = list(self.profile.base_urls)
             facts["max_tokens"] = self.profile.max_tokens
             facts["params"] = dict(self.profile.params(structured=True))
         if self.engine is not None:
@@ -62,7 +66,7 @@ class OpenJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
-    """What an endpoint needs beside its profile; limits of 0 are taken from the profile."""
+    """What an endpoint needs beside its profile."""
 
     memo: Path
     config: EngineConfig
@@ -93,9 +97,27 @@ def open_offline_judge(spec: str, prompts: Mapping[str, Prompt]) -> OpenJudge:
     return OpenJudge(judge=load_recorded(Path(path), prompts), prompts={})
 
 
+def within_descriptors(config: EngineConfig) -> EngineConfig:
+    """Bound the calls under way by the files that this process may open, after asking for more of them."""
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        return config
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = config.concurrency + OTHER_FILES
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        soft = min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = config.concurrency if soft == resource.RLIM_INFINITY else max(1, soft - OTHER_FILES)
+    return config if config.concurrency <= most else replace(config, concurrency=most)
+
+
 def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
     from svr_async.engine.engine import Engine  # noqa: PLC0415
+    from svr_async.engine.lanes import Endpoints  # noqa: PLC0415
     from svr_async.engine.memo import Memo  # noqa: PLC0415
     from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
     from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
@@ -106,11 +128,11 @@ def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -
 
     templates = load_templates(options.prompts)
     key = key_from_environment(profile.key_env)
-    transport = HttpTransport(profile.base_url, key, timeout_s=options.timeout_s)
+    members = {url: HttpTransport(url, key, timeout_s=options.timeout_s) for url in profile.base_urls}
     engine = Engine(
-        transport,
+        Endpoints(members),
         Memo.open(options.memo),
-        config=options.config,
+        config=within_descriptors(options.config),
         budget=options.budget,
         price=profile.price,
         failures=options.failures,

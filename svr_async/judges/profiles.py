@@ -19,6 +19,7 @@ EFFORT_STYLES = ("field", "object", "none")
 STRUCTURED_MODES = ("none", "json_object")
 SHIPPED = "shipped with the package"
 OPENAI_KEY = "OPENAI_API_KEY"
+MOST_IN_FLIGHT = 4096  # where a profile does not say: the engine finds out how many pay
 _NUMBERS: dict[str, Any] = {
     "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": int | float, "tpm": int | float,
 }  # fmt: skip
@@ -26,11 +27,17 @@ _NUMBERS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One endpoint and model. Decoding is the paper's: temperature 0, top_p 1, 8,192 tokens (`app:inference`)."""
+    """One model and where it is served.
+
+    Decoding is the paper's: temperature 0, top_p 1, 8,192 tokens (`app:inference`).
+    `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
+    `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
+    """
 
     name: str
     model: str
     base_url: str
+    base_urls: tuple[str, ...] = ()
     key_env: str = OPENAI_KEY
     reasoning_effort: str = ""
     effort_style: str = "none"
@@ -39,7 +46,7 @@ class Profile:
     max_tokens_field: str = "max_tokens"
     price: Price | None = None
     context_tokens: int = 0
-    concurrency: int = 64
+    concurrency: int = MOST_IN_FLIGHT
     rpm: float | None = None
     tpm: float | None = None
     identity: str = ""
@@ -50,7 +57,8 @@ class Profile:
         _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
         if self.concurrency < 1:
             raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
-        object.__setattr__(self, "base_url", refuse_key_in_url(self.base_url))
+        object.__setattr__(self, "base_urls", _addresses(self.name, self.base_url, self.base_urls))
+        object.__setattr__(self, "base_url", self.base_urls[0])
         if not self.identity:
             object.__setattr__(self, "identity", self.base_url)
 
@@ -64,6 +72,14 @@ class Profile:
         if structured and self.structured == "json_object":
             fields_.append(("response_format", {"type": "json_object"}))
         return tuple(fields_)
+
+
+def _addresses(judge: str, base_url: str, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all addresses, the first first; `others` are those of a profile that this one was made from."""
+    urls = [refuse_key_in_url(url.strip()) for url in base_url.split(",") if url.strip()] or [refuse_key_in_url("")]
+    if len(set(urls)) < len(urls):
+        raise ConfigError(f"judge {judge}: the same base URL is named twice ({base_url})")
+    return others if len(urls) == 1 and others and others[0] == urls[0] else tuple(urls)
 
 
 def _require(ok: bool, judge: str, field: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -109,13 +125,15 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
-    known = {field.name for field in fields(Profile)} - {"name", "source"}
+    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls"}
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
             raise ConfigError(f"{source}: judge {name} has the unknown setting {key!r}", hint=hint)
     values = dict(table)
+    if isinstance(values.get("base_url"), list):
+        values["base_url"] = ",".join(map(str, values["base_url"]))
     if "price" in values:
         values["price"] = _price(name, values["price"], source)
     for required in ("model", "base_url"):
@@ -166,7 +184,7 @@ def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None
 
 
 def _moved(profile: Profile, base_url: str) -> Profile:
-    if not base_url or base_url.rstrip("/") == profile.base_url:
+    if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
         return profile
     identity = profile.identity if profile.identity != profile.base_url else ""
-    return replace(profile, base_url=base_url, identity=identity)
+    return replace(profile, base_url=base_url, base_urls=(), identity=identity)

@@ -36,10 +36,11 @@ class Engine:
 
     `judge` is a profile's name, `URL#model`, `rules` (offline checks, no model), or `J+rules`. Nothing is opened before
     the block begins. `memo` is the folder of replies, so that nothing is paid twice; `base_url` goes over the
-    profile's; `concurrency` (default: the profile's), `rpm` and `tpm` are limits; `budget` (USD) and `max_calls` are
-    caps, beyond which a question raises BudgetError; `offline` uses the memo only; `timeout_s` is for one call;
-    `prompts` is a folder with templates in place of the shipped ones. An engine belongs to one event loop, and does
-    not ask again what failed for good while it was open.
+    profile's (several that serve the same model have commas between them); `concurrency` bounds the calls under way (by
+    default the engine finds out how many pay, up to the profile's number), `rpm` and `tpm` are limits of each endpoint;
+    `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the memo only;
+    `timeout_s` is for one call; `prompts` is a folder with templates in place of the shipped ones. An engine belongs to
+    one event loop, and does not ask again what failed for good while it was open.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ def _open(spec: str, options: _Options) -> OpenJudge:
     _check_limits(options, profile)
     config = EngineConfig(
         concurrency=options.concurrency or profile.concurrency,
+        adaptive=options.concurrency is None,
         rpm=options.rpm or profile.rpm,
         tpm=options.tpm or profile.tpm,
         offline=options.offline,

@@ -21,6 +21,7 @@ from svr_async.engine.classify import (
     MODEL_CODES,
     QUOTA_CODES,
     Billed,
+    Failure,
     Kind,
     classify_status,
     retry_after,
@@ -165,6 +166,16 @@ def test_rate_limits_carry_what_the_endpoint_asks_for() -> None:
         ({"x-ratelimit-reset-requests": "2026-03-01T12:00:30Z"}, None),
         ({"retry-after": "-1", "x-ratelimit-reset-requests": "3s"}, 3.0),
         ({"retry-after": "1", "x-ratelimit-reset-requests": "300s"}, 1.0),
+        (
+            {
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "2s",
+                "x-ratelimit-reset-tokens": "1s",
+                "x-ratelimit-remaining-tokens": "500",
+            },
+            2.0,
+        ),
+        ({"x-ratelimit-remaining-requests": "14370", "x-ratelimit-reset-requests": "23h59m0s"}, None),
     ],
 )
 def test_how_long_to_wait_is_read_from_every_spelling(headers: dict[str, str], expected: float | None) -> None:
@@ -244,3 +255,23 @@ def test_a_connection_that_never_opened_was_not_billed() -> None:
     failure = classify_exception(aiohttp.ClientConnectorError(key, OSError(111, "refused")))
     assert (failure.kind, failure.billed) == (Kind.TRANSIENT, Billed.NO)
     assert "cannot connect" in failure.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "signature", "detail", "crowded", "down", "descriptors"),
+    [
+        (503, "503:x", "HTTP 503", True, True, False), (504, "504:x", "HTTP 504", True, True, False),
+        (529, "529:x", "HTTP 529", True, True, False), (500, "500:x", "HTTP 500", False, True, False),
+        (502, "502:x", "HTTP 502", False, True, False), (200, "200:x", "not JSON", False, False, False),
+        (408, "408:x", "HTTP 408", False, False, False), (0, "timeout", "no complete reply", True, True, False),
+        (0, "ClientConnectorError", "cannot connect: refused", False, True, False),
+        (0, "too large", "the reply is larger", False, False, False),
+        (0, "OSError", "cannot connect: Too many open files", False, False, True),
+    ],
+)  # fmt: skip
+def test_what_a_failure_says_about_the_endpoint(
+    status: int, signature: str, detail: str, crowded: bool, down: bool, descriptors: bool
+) -> None:
+    """Too much to do, not there at all, or no file left on our side: each is answered in its own way."""
+    failure = Failure(kind=Kind.TRANSIENT, detail=detail, signature=signature, status=status)
+    assert (failure.crowded, failure.down, failure.no_descriptors) == (crowded, down, descriptors)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,14 @@ from svr_async.engine.money import Budget, Price
 from svr_async.errors import ConfigError
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.opening import EndpointOptions, needs_endpoint, open_endpoint_judge, open_offline_judge
+from svr_async.judges.opening import (
+    OTHER_FILES,
+    EndpointOptions,
+    needs_endpoint,
+    open_endpoint_judge,
+    open_offline_judge,
+    within_descriptors,
+)
 from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.templates import NAMES, load_templates
@@ -119,6 +128,22 @@ def test_a_memo_identity_survives_a_move(tmp_path: Path) -> None:
     """A profile with an identity of its own keeps its memo when the URL changes."""
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\nidentity = "lab"')
     assert find_profile("x", base_url="http://h/v1", directory=tmp_path).identity == "lab"
+
+
+def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
+    """A list in the file, or commas; the first address names the memo, and all are checked like one."""
+    one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
+    write(tmp_path, f'[x]\nmodel = "m"\n{two}\n[y]\nmodel = "m"\n{one}')
+    both = find_profile("x", directory=tmp_path)
+    assert both.base_urls == ("http://a/v1", "http://b/v1")
+    assert both.base_url == both.identity == find_profile("y", directory=tmp_path).identity
+    assert find_profile("x", base_url="http://b/v1", directory=tmp_path).base_urls == ("http://b/v1",)
+    assert find_profile("x", base_url="http://a/v1", directory=tmp_path).base_urls == ("http://a/v1",)
+    assert find_profile("y", base_url="http://c/v1, http://d/v1", directory=tmp_path).base_urls[1] == "http://d/v1"
+    assert replace(both, identity="lab").base_urls == both.base_urls
+    for bad in ("http://a/v1,http://a/v1/", "http://a/v1,nonsense", "http://a/v1,http://u:p@h/v1"):
+        with pytest.raises(ConfigError):
+            find_profile("y", base_url=bad, directory=tmp_path)
 
 
 def test_an_unknown_judge_is_answered_with_near_names(tmp_path: Path) -> None:
@@ -238,6 +263,19 @@ def test_only_endpoints_need_an_endpoint() -> None:
     """`rules` and recordings send nothing; everything else does."""
     names = ["rules", "recorded:x", "gpt-oss-120b", "gpt-oss-120b+rules", "http://h/v1#m"]
     assert [needs_endpoint(name) for name in names] == [False, False, True, True, True]
+
+
+def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that allows few open files bounds the calls under way; one that allows more is asked for them."""
+    asked = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    config = EngineConfig(concurrency=4096)
+    for limits, most in (((256, 256), 256 - OTHER_FILES), ((10_000, 10_000), 4096), ((8, 8), 1)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        assert within_descriptors(config).concurrency == most
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 100_000))
+    within_descriptors(config)
+    assert asked[-1] == (4096 + OTHER_FILES, 100_000)
 
 
 def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""A simulated endpoint on an event loop whose clock jumps: minutes of traffic through real lanes in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import orjson
+
+from svr_async.engine.calling import Caller
+from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.money import Budget
+from svr_async.engine.request import Request
+from svr_async.engine.stats import Counters
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
+
+T = TypeVar("T")
+ANSWER = orjson.dumps({"choices": [{"message": {"content": "yes"}}], "usage": {"completion_tokens": 250}})
+
+
+class _Jumping(selectors.SelectSelector):
+    """A selector that waits for nothing: the time that it was to wait has passed when it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Let the time pass; without a timer nothing could ever happen again."""
+        if timeout is None:
+            raise AssertionError("everything waits and no timer is set: a deadlock")
+        self.now += max(0.0, timeout)
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop on virtual time."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+        self._clock_resolution = 1e-6
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self._jumping.now
+
+
+def run_virtual(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main())
+
+
+def now() -> float:
+    """Virtual seconds."""
+    return asyncio.get_running_loop().time()
+
+
+class Endpoint:
+    """An endpoint in virtual time. Its limits may be changed while it serves.
+
+    `rate` calls a second with `burst` at once are admitted, others get a 429 with the headers that `told` makes; at
+    most `seats` at a time, others get a `crowded` status; `down` refuses connections.
+    """
+
+    def __init__(
+        self,
+        *,
+        latency_s: float = 0.2,
+        sigma: float = 0.3,
+        rate: float | None = None,
+        burst: float = 1.0,
+        told: Callable[[Endpoint, float], dict[str, str]] = lambda _, __: {},
+        seats: int | None = None,
+        crowded: int = 503,
+        seed: int = 0,
+    ) -> None:
+        self.latency_s, self.sigma, self.rate, self.burst, self.told = latency_s, sigma, rate, burst, told
+        self.seats, self.crowded, self.down = seats, crowded, False
+        self.busy = self.served = self.refused = self.peak = self.calls = 0
+        self.level, self._at = burst, 0.0
+        self._random = random.Random(seed)
+        self.moments: list[float] = []
+        self.fault: Callable[[Request], RawReply | Exception | None] = lambda _: None
+
+    async def send(self, request: Request) -> RawReply:
+        """Answer one call."""
+        await asyncio.sleep(0.002 + 0.003 * self._random.random())  # the way there
+        self.calls += 1
+        if self.down:
+            raise refused_connection()
+        found = self.fault(request)
+        if isinstance(found, Exception):
+            raise found
+        refusal = found or self._refuse()
+        if refusal is not None:
+            self.refused += 1
+            return refusal
+        return await self._serve()
+
+    async def _serve(self) -> RawReply:
+        self.busy += 1
+        self.peak = max(self.peak, self.busy)
+        headers = self.told(self, 0.0)
+        try:
+            spread = math.exp(self._random.gauss(0.0, self.sigma) - self.sigma**2 / 2)
+            await asyncio.sleep(self.latency_s * spread)
+        finally:
+            self.busy -= 1
+        self.served += 1
+        self.moments.append(now())
+        return RawReply(status=200, headers=headers, body=ANSWER)
+
+    def _refuse(self) -> RawReply | None:
+        if self.seats is not None and self.busy >= self.seats:
+            return error(self.crowded)
+        if self.rate is None:
+            return None
+        self.level = min(self.burst, self.level + (now() - self._at) * self.rate)
+        self._at = now()
+        if self.level < 1:
+            return error(429, self.told(self, (1 - self.level) / self.rate))
+        self.level -= 1
+        return None
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def openai_headers(endpoint: Endpoint, wait_s: float) -> dict[str, str]:
+    """Return the headers of an endpoint that says everything."""
+    assert endpoint.rate is not None
+    found = {
+        "x-ratelimit-limit-requests": str(round(60 * endpoint.rate)),
+        "x-ratelimit-remaining-requests": str(max(0, int(endpoint.level))),
+        "x-ratelimit-reset-requests": f"{(endpoint.burst - endpoint.level) / endpoint.rate:.3f}s",
+    }
+    return found | ({"retry-after-ms": str(math.ceil(1000 * wait_s))} if wait_s else {})
+
+
+def retry_after(_: Endpoint, wait_s: float) -> dict[str, str]:
+    """Return Retry-After in whole seconds, as most endpoints do."""
+    return {"retry-after": str(math.ceil(wait_s))} if wait_s else {}
+
+
+def error(status: int, headers: dict[str, str] | None = None) -> RawReply:
+    """Return an error reply."""
+    return RawReply(status=status, headers=headers or {}, body=orjson.dumps({"error": {"message": "no"}}))
+
+
+def refused_connection() -> CallFailedError:
+    """Return what a call finds where nobody listens."""
+    return CallFailedError(
+        Failure(kind=Kind.TRANSIENT, detail="cannot connect: refused", signature="refused", billed=Billed.NO)
+    )
+
+
+def caller_of(transport: Transport, under_way: Callable[[], int] = lambda: 2, **config: Any) -> Caller:
+    """Return a caller on virtual time."""
+    settings = EngineConfig(**{"concurrency": 64, "adaptive": True, **config})
+    return Caller(
+        transport,
+        settings,
+        Counters(),
+        budget=Budget(),
+        price=None,
+        under_way=under_way,
+        clock=asyncio.get_running_loop().time,
+    )
+
+
+def question(number: int) -> Request:
+    """Return a request of about a hundred tokens."""
+    return Request(endpoint="e", model="m", messages=(("user", f"{number} " + "word " * 70),), max_tokens=400)
+
+
+async def ask_all(caller: Caller, count: int, *, workers: int = 200) -> list[float]:
+    """Ask so many questions from a pool of workers; return when each was answered."""
+    numbers, answered = iter(range(count)), []
+
+    async def work() -> None:
+        for number in numbers:
+            await caller.call(question(number))
+            answered.append(now())
+
+    await asyncio.gather(*(work() for _ in range(workers)))
+    return answered
