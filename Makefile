@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := runs/demo
+SOAK := runs/soak.jsonl
 HELD := pairs --data $(DEMO)/test.jsonl
 
 .PHONY: demo test soak lint bench format clean
@@ -34,8 +35,10 @@ demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held
 test: $(STAMP)  ## the tests, in about five minutes on two cores
 	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q
 
-soak: $(STAMP)  ## the same with the long ones
-	$(BIN)/python -m pytest -n auto -q
+soak: $(STAMP)  ## the long tests, one at a time (about an hour): kills, full disks, outages; the figures of docs/reliability.md
+	@rm -f $(SOAK)
+	SOAK_REPORT=$(SOAK) $(BIN)/python -m pytest -m soak -q
+	@$(BIN)/python tests/reliability/soak_report.py $(SOAK)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@ class CallRecord:
     """One call. `paid`: the server did the work. `completed`: the whole of an honest answer was handed to the socket.
 
     `t` is seconds since the start of the server; `attempt` counts the calls for `key` from 0, −1 where the call was
-    turned away before it counted; `fault` is "" for none.
+    turned away before it counted; `fault` is "" for none. `reply` is the id of the completion that was written: by it
+    a client's copy is recognised.
     """
 
     t: float
@@ -27,6 +28,7 @@ class CallRecord:
     status: int = 0
     paid: bool = False
     completed: bool = False
+    reply: str = ""
 
 
 @dataclass(slots=True)

@@ -106,6 +106,7 @@ class Service:
             cached_tokens=cached,
             finish=finish,
         )
+        record.reply = reply["id"]
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
             reply["choices"] = []

@@ -171,7 +171,7 @@ async def test_the_log_counts_what_was_paid(tmp_path: Path):
     assert (stats["calls"], stats["paid"], stats["keys"], stats["faults"]) == (4, 2, 2, {"500": 2})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(lines) == 5
-    assert set(lines[0]) == {"t", "key", "attempt", "fault", "status", "paid", "completed"}
+    assert set(lines[0]) == {"t", "key", "attempt", "fault", "status", "paid", "completed", "reply"}
 
 
 async def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path):

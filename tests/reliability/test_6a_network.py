@@ -1,0 +1,352 @@
+"""Rows 1 to 23 of the fault table that no other test carries: network and transport. See `rows.py` for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from certificates import Authority
+from rig import ask, engine_at, environment, name_judge, serving, write_bench
+
+from svr_async.engine import aiohttp_http, lean_http, transport
+from svr_async.errors import EndpointDownError, RefusedError
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.wire import reset
+from svr_async.vocabulary.verdict import Outcome
+
+HTTP_CLIENTS = (aiohttp_http, lean_http)  # loaded here, so that their constants can be set
+GOOD = b'{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(GOOD) + GOOD
+Answer = Callable[[int, asyncio.StreamWriter], Awaitable[None]]
+both_clients = pytest.mark.usefixtures("client")
+
+
+@pytest.fixture(params=transport.CLIENTS)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with each of the HTTP clients."""
+    monkeypatch.setenv("SVR_HTTP", request.param)
+
+
+def set_everywhere(monkeypatch: pytest.MonkeyPatch, name: str, value: float) -> None:
+    """Set a constant of the engine in every module that has taken it over."""
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("svr_async.engine.") and hasattr(module, name):
+            monkeypatch.setattr(module, name, value)
+
+
+def trust(monkeypatch: pytest.MonkeyPatch, authority: Authority) -> None:
+    """Have both clients trust an authority, as a system does that has it installed."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", ssl.create_default_context())
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    """Read one HTTP request and return its body."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return await reader.readexactly(size)
+
+
+@asynccontextmanager
+async def raw_server(answer: Answer, *, read: bool = True, **options: Any) -> AsyncIterator[str]:
+    """Serve connections by a function of (number of the connection, writer); yields the address, without a scheme."""
+    count = 0
+
+    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        nonlocal count
+        number, count = count, count + 1
+        try:
+            if read:
+                await read_request(reader)
+            await answer(number, out)
+            await out.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            out.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def good(_: int, out: asyncio.StreamWriter) -> None:
+    """Answer well."""
+    out.write(WHOLE)
+
+
+class Resolver:
+    """Stands in for name resolution: fails with `error` while `failing()` says so, else gives loopback."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: Callable[[int], bool], error: int) -> None:
+        self.asked = 0
+        self._failing, self._error, self._real = failing, error, socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self)
+
+    def __call__(self, host: Any, port: Any, *args: Any, **named: Any) -> Any:
+        """Answer like `socket.getaddrinfo`."""
+        if host != "judge.test":
+            return self._real(host, port, *args, **named)
+        self.asked += 1
+        if self._failing(self.asked - 1):
+            raise socket.gaierror(self._error, "made to fail")
+        return self._real("127.0.0.1", port, *args, **named)
+
+
+async def test_row_002_unknown_host_at_the_start(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that does not exist ends the run with exit 4 and the host in the line, after one look or two."""
+    resolver = Resolver(monkeypatch, lambda _: True, socket.EAI_NONAME)
+    async with engine_at("http://judge.test/v1", memo_folder) as engine:
+        with pytest.raises(RefusedError, match=r"judge\.test") as caught:
+            await engine.complete(ask())
+    assert caught.value.exit_code == 4
+    assert resolver.asked <= 2
+
+
+@both_clients
+async def test_row_003_names_that_fail_to_resolve_now_and_then(
+    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resolver that fails for a while costs tries; every question is answered."""
+    resolver = Resolver(monkeypatch, lambda number: number < 5, socket.EAI_AGAIN)
+    async with raw_server(good) as address:
+        port = address.split(":")[1]
+        async with engine_at(f"http://judge.test:{port}", memo_folder) as engine:
+            found = await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(20)))
+            assert {one.value for one in found} == {"yes"}
+            assert engine.stats().lost == 0
+    assert resolver.asked > 5
+
+
+@both_clients
+async def test_row_004_a_black_hole_that_opens(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that nobody accepts is given up after its own short time and tried again."""
+    set_everywhere(monkeypatch, "CONNECT_TIMEOUT_S", 0.2)
+    hole = socket.socket()
+    hole.bind(("127.0.0.1", 0))
+    hole.listen(0)
+    port = hole.getsockname()[1]
+    fillers = [_filler(port) for _ in range(4)]
+    async with engine_at(f"http://127.0.0.1:{port}/v1", memo_folder) as engine:
+        task = asyncio.create_task(engine.complete(ask()))
+        while engine.stats().retries < 1:  # noqa: ASYNC110  (the engine has no event for it)
+            await asyncio.sleep(0.01)
+        for filler in fillers:
+            filler.close()
+        hole.setblocking(False)
+
+        async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+            try:
+                await read_request(reader)
+                out.write(WHOLE)
+                await out.drain()
+            except (ConnectionError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                out.close()
+
+        async with await asyncio.start_server(serve, sock=hole, backlog=64):
+            assert (await task).value == "yes"
+
+
+def _filler(port: int) -> socket.socket:
+    """Take a place in the queue of connections that wait to be accepted."""
+    one = socket.socket()
+    one.setblocking(False)
+    one.connect_ex(("127.0.0.1", port))
+    return one
+
+
+CERTIFICATES = {"self-signed": "self", "expired": "expired", "of another host": "elsewhere"}
+
+
+@both_clients
+@pytest.mark.parametrize("kind", CERTIFICATES.values(), ids=list(CERTIFICATES))
+async def test_row_005_certificates(
+    memo_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A certificate that is self-signed, expired or another host's ends the run at once, with OpenSSL's reason."""
+    authority = Authority(tmp_path)
+    trust(monkeypatch, authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue(kind))
+    async with (
+        raw_server(good, ssl=context) as address,
+        engine_at(f"https://{address}", memo_folder) as engine,
+    ):
+        with pytest.raises(RefusedError, match="certificate") as caught:
+            await engine.complete(ask())
+        assert engine.stats().sent == 1
+    assert caught.value.exit_code == 4
+    assert "certificate verify failed" in caught.value.one_line()
+
+
+@both_clients
+async def test_row_006_a_reset_in_the_handshake(
+    memo_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections reset while TLS is being set up are tried again; a good certificate is then accepted."""
+    authority = Authority(tmp_path)
+    trust(monkeypatch, authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("good"))
+    seen = 0
+
+    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen += 1
+        if seen <= 2:
+            await reader.read(1)
+            reset(out.transport)
+            return
+        await out.start_tls(context)
+        await read_request(reader)
+        out.write(WHOLE)
+        await out.drain()
+        out.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, engine_at(f"https://127.0.0.1:{port}/v1", memo_folder) as engine:
+        assert (await engine.complete(ask())).value == "yes"
+        assert engine.stats().retries == 2
+
+
+@both_clients
+async def test_row_011_close_delimited_truncation(memo_folder: Path) -> None:
+    """A reply without a length, cut at any byte, is a lost call; what is kept is the whole answer that follows."""
+    cuts = len(GOOD)
+
+    async def answer(number: int, out: asyncio.StreamWriter) -> None:
+        out.write(HEAD + b"\r\n" + GOOD[:number] if number < cuts else WHOLE)
+
+    async with (
+        raw_server(answer) as address,
+        engine_at(f"http://{address}", memo_folder, attempts=2 * cuts, concurrency=1) as engine,
+    ):
+        done = await engine.complete(ask())
+        assert (done.value, engine.stats().sent, engine.stats().failed) == ("yes", cuts + 1, 0)
+
+
+@both_clients
+async def test_row_013_a_drip_is_closed_and_not_used_again(memo_folder: Path) -> None:
+    """When a reply drips past its deadline the connection is closed, its slot is free, and a new one is opened."""
+    closed = asyncio.Event()
+
+    async def answer(number: int, out: asyncio.StreamWriter) -> None:
+        if number:
+            out.write(WHOLE)
+            return
+        out.write(HEAD + b"Content-Length: 1000\r\n\r\n")
+        try:
+            while not out.is_closing():
+                out.write(b" ")
+                await out.drain()
+                await asyncio.sleep(0.01)
+        finally:
+            closed.set()
+
+    async with (
+        raw_server(answer) as address,
+        engine_at(f"http://{address}", memo_folder, timeout_s=0.2, concurrency=1) as engine,
+    ):
+        assert (await engine.complete(ask())).value == "yes"
+        await asyncio.wait_for(closed.wait(), 20)
+        assert engine.stats().in_flight == 0
+
+
+@both_clients
+async def test_row_014_a_reply_that_is_always_too_large(memo_folder: Path) -> None:
+    """One question whose replies never fit is given up as an api_error; the others are answered."""
+    blank = b" " * (transport.MAX_BODY_BYTES + 2**16)
+
+    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        try:
+            if b"big" in await read_request(reader):
+                out.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(blank) + blank)
+            else:
+                out.write(WHOLE)
+            await out.drain()
+        except ConnectionError:
+            pass
+        finally:
+            out.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, attempts=3, concurrency=4) as engine:
+        large = asyncio.create_task(engine.complete(ask("big")))
+        number = 0
+        while not large.done():
+            assert (await engine.complete(ask(f"small {number}"))).value == "yes"
+            number += 1
+            await asyncio.sleep(0.002)
+        done = await large
+        assert (done.outcome, "larger than" in done.detail) == (Outcome.API_ERROR, True)
+        assert engine.stats().retries <= 8
+
+
+@both_clients
+async def test_row_017_a_sign_in_page_for_ever(memo_folder: Path) -> None:
+    """An endpoint that only ever shows an HTML page is given up with exit 6; the line quotes the page harmlessly."""
+    page = b"<html>\x1b[2J<title>Sign in</title></html>"
+
+    async def answer(_: int, out: asyncio.StreamWriter) -> None:
+        out.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + page)
+
+    async with (
+        raw_server(answer) as address,
+        engine_at(f"http://{address}", memo_folder, attempts=3, first_contact_s=0.1) as engine,
+    ):
+        with pytest.raises(EndpointDownError, match="Sign in") as caught:
+            await engine.complete(ask())
+    assert caught.value.exit_code == 6
+    assert "\x1b" not in caught.value.one_line()
+
+
+@both_clients
+async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path) -> None:
+    """A 200 that comes before the request was taken, with the connection then closed, is at worst a lost call."""
+
+    async def answer(number: int, out: asyncio.StreamWriter) -> None:
+        if number < 2:
+            out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
+        else:
+            out.write(WHOLE)
+
+    async with (
+        raw_server(answer, read=False) as address,
+        engine_at(f"http://{address}", memo_folder) as engine,
+    ):
+        assert (await engine.complete(ask("x" * 300_000))).value == "yes"
+
+
+def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:
+    """With fewer file descriptors than calls in flight a run completes, and every pair has its verdict."""
+    write_bench(tmp_path / "bench.jsonl", 100)
+    flags = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q", "--out", "run"]
+    with serving(SimConfig(latency_ms=50.0)) as server:
+        name_judge(tmp_path, server.base_url)
+        shell = ("import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
+                 "from svr_async.commands import main; main()")  # fmt: skip
+        done = run_python(shell, *flags, "--concurrency", "100", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "run" / "items.jsonl").read_bytes().count(b'"outcome":"scored"') == 100
+
+
+def run_python(code: str, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of Python with arguments."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=50,
+        check=False,
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""Rows 43 to 58 of the fault table that no other test carries: what a model writes. See `rows.py` for the rest."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svr_async.engine.request import ReplyRejectedError
+from svr_async.judges.reading import read_brackets, read_comparisons
+
+NONCE = "0123456789abcdef"
+IDS = ("R1", "R2", "R3", "R4")
+
+
+def row(local: str, a: str = "pass", b: str = "fail", better: str = "A") -> dict[str, str]:
+    """Return one entry of a judge's answer."""
+    return {"rubric_id": local, "candidate_a_verdict": a, "candidate_b_verdict": b, "better": better}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.permutations([row("R1"), row("R2", "fail", "pass", "B"), row("R3", "pass", "pass", "B"), row("R4")]))
+def test_row_050_rows_in_any_order(entries: list[dict[str, str]]) -> None:
+    """Verdicts are matched by id: the order in which a judge lists them changes nothing."""
+    text = json.dumps({"nonce": NONCE, "rubric_comparisons": entries})
+    ordered = json.dumps({"nonce": NONCE, "rubric_comparisons": sorted(entries, key=lambda one: one["rubric_id"])})
+    assert read_comparisons(text, NONCE, IDS, overall=False).rows == dict(
+        read_comparisons(ordered, NONCE, IDS, overall=False).rows
+    )
+
+
+@pytest.mark.parametrize("spelling", ["true", "1", "Pass ", "passed", "yes", "PASS\u200b", "", "null"])
+def test_row_047_only_documented_spellings(spelling: str) -> None:
+    """A verdict that is spelled otherwise is missing; it is never guessed."""
+    text = json.dumps({"nonce": NONCE, "rubric_comparisons": [row("R1", spelling), row("R2")]})
+    assert set(read_comparisons(text, NONCE, IDS, overall=False).rows) == {"R2"}
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "{}", "[" * 2000 + "]" * 2000, "true", "-0"])
+def test_row_047_values_that_are_no_text(value: str) -> None:
+    """NaN, numbers out of range, nesting without end: such a row is missing or the reply rejected, nothing else."""
+    text = (
+        f'{{"nonce": "{NONCE}", "rubric_comparisons": [{{"rubric_id": "R1", "candidate_a_verdict": {value}, '
+        f'"candidate_b_verdict": "fail", "better": "A"}}, {json.dumps(row("R2"))}]}}'
+    )
+    for repair in (False, True):
+        try:
+            found = read_comparisons(text, NONCE, IDS, overall=False, repair=repair)
+        except ReplyRejectedError:
+            continue
+        assert set(found.rows) <= {"R2"}
+
+
+def test_row_046_the_last_whole_object_counts() -> None:
+    """Of several answers with the right nonce the last whole one counts, and that there were several is flagged."""
+    rng = random.Random(46)
+    for _ in range(200):
+        answers = [[row("R1", *rng.choice([("pass", "fail", "A"), ("fail", "pass", "B")]))] for _ in range(3)]
+        objects = [json.dumps({"nonce": NONCE, "rubric_comparisons": one}) for one in answers]
+        text = " and then ".join(objects) + objects[0][: rng.randrange(1, 30)]
+        found = read_comparisons(text, NONCE, IDS, overall=False)
+        assert found.rows["R1"].better.value == answers[-1][0]["better"]
+        assert "multiple_verdicts" in found.flags
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(alphabet="[]AB x\n", max_size=40), st.sampled_from("AB"))
+def test_row_053_the_last_bracket_is_the_verdict(before: str, side: str) -> None:
+    """Whatever was quoted before it, the last [[A]] or [[B]] is the direct verdict."""
+    assert read_brackets(f"{before}\n[[{side}]]").value == side
