@@ -20,11 +20,11 @@ import orjson
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
 from svr_async.engine.failures import FailureLog
+from svr_async.engine.http.transport import HttpTransport, RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport, RawReply
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter

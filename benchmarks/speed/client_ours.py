@@ -17,10 +17,10 @@ from calls import Meter, bodies, check, emit, loop_factory, options
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport
 
 
 def parse(text: str) -> list[dict[str, Any]]:

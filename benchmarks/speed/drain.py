@@ -23,9 +23,9 @@ from targets import Figure, hand_over
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport
 
 
 async def drain(url: str, calls: int, config: EngineConfig) -> float:

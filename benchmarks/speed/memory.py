@@ -25,9 +25,9 @@ from targets import Figure, hand_over
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
+from svr_async.engine.http.transport import RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Request
-from svr_async.engine.transport import RawReply
 
 
 class Forgetful:

@@ -19,11 +19,11 @@ from pathlib import Path
 from svr_async.adapters import get_adapter
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport
 from svr_async.judges.authoring import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile

@@ -27,9 +27,9 @@ from client_ours import ask_all
 from svr_async.engine.claims import FileClaims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport
 
 HERE = Path(__file__).resolve().parent
 HELD = (64, 512, 4096)

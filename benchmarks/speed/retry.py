@@ -21,10 +21,10 @@ from tenacity import retry, stop_after_attempt
 
 from svr_async.engine.calling import Caller
 from svr_async.engine.config import EngineConfig
+from svr_async.engine.http.transport import RawReply
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters
-from svr_async.engine.transport import RawReply
 
 
 class AtOnce:

@@ -53,7 +53,7 @@ def export(
       svr batch export batch/ judge pairs.jsonl --candidates candidates.jsonl --judge gpt-5-mini --out store/
     """
     from svr_async.commands.batch_export import run_export  # noqa: PLC0415  (--help stays quick)
-    from svr_async.engine.batch_requests import BatchLimits  # noqa: PLC0415
+    from svr_async.engine.batch.requests import BatchLimits  # noqa: PLC0415
 
     limits = BatchLimits(requests=max_requests, bytes=max_mb * 1_000_000)
     return run_export(folder, command, limits, only=only, as_json=as_json)

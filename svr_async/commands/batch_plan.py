@@ -16,8 +16,8 @@ from svr_async.commands.eval_method import choose_method, with_shipped_bank
 from svr_async.commands.eval_plan import Bench, SettledPlan, open_bench, settle_judges, with_plan
 from svr_async.commands.evaluation import make_evaluation, make_record
 from svr_async.commands.spending_flags import given_flags
-from svr_async.engine.batch_reader import BatchReader
-from svr_async.engine.batch_results import ResultFiles
+from svr_async.engine.batch.reader import BatchReader
+from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
 from svr_async.evaluation.opinions import CONTINGENT

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.engine.batch_client import BatchClient
-from svr_async.engine.batch_folder import Export, State, Submission, alone, fresh_state, load_export, load_state
-from svr_async.engine.batch_submit import cancel, refresh, submit
+from svr_async.engine.batch.client import BatchClient
+from svr_async.engine.batch.folder import Export, State, Submission, alone, fresh_state, load_export, load_state
+from svr_async.engine.batch.submit import cancel, refresh, submit
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
 from svr_async.errors import RefusedError, UsageError
 

@@ -19,8 +19,8 @@ from svr_async.engine.request import Request, estimate_tokens
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
 
 if TYPE_CHECKING:
+    from svr_async.engine.http.transport import RawReply, Transport
     from svr_async.engine.secrets import Secret
-    from svr_async.engine.transport import RawReply, Transport
     from svr_async.judges.profiles import Profile
 
 MAX_TOKENS = 1024  # of an answer: room for a model that reasons first
@@ -119,7 +119,7 @@ async def ask(transport: Transport, request: Request, *, room: int) -> Answer:
 
 
 async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure | None]:
-    from svr_async.engine.transport import CallFailedError  # noqa: PLC0415  (loads aiohttp)
+    from svr_async.engine.http.transport import CallFailedError  # noqa: PLC0415  (loads aiohttp)
 
     at, began = time.time(), time.monotonic()
     try:

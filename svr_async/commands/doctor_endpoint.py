@@ -28,8 +28,8 @@ from svr_async.engine.request import Request
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
 
 if TYPE_CHECKING:
+    from svr_async.engine.http.transport import HttpTransport
     from svr_async.engine.secrets import Secret
-    from svr_async.engine.transport import HttpTransport
     from svr_async.judges.opening import OpenJudge
     from svr_async.judges.profiles import Profile
 
@@ -106,8 +106,8 @@ def plan_calls(profile: Profile, max_calls: int) -> Plan:
 
 async def examine(plan: Plan, spec: str) -> list[Finding]:
     """Ask what the plan holds and return the findings; what cannot be told any more is left out."""
+    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
     from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415  (with transport, loads aiohttp)
-    from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
 
     profile, key = plan.profile, key_from_environment(plan.profile.key_env)
     try:
@@ -153,7 +153,7 @@ async def _ask_all(plan: Plan, spec: str, models: Served, key: Secret, transport
 
 async def _other(plan: Plan, url: str, key: Secret, spent: Spent) -> Finding:
     """Look at a further endpoint of the judge: whether it lists the model and answers the first question."""
-    from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
+    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
 
     host = urlsplit(url).netloc
     room = plan.max_calls - spent.calls

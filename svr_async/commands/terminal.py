@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from svr_async.engine.lane_stats import LaneStats
+    from svr_async.engine.admission.lane_stats import LaneStats
     from svr_async.engine.stats import EngineStats
 
 PLAIN_EVERY_S = 10.0

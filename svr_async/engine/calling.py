@@ -9,20 +9,20 @@ from collections.abc import Callable
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
+from svr_async.engine.admission.lane import Lane, LaneStoppedError, Permit
+from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.admission.lanes import Lanes, members_of
+from svr_async.engine.admission.poison import Misfits, Record, Step, Trouble
+from svr_async.engine.admission.weighing import Weigher
 from svr_async.engine.classify import Billed, Failure, Kind, classify_status
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
-from svr_async.engine.lane import Lane, LaneStoppedError, Permit
-from svr_async.engine.lane_stats import LaneStats
-from svr_async.engine.lanes import Lanes, members_of
+from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.poison import Misfits, Record, Step, Trouble
 from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters
-from svr_async.engine.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.watched import WatchedTransport
-from svr_async.engine.weighing import Weigher
 from svr_async.errors import EndpointDownError, RefusedError, SvrError
 
 TELL_S = 5.0  # waits from here on are told

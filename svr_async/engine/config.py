@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svr_async.engine.limiter import START
+from svr_async.engine.admission.limiter import START
 
 SPARE_WORKERS = 8  # questions beyond the calls under way: one that waits for its next try holds up no other
 

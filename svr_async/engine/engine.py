@@ -9,21 +9,21 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
+from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.calling import Caller, ItemFailedError, RetryableError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.flow import bounded_map
+from svr_async.engine.http.transport import Transport
 from svr_async.engine.lag import LagProbe
-from svr_async.engine.lane import LaneStoppedError
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
-from svr_async.engine.transport import Transport
 from svr_async.engine.watched import WatchedCalls
 from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from svr_async.engine.histogram import Histogram, Spread
 
 if TYPE_CHECKING:
-    from svr_async.engine.lane_stats import LaneStats
-    from svr_async.engine.lanes import Lanes
+    from svr_async.engine.admission.lane_stats import LaneStats
+    from svr_async.engine.admission.lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

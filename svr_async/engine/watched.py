@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from svr_async.engine.events import Watch
-from svr_async.engine.transport import CallFailedError, RawReply, Transport
+from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 
 if TYPE_CHECKING:
     from svr_async.engine.calling import Caller

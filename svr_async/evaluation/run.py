@@ -8,9 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import cast
 
+from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.engine import Engine
 from svr_async.engine.flow import bounded_map
-from svr_async.engine.lane import LaneStoppedError
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed

@@ -116,11 +116,11 @@ def within_descriptors(config: EngineConfig) -> EngineConfig:
 
 def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
+    from svr_async.engine.admission.lanes import Endpoints  # noqa: PLC0415
     from svr_async.engine.engine import Engine  # noqa: PLC0415
-    from svr_async.engine.lanes import Endpoints  # noqa: PLC0415
+    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
     from svr_async.engine.memo import Memo  # noqa: PLC0415
     from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
-    from svr_async.engine.transport import HttpTransport  # noqa: PLC0415
     from svr_async.judges.authoring import ModelAuthor  # noqa: PLC0415
     from svr_async.judges.model import ModelJudge  # noqa: PLC0415
     from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from svr_async.commands.terminal import engine_facts
+from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.histogram import Spread
-from svr_async.engine.lane_stats import LaneStats
 from svr_async.engine.stats import EngineStats
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from rig import QUICK, pairs, profile, shown, writer
 
+from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Completion, Engine
-from svr_async.engine.lanes import Endpoints
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import HttpTransport
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import Order, present

@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rig import Scripted, ask, completion
 
-from svr_async.engine import batch_submit
-from svr_async.engine.batch_client import BatchClient, LostAnswerError, masked
-from svr_async.engine.batch_folder import (
+from svr_async.engine.batch import submit as batch_submit
+from svr_async.engine.batch.client import BatchClient, LostAnswerError, masked
+from svr_async.engine.batch.folder import (
     Export,
     State,
     Submission,
@@ -35,9 +35,9 @@ from svr_async.engine.batch_folder import (
     save_export,
     save_state,
 )
-from svr_async.engine.batch_reader import BatchReader, Planned, Readers
-from svr_async.engine.batch_requests import BatchLimits, RequestFiles, batch_line, file_sha256
-from svr_async.engine.batch_results import (
+from svr_async.engine.batch.reader import BatchReader, Planned, Readers
+from svr_async.engine.batch.requests import BatchLimits, RequestFiles, batch_line, file_sha256
+from svr_async.engine.batch.results import (
     MAX_LINE_BYTES,
     DamagedLineError,
     LineKind,
@@ -46,7 +46,7 @@ from svr_async.engine.batch_results import (
     custom_ids,
     read_line,
 )
-from svr_async.engine.batch_submit import cancel, download, refresh, submit
+from svr_async.engine.batch.submit import cancel, download, refresh, submit
 from svr_async.engine.engine import Engine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price

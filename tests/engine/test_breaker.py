@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.engine.breaker import LEAST, LONGEST_S, Breaker
+from svr_async.engine.admission.breaker import LEAST, LONGEST_S, Breaker
 
 
 def opened(at: float = 10.0, **settings_: float) -> Breaker:

@@ -22,9 +22,9 @@ from virtual import (
     run_virtual,
 )
 
+from svr_async.engine.admission.lane import LaneStoppedError
+from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.calling import Caller, RetryableError
-from svr_async.engine.lane import LaneStoppedError
-from svr_async.engine.lanes import Endpoints
 from svr_async.engine.request import Request
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 

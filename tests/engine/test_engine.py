@@ -12,15 +12,15 @@ import pytest
 from rig import Scripted, ask, completion, refusal, scripted_engine
 
 from svr_async.engine import engine as engine_module
+from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Completion, Engine
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.lane import LaneStoppedError
+from svr_async.engine.http.transport import CallFailedError, RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, Request
-from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import (
     AuthError,
     BudgetError,
@@ -226,7 +226,7 @@ async def test_a_fault_that_passes_costs_calls_and_changes_nothing(
     memo_folder: Path, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice a fault, then the answer: the value is that of a smooth call, and the failures are counted."""
-    monkeypatch.setattr("svr_async.engine.lane.DEFAULT_PAUSE_S", 0.01)
+    monkeypatch.setattr("svr_async.engine.admission.lane.DEFAULT_PAUSE_S", 0.01)
     async with scripted_engine(memo_folder, by_turn(fault, fault, completion("yes"))) as (engine, transport):
         done = await engine.complete(ask())
         assert (done.value, done.outcome, len(transport.sent)) == ("yes", Outcome.SCORED, 3)
@@ -237,7 +237,7 @@ async def test_a_fault_that_passes_costs_calls_and_changes_nothing(
 
 async def test_rate_limits_are_not_counted_as_tries(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often an endpoint says "slow down", the item is not given up."""
-    monkeypatch.setattr("svr_async.engine.lane.MIN_PAUSE_S", 0.001)
+    monkeypatch.setattr("svr_async.engine.admission.lane.MIN_PAUSE_S", 0.001)
     turns = [refusal(429, headers={"retry-after": "0"})] * 30
     async with scripted_engine(memo_folder, by_turn(*turns, completion("yes")), attempts=2) as (engine, _):
         assert (await engine.complete(ask())).value == "yes"
@@ -261,7 +261,7 @@ async def test_a_rate_limit_pauses_every_call(memo_folder: Path) -> None:
 
 async def test_an_endless_rate_limit_ends_the_run(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint that only ever says "slow down" is given up like one that says nothing."""
-    monkeypatch.setattr("svr_async.engine.lane.MIN_PAUSE_S", 0.001)
+    monkeypatch.setattr("svr_async.engine.admission.lane.MIN_PAUSE_S", 0.001)
     turns = by_turn(refusal(429, headers={"retry-after": "0"}))
     async with scripted_engine(memo_folder, turns, give_up_after_s=0.1) as (engine, _):
         with pytest.raises(EndpointDownError, match="no answer"):

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual import Endpoint, now, run_virtual
 
+from svr_async.engine.admission.lane import DEFAULT_PAUSE_S, MIN_PAUSE_S, Lane, LaneStoppedError, Permit
+from svr_async.engine.admission.lanes import SHORT_LINE, Endpoints, Lanes
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.flow import bounded_map
-from svr_async.engine.lane import DEFAULT_PAUSE_S, MIN_PAUSE_S, Lane, LaneStoppedError, Permit
-from svr_async.engine.lanes import SHORT_LINE, Endpoints, Lanes
 
 REFUSED = Failure(kind=Kind.TRANSIENT, detail="refused", signature="refused", billed=Billed.NO)
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.commands.loops import loop_factory
-from svr_async.engine import lean_http
 from svr_async.engine.classify import Billed, Kind
-from svr_async.engine.connection import MAX_HEAD_BYTES, ReplyHeaders, unpacked
-from svr_async.engine.lean_http import LeanTransport
+from svr_async.engine.http import lean
+from svr_async.engine.http.connection import MAX_HEAD_BYTES, ReplyHeaders, unpacked
+from svr_async.engine.http.lean import LeanTransport
+from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, HttpTransport, RawReply
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
-from svr_async.engine.transport import MAX_BODY_BYTES, CallFailedError, HttpTransport, RawReply
 from svr_async.errors import UsageError
 
 BODY = b'{"choices": [{"message": {"content": "yes"}}]}'
@@ -176,7 +176,7 @@ async def test_connections_idle_for_long_are_not_used_again(monkeypatch: pytest.
     async with client_of(lambda _, out: out.write(WHOLE)) as (client, server):
         await asyncio.gather(*(client.send(REQUEST) for _ in range(3)))
         opened = server.connections
-        monkeypatch.setattr(lean_http, "KEEPALIVE_S", -1.0)
+        monkeypatch.setattr(lean, "KEEPALIVE_S", -1.0)
         await client.send(REQUEST)
         assert server.connections == opened + 1
         assert len(client._idle) == 1
@@ -276,7 +276,7 @@ async def test_what_is_no_address_ends_the_run(url: str) -> None:
 
 async def test_a_later_look_up_that_fails_uses_the_known_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are looked up once a minute; when that fails in the middle of a run, the last address serves."""
-    monkeypatch.setattr(lean_http, "DNS_TTL_S", -1.0)
+    monkeypatch.setattr(lean, "DNS_TTL_S", -1.0)
     async with client_of(lambda _, out: out.write(WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))) as (
         _,
         server,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from traffic import Driver, Fixed, Schedule, Traffic, adaptive, drive
 
-from svr_async.engine.limiter import START, Limiter
+from svr_async.engine.admission.limiter import START, Limiter
 
 SETTLED, CHANGE, RECOVERED, END = 30, 42, 62, 74  # seconds: P10 of the design's promises
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from svr_async.engine.admission.poison import MISFITS, SAME, VISIT, Misfits, Record, Step, Trouble
 from svr_async.engine.classify import Failure, Kind
-from svr_async.engine.poison import MISFITS, SAME, VISIT, Misfits, Record, Step, Trouble
 from svr_async.vocabulary.verdict import Outcome
 
 SERVER_ERROR = Failure(kind=Kind.TRANSIENT, detail="HTTP 500", signature="500:boom", status=500, answered=True)

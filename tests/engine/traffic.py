@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from svr_async.engine.admission.lane import Lane, Permit
+from svr_async.engine.admission.limiter import Limiter
+from svr_async.engine.admission.pacing import read_notices
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.lane import Lane, Permit
-from svr_async.engine.limiter import Limiter
-from svr_async.engine.pacing import read_notices
-from svr_async.engine.transport import Transport
+from svr_async.engine.http.transport import Transport
 
 SIGMA = 0.5  # of the logarithm of a reply's time
 REJECTED_S = 0.02

@@ -137,7 +137,7 @@ def _load() -> None:
     """Import all that an evaluation needs, and shorten the patience with a full disk."""
     from importlib import import_module  # noqa: PLC0415  (for the script only)
 
-    for name in ("commands.main", "commands.evaluation", "engine.transport", "judges.opening", "judges.model",
+    for name in ("commands.main", "commands.evaluation", "engine.http.transport", "judges.opening", "judges.model",
                  "evaluation.report", "evaluation.tables", "judges.rules.judge", "adapters.pairs", "commands.cache",
                  "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")

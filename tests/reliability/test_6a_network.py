@@ -17,13 +17,13 @@ import pytest
 from certificates import Authority
 from rig import ask, engine_at, environment, name_judge, serving, write_bench
 
-from svr_async.engine import aiohttp_http, lean_http, transport
+from svr_async.engine.http import lean, on_aiohttp, transport
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset
 from svr_async.vocabulary.verdict import Outcome
 
-HTTP_CLIENTS = (aiohttp_http, lean_http)  # loaded here, so that their constants can be set
+HTTP_CLIENTS = (on_aiohttp, lean)  # loaded here, so that their constants can be set
 GOOD = b'{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(GOOD) + GOOD

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from svr_async.engine.batch_client import BatchClient, LostAnswerError, id_in
-from svr_async.engine.batch_folder import Export, State, Submission, result_path, save_state
+from svr_async.engine.batch.client import BatchClient, LostAnswerError, id_in
+from svr_async.engine.batch.folder import Export, State, Submission, result_path, save_state
 from svr_async.errors import EndpointDownError, RefusedError
 
 LOOKS = 3

@@ -14,7 +14,7 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from svr_async.engine.batch_requests import CHAT_URL
+from svr_async.engine.batch.requests import CHAT_URL
 from svr_async.engine.classify import Kind, classify_status
 from svr_async.engine.reply import error_in_body
 from svr_async.engine.secrets import MASK, Secret

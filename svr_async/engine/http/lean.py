@@ -16,10 +16,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-from svr_async.engine.connection import READ_BYTES, Connection
-from svr_async.engine.request import Request
-from svr_async.engine.secrets import MASK, Secret
-from svr_async.engine.transport import (
+from svr_async.engine.http.connection import READ_BYTES, Connection
+from svr_async.engine.http.transport import (
     CONNECT_TIMEOUT_S,
     KEEPALIVE_S,
     RawReply,
@@ -30,6 +28,8 @@ from svr_async.engine.transport import (
     no_such_host,
     timed_out,
 )
+from svr_async.engine.request import Request
+from svr_async.engine.secrets import MASK, Secret
 
 DNS_TTL_S = 60.0
 SWEEP_S = 0.02

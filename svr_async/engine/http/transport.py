@@ -88,11 +88,11 @@ class HttpTransport:
 
 def _client_class(name: str) -> type:
     if name == "lean":
-        from svr_async.engine.lean_http import LeanTransport  # noqa: PLC0415  (only what is used is loaded)
+        from svr_async.engine.http.lean import LeanTransport  # noqa: PLC0415  (only what is used is loaded)
 
         return LeanTransport
     if name == "aiohttp":
-        from svr_async.engine.aiohttp_http import AiohttpTransport  # noqa: PLC0415  (a sixth of a second)
+        from svr_async.engine.http.on_aiohttp import AiohttpTransport  # noqa: PLC0415  (a sixth of a second)
 
         return AiohttpTransport
     raise UsageError(f"SVR_HTTP={name!r} is no HTTP client", hint=f"one of {', '.join(CLIENTS)}")

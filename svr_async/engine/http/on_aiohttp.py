@@ -8,9 +8,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from svr_async.engine.request import Request
-from svr_async.engine.secrets import MASK, Secret
-from svr_async.engine.transport import (
+from svr_async.engine.http.transport import (
     CONNECT_TIMEOUT_S,
     KEEPALIVE_S,
     MAX_BODY_BYTES,
@@ -20,6 +18,8 @@ from svr_async.engine.transport import (
     timed_out,
     too_large,
 )
+from svr_async.engine.request import Request
+from svr_async.engine.secrets import MASK, Secret
 
 
 class AiohttpTransport:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httptools
 
-from svr_async.engine.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, too_large
+from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, too_large
 
 READ_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024

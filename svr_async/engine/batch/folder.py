@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.batch_requests import RequestFile, file_sha256
+from svr_async.engine.batch.requests import RequestFile, file_sha256
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.vocabulary.atomic import reason, write_atomic
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from svr_async.engine.batch_results import ResultFiles
+from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.engine import Engine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from svr_async.engine.lane import NEVER, Lane, LaneStoppedError, Permit
-from svr_async.engine.lane_stats import LaneStats
+from svr_async.engine.admission.lane import NEVER, Lane, LaneStoppedError, Permit
+from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.http.transport import RawReply, Transport
 from svr_async.engine.request import Request
-from svr_async.engine.transport import RawReply, Transport
 
 SHORT_LINE = 8  # calls that may wait before a new item is begun
 SHORTEST_S = 0.001  # of a timer: some event loops count milliseconds

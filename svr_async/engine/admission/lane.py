@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from svr_async.engine.breaker import Breaker
+from svr_async.engine.admission.breaker import Breaker
+from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.admission.limiter import Limiter
+from svr_async.engine.admission.pacing import Bucket, EndpointRate, SeenRate, read_notices
 from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.lane_stats import LaneStats
-from svr_async.engine.limiter import Limiter
-from svr_async.engine.pacing import Bucket, EndpointRate, SeenRate, read_notices
-from svr_async.engine.transport import Transport
+from svr_async.engine.http.transport import Transport
 
 PAUSE_JITTER = 0.1
 DEFAULT_PAUSE_S = 0.25  # at most, the first time that an endpoint does not say how long to wait; then twice as long

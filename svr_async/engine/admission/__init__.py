@@ -1,0 +1,1 @@
+"""When a call may leave, and to which endpoint."""

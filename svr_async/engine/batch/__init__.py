@@ -1,0 +1,1 @@
+"""Batch files: requests out, replies into the memo."""

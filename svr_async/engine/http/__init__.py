@@ -1,0 +1,1 @@
+"""How requests travel: our own HTTP client, and aiohttp."""
