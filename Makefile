@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS := $(shell expr 2 \* $$(nproc 2>/dev/null || echo 2))
 STAMP := $(VENV)/.installed
 DEMO := runs/demo
 SOAK := runs/soak.jsonl
@@ -33,7 +34,7 @@ demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held
 	@printf 'The run:  $(DEMO)/bank/report.html\nThe bank: $(DEMO)/trained/report.html\n'
 
 test: $(STAMP)  ## the tests, in about five minutes on two cores
-	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak' --cov --cov-report=term:skip-covered -q
 
 soak: $(STAMP)  ## the long tests, one at a time (about an hour): kills, full disks, outages; the figures of docs/reliability.md
 	@rm -f $(SOAK)

@@ -191,7 +191,6 @@ async def test_row_078_a_clock_that_jumps(memo_folder: Path, monkeypatch: pytest
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # the fork is what is tested
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX says so where another test has loaded it
 def test_row_079_a_forked_child(memo_folder: Path) -> None:
     """A child of a fork may read the memo; that it may not write is an error at once, not a wait without end."""
     memo = Memo.open(memo_folder)
