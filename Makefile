@@ -2,13 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS := $(shell expr 2 \* $$(nproc 2>/dev/null || echo 2))
 STAMP := $(VENV)/.installed
 DEMO := runs/demo
 SOAK := runs/soak.jsonl
 HELD := pairs --data $(DEMO)/test.jsonl
 
-.PHONY: demo test soak lint bench format clean
+.PHONY: demo test coverage soak lint bench format clean
 
 $(STAMP): pyproject.toml setup.cfg
 	$(PYTHON) -m venv $(VENV)
@@ -34,7 +33,10 @@ demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held
 	@printf 'The run:  $(DEMO)/bank/report.html\nThe bank: $(DEMO)/trained/report.html\n'
 
 test: $(STAMP)  ## the tests, in about five minutes on two cores
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak' --cov --cov-report=term:skip-covered -q
+	$(BIN)/python -m pytest -n auto -m 'not soak' -q
+
+coverage: $(STAMP)  ## the same tests, and which lines and branches they reach; half as long again
+	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q
 
 soak: $(STAMP)  ## the long tests, one at a time (about an hour): kills, full disks, outages; the figures of docs/reliability.md
 	@rm -f $(SOAK)

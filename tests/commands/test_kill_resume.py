@@ -66,7 +66,9 @@ def check_resumed(folder: Path, whole: Path, log: Path, start: int, in_flight: i
     assert orjson.loads(done.stdout)["calls"]["memo_hits"] > 0
 
 
-@pytest.mark.parametrize("calls", [3, 60, 120])
+@pytest.mark.parametrize(
+    "calls", [60, pytest.param(3, marks=pytest.mark.soak), pytest.param(120, marks=pytest.mark.soak)]
+)
 def test_after_kill_nine_a_resumed_run_is_the_run_that_was_never_killed(
     tmp_path: Path, endpoint: tuple[str, Path], whole: Path, calls: int
 ) -> None:
@@ -82,6 +84,7 @@ def test_after_kill_nine_a_resumed_run_is_the_run_that_was_never_killed(
     check_resumed(tmp_path, whole, log, start, CONCURRENCY)
 
 
+@pytest.mark.soak  # tests/reliability kills at random in small as well
 def test_killed_again_and_again_a_run_still_comes_to_its_end(
     tmp_path: Path, endpoint: tuple[str, Path], whole: Path
 ) -> None:
