@@ -260,6 +260,20 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
     return open_endpoint_judge(flags.judge, profile, options)
 
 
+def _crew(flags: TrainFlags, judge: OpenJudge, screen: TrainScreen) -> Crew:
+    engine = judge.engine
+    assert judge.author is not None
+    return Crew(
+        judge=judge.judge,
+        author=judge.author,
+        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
+        rubrics_per_call=flags.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
+        prefix=PrefixOrder(flags.prefix),
+        on_begin=screen.stage,
+        on_done=screen.count,
+    )
+
+
 def open_session(
     flags: TrainFlags,
     config: TrainConfig,
@@ -277,25 +291,14 @@ def open_session(
             f"{len(pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
             hint="give more pairs, of more prompts: all pairs of a prompt fall on the same side",
         )
-    engine = judge.engine
-    assert judge.author is not None
-    crew = Crew(
-        judge=judge.judge,
-        author=judge.author,
-        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
-        rubrics_per_call=flags.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
-        prefix=PrefixOrder(flags.prefix),
-        on_begin=screen.stage,
-        on_done=screen.count,
-    )
     if dataset.skipped:
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in dataset.skipped.items())
         screen.say(f"{sum(dataset.skipped.values()):,} rows left out: {reasons}")
     screen.say(f"{len(train)} pairs to train on, {len(dev)} to check with")
     return Session(
-        crew=crew,
+        crew=_crew(flags, judge, screen),
         config=config,
-        stages=Stages(flags.out / "stages", engine.fingerprints if engine else set()),
+        stages=Stages(flags.out / "stages", judge.engine.fingerprints if judge.engine else set()),
         material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs])),
         fit_round=partial(fit_round, log=log),
         calibrate=partial(calibrate_round, log=log),
