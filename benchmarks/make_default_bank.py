@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.train_screen import TrainScreen
-from svr_async.commands.training import (
+from svr_async.commands.train.run import (
     TrainFlags,
     chosen_round,
     open_judge,
@@ -40,6 +39,7 @@ from svr_async.commands.training import (
     training_pairs,
     usable,
 )
+from svr_async.commands.train.screen import TrainScreen
 from svr_async.fit.tfidf import Vocabulary, learn
 from svr_async.judges.rules.danger import danger
 from svr_async.judges.rules.lexicon import PROFANITY

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 from objective_sim import SimJudge
 
-from svr_async.commands.training import OFFLINE_WORKERS, chosen_round
+from svr_async.commands.train.run import OFFLINE_WORKERS, chosen_round
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED

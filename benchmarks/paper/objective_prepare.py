@@ -21,7 +21,7 @@ from objective_data import RECORD, Held
 from objective_sim import SimAuthor, SimJudge, true_weights
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.training import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL, usable
+from svr_async.commands.train.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL, usable
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge

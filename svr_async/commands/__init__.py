@@ -1,4 +1,4 @@
-"""The command line: one file per command group, each a thin shell over the library.
+"""The command line: a file or folder per command group, each a thin shell over the library.
 
 Nothing heavy is imported here: a command's module is loaded when the command runs, so that `svr --help` is quick.
 """
@@ -17,7 +17,7 @@ def main() -> None:
 
 def eval_main() -> None:
     """Run `svr-eval`, which is `svr eval`."""
-    from svr_async.commands.evaluate import evaluate  # noqa: PLC0415
+    from svr_async.commands.eval.command import evaluate  # noqa: PLC0415
     from svr_async.commands.main import run  # noqa: PLC0415
 
     sys.exit(run(evaluate, "svr-eval"))
@@ -25,7 +25,7 @@ def eval_main() -> None:
 
 def fit_main() -> None:
     """Run `svr-fit`, which is `svr fit`."""
-    from svr_async.commands.fit import fit  # noqa: PLC0415
     from svr_async.commands.main import run  # noqa: PLC0415
+    from svr_async.commands.train.fit_command import fit  # noqa: PLC0415
 
     sys.exit(run(fit, "svr-fit"))

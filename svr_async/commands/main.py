@@ -13,20 +13,20 @@ from svr_async import __version__
 from svr_async.errors import SvrError
 
 COMMANDS = {
-    "eval": ("svr_async.commands.evaluate:evaluate", "Judge a benchmark or a file of pairs with a method."),
+    "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
-    "explain": ("svr_async.commands.explain:explain", "Show the signed contributions behind one decision."),
+    "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
-    "doctor": ("svr_async.commands.doctor:doctor", "Check endpoint, key, memo and data, each with a cure."),
+    "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
-    "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),
-    "induce": ("svr_async.commands.induce:induce", "Induce candidate rubrics from preference pairs."),
-    "judge": ("svr_async.commands.induce:judge", "Judge pools of rubrics: pairs to a feature store."),
-    "fit": ("svr_async.commands.fit:fit", "Fit selector and weights on a feature store: to a bank."),
-    "train": ("svr_async.commands.train:train", "Train a bank of rubrics on preference pairs."),
-    "bank": ("svr_async.commands.bank:bank", "Look at a bank of rubrics and care for it."),
-    "batch": ("svr_async.commands.batch:batch", "Make a run's calls as a batch, at half the price."),
+    "cache": ("svr_async.commands.cache.command:cache", "Look after the memo of replies."),
+    "induce": ("svr_async.commands.train.stage_commands:induce", "Induce candidate rubrics from preference pairs."),
+    "judge": ("svr_async.commands.train.stage_commands:judge", "Judge pools of rubrics: pairs to a feature store."),
+    "fit": ("svr_async.commands.train.fit_command:fit", "Fit selector and weights on a feature store: to a bank."),
+    "train": ("svr_async.commands.train.command:train", "Train a bank of rubrics on preference pairs."),
+    "bank": ("svr_async.commands.bank.command:bank", "Look at a bank of rubrics and care for it."),
+    "batch": ("svr_async.commands.batch.command:batch", "Make a run's calls as a batch, at half the price."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
 }
 INTERRUPTED = 130

@@ -60,7 +60,7 @@ def report(
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    from svr_async.commands.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
+    from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
     from svr_async.evaluation.frontier_files import as_json as frontier_json  # noqa: PLC0415
 
     target = out or runs[0] / "frontier.html"

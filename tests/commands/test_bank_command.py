@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from svr_async.commands import bank_screen
-from svr_async.commands.bank import bank
+from svr_async.commands.bank import screen as bank_screen
+from svr_async.commands.bank.command import bank
 from svr_async.commands.main import run
 from svr_async.errors import UsageError
 from svr_async.evaluation.runfolder import RunFolder

@@ -11,7 +11,7 @@ from made_pairs import write_candidates, write_made
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.training import small_dev_warnings
+from svr_async.commands.train.run import small_dev_warnings
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.vocabulary.rubric import Rubric
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from rig import name_judge, write_bench
 
-from svr_async.commands import doctor_local
+from svr_async.commands.doctor import local as doctor_local
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.memo import Memo

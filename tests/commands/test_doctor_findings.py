@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands import doctor_findings as findings
-from svr_async.commands.doctor_findings import Answer, Finding
-from svr_async.commands.doctor_local import device_finding, file_system_of
+from svr_async.commands.doctor import findings
+from svr_async.commands.doctor.findings import Answer, Finding
+from svr_async.commands.doctor.local import device_finding, file_system_of
 from svr_async.errors import EndpointDownError, RefusedError
 
 

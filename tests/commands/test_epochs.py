@@ -10,7 +10,7 @@ import pytest
 from made_history import made_curve, made_record
 from rich.console import Console
 
-from svr_async.commands.epochs import (
+from svr_async.commands.train.epochs import (
     BEST,
     EpochTable,
     LiveEpochs,

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import background, name_judge, read_lines, sim_process, svr, wait_until, write_bench
 
-from svr_async.commands.eval_flags import EvalFlags
-from svr_async.commands.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
+from svr_async.commands.eval.flags import EvalFlags
+from svr_async.commands.eval.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
@@ -215,7 +215,7 @@ def test_workers_that_cannot_run_leave_all_to_the_parent(
     prepare(tmp_path, endpoint[0])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sitecustomize.py").write_text(
-        "import sys\nif sys.argv[:1] == ['-c']:\n    sys.modules['svr_async.commands.shares'] = None\n"
+        "import sys\nif sys.argv[:1] == ['-c']:\n    sys.modules['svr_async.commands.eval.shares'] = None\n"
     )
     done = svr(*FLAGS, "--processes", "2", cwd=tmp_path, PYTHONPATH=str(tmp_path / "broken"))
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from svr_async.commands.compare import compare
-from svr_async.commands.explain import explain
+from svr_async.commands.explain.command import explain
 from svr_async.commands.report import report
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item, RubricRow

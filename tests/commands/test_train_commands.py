@@ -15,7 +15,7 @@ from rig import name_judge, read_lines, write_bench
 from svr_async.adapters import get_adapter
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.training import decontaminated
+from svr_async.commands.train.run import decontaminated
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader

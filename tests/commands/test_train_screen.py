@@ -9,8 +9,8 @@ import sys
 import pytest
 from made_history import made_curve
 
-from svr_async.commands import train_screen
-from svr_async.commands.train_screen import TrainScreen
+from svr_async.commands.train import screen as train_screen
+from svr_async.commands.train.screen import TrainScreen
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve

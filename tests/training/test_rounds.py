@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svr_async.commands.training import chosen_round
+from svr_async.commands.train.run import chosen_round
 from svr_async.fit.forward import Selector
 from svr_async.training.config import TrainConfig
 from svr_async.training.ledger import Ledger

@@ -1,0 +1,283 @@
+"""`svr bank`: look at a bank of rubrics and care for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+from svr_async.errors import ArtefactError, UsageError
+
+if TYPE_CHECKING:
+    from svr_async.scoring.bank import BankRubric, RubricBank
+    from svr_async.training.lint import LintFinding
+
+bank_argument = click.argument("folder", metavar="BANK")
+SHOWN = 20
+
+
+@click.group()
+def bank() -> None:
+    """Look at a bank of rubrics and care for it. BANK is a folder, hf:user/name, or default, the shipped one.
+
+    \b
+    Example:  svr bank show bank/
+    """
+
+
+@bank.command()
+@bank_argument
+@click.option("--top", type=click.IntRange(1), default=SHOWN, show_default=True, help="How many rubrics to list.")
+@click.option("--all", "everything", is_flag=True, help="List every rubric.")
+@click.option("--domain", help="List the rubrics of one domain (generic: of several).")
+@click.option("--rubric", "key", metavar="ID", help="Show all about one rubric; the start of its id is enough.")
+@common
+def show(
+    folder: str,
+    top: int,
+    everything: bool,
+    domain: str | None,
+    key: str | None,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
+    """Show a bank: where it comes from, and its rubrics by weight.
+
+    \b
+    Examples:
+      svr bank show bank/ --domain code
+      svr bank show bank/ --rubric r3fa9 --json
+    """
+    from svr_async.commands.bank import screen  # noqa: PLC0415  (NumPy and rich load only now)
+
+    held = _load(folder)
+    chosen = [_one(held, key)] if key else _listed(held, domain)[: None if everything else top]
+    if as_json:
+        _print({"digest": held.digest, **_summary(held), "rubrics": [_plain(entry) for entry in chosen]})
+    elif key:
+        screen.show_rubric(chosen[0])
+    else:
+        screen.show_bank(held, chosen)
+
+
+@bank.command()
+@bank_argument
+@common
+def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Count a bank: rubrics, severity, activation and supports by domain and by facet.
+
+    \b
+    Example:  svr bank stats bank/
+    """
+    from svr_async.commands.bank import screen  # noqa: PLC0415
+    from svr_async.scoring.bank_stats import bank_stats  # noqa: PLC0415
+
+    held = _load(folder)
+    found = bank_stats(held)
+    if as_json:
+        _print(found)
+    else:
+        screen.show_stats(held, found)
+
+
+@bank.command()
+@bank_argument
+@click.option("--kind", "kinds", multiple=True, help="Only findings of this kind; may be given more than once.")
+@click.option("--strict", is_flag=True, help="Exit 7 where anything is found.")
+@common
+def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Find rubrics that are vague, double, opposed, repeated, idle, too narrow, too long or broken.
+
+    \b
+    Example:  svr bank lint bank/ --kind contradiction --kind duplicate
+    """
+    from svr_async.commands.bank import screen  # noqa: PLC0415
+    from svr_async.training.lint import Kind  # noqa: PLC0415
+    from svr_async.training.lint import lint as look_over  # noqa: PLC0415
+
+    unknown = sorted(set(kinds) - set(Kind))
+    if unknown:
+        raise UsageError(f"there is no finding of kind {unknown[0]!r}", hint=f"one of {', '.join(Kind)}")
+    held = _load(folder)
+    found = [finding for finding in look_over(held.rubrics) if not kinds or finding.kind in kinds]
+    if as_json:
+        _print([_finding(finding) for finding in found])
+    else:
+        screen.show_findings(held, found)
+    if strict and found:
+        raise ArtefactError(f"{folder} has {len(found)} findings", hint="each says what to do; svr bank show has more")
+
+
+@bank.command()
+@click.argument("first", metavar="BANK")
+@click.argument("second", metavar="BANK")
+@common
+def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Compare two banks: rubrics gained, lost, reworded and reweighed, settings and dev metrics.
+
+    \b
+    Example:  svr bank diff round-1/ round-2/
+    """
+    from svr_async.commands.bank import screen  # noqa: PLC0415
+    from svr_async.training.bank_diff import diff_banks  # noqa: PLC0415
+
+    found = diff_banks(_load(first), _load(second))
+    if as_json:
+        _print(found.to_json())
+    else:
+        screen.show_diff(found)
+
+
+@bank.command()
+@click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR")
+@click.option("--cutoff", type=click.FloatRange(0.5, 1), default=0.88, show_default=True, help="Merge at this.")
+@click.option("--cap", type=click.IntRange(1), default=1024, show_default=True, help="Keep at most so many rubrics.")
+@common
+def merge(
+    folders: tuple[str, ...],
+    out: Path,
+    cutoff: float,
+    cap: int,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
+    """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
+
+    \b
+    Example:  svr bank merge mine/ theirs/ --out both/
+    """
+    from svr_async.training.build import merge_banks  # noqa: PLC0415
+
+    banks = [_load(folder) for folder in folders]
+    merged = merge_banks(banks, cutoff=cutoff, cap=cap)
+    _keep(out, merged)
+    digest = merged.save(out)
+    if as_json:
+        _print({"folder": str(out), "digest": digest, "rubrics": len(merged), "from": [len(held) for held in banks]})
+        return
+    total = sum(len(held) for held in banks)
+    click.echo(f"{total} rubrics of {len(banks)} banks became {len(merged)} in {out}")
+    click.echo(f"its selector is the same for every prompt; judge with it and fit: svr judge PAIRS --bank {out}")
+
+
+@bank.command()
+@bank_argument
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write it to a file.")
+@common
+def card(folder: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Print a bank's card as it follows from the bank: training, results, rubrics, gaps.
+
+    \b
+    Example:  svr bank card bank/ --out card.md
+    """
+    from svr_async.scoring.bank_card import render_card  # noqa: PLC0415
+    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
+
+    text = render_card(_load(folder))
+    if out is not None:
+        write_atomic(out, text.encode())
+    if as_json:
+        _print({"card": text, "file": None if out is None else str(out)})
+    else:
+        click.echo(f"the card is in {out}" if out is not None else text, nl=out is not None)
+
+
+@bank.command()
+@bank_argument
+@click.option("--to", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Copy it into a folder.")
+@click.option("--hub", metavar="USER/NAME", help="Upload it to a repository of the Hugging Face hub.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
+@common
+def export(
+    folder: str,
+    to: Path | None,
+    hub: str | None,
+    private: bool,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
+    """Check a bank and copy it into a folder, or upload it to the hub.
+
+    \b
+    Examples:
+      svr bank export bank/ --to shared/bank
+      svr bank export bank/ --hub user/name
+    """
+    if (to is None) == (hub is None):
+        raise UsageError("export needs one of --to and --hub", hint="--to DIR, or --hub user/name")
+    held = _load(folder)
+    if to is not None:
+        place, digest = str(to), held.save(to)
+    else:
+        place, digest = _push(held, str(hub), private), held.digest
+    if as_json:
+        _print({"place": place, "digest": digest, "rubrics": len(held)})
+    else:
+        click.echo(f"{len(held)} rubrics, {digest[:12]}, are in {place}")
+
+
+def _push(held: RubricBank, repository: str, private: bool) -> str:
+    import os  # noqa: PLC0415
+
+    from svr_async.adapters.hub import PUBLIC_HUB, reachable  # noqa: PLC0415
+    from svr_async.scoring.bank_hub import checked_repository, push_bank  # noqa: PLC0415
+
+    checked_repository(repository)
+    server = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    if not reachable(server):
+        raise UsageError(f"no connection to {server}", hint="--to DIR copies the bank into a folder")
+    return push_bank(held, repository, private=private, endpoint=server)
+
+
+def _load(name: str) -> RubricBank:
+    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
+
+    return RubricBank.load(name)
+
+
+def _keep(out: Path, merged: RubricBank) -> None:
+    """Refuse to replace another bank: a trained one cannot be had back from what was merged."""
+    if (out / "bank.json").exists() and _load(str(out)).digest != merged.digest:
+        raise UsageError(f"{out} holds another bank", hint="name another folder with --out, or remove it")
+
+
+def _one(held: RubricBank, key: str) -> BankRubric:
+    found = held.find(key)
+    if found is None:
+        raise UsageError(f"no single rubric has an id that begins {key!r}", hint="svr bank show BANK --all lists them")
+    return found
+
+
+def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
+    from svr_async.scoring.bank_card import by_weight  # noqa: PLC0415
+
+    names = sorted({entry.domain or "generic" for entry in held.rubrics})
+    if domain is not None and domain not in names:
+        raise UsageError(f"the bank has no domain {domain!r}", hint=f"one of {', '.join(names)}")
+    return [entry for entry in by_weight(held.rubrics) if domain in {None, entry.domain or "generic"}]
+
+
+def _summary(held: RubricBank) -> dict[str, Any]:
+    from svr_async.scoring.bank_files import bank_json  # noqa: PLC0415
+
+    return {key: value for key, value in bank_json(held).items() if key not in {"rubrics", "files"}}
+
+
+def _plain(entry: BankRubric) -> dict[str, Any]:
+    from svr_async.scoring.bank_files import rubric_json  # noqa: PLC0415
+
+    return rubric_json(entry)
+
+
+def _finding(finding: LintFinding) -> dict[str, str]:
+    from dataclasses import asdict  # noqa: PLC0415
+
+    return asdict(finding)
+
+
+def _print(value: Any) -> None:
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))

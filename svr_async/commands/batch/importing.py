@@ -1,0 +1,214 @@
+"""The work behind `svr batch import`: the replies of a batch, read as live ones are, into the memo."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.commands.batch.exporting import next_folder
+from svr_async.commands.batch.plan import BatchRun, Unanswered, plan_run
+from svr_async.commands.batch.remote import failed_batch, secret_of, table_of, with_client
+from svr_async.commands.loops import loop_factory
+from svr_async.engine.batch.client import BatchClient
+from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
+from svr_async.engine.batch.reader import Kept, Planned, Readers
+from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
+from svr_async.engine.batch.submit import download, refresh
+from svr_async.engine.request import Question
+from svr_async.errors import ArtefactError, CoverageError, UsageError
+from svr_async.judges.opening import OpenJudge
+
+FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What an import came to: the memo's gain, requests without a reply by cause, and the next stage's calls."""
+
+    requests: int
+    kept: Kept = field(default_factory=Kept)
+    answered: int = 0
+    failed: int = 0
+    expired: int = 0
+    missing: int = 0
+    later: Planned = field(default_factory=Planned)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every exported request has an answer in the memo."""
+        return self.answered == self.requests
+
+
+def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
+    """Import and return 0; CoverageError where replies are missing, ArtefactError where a file holds none of ours."""
+    export = load_export(folder, checked=True)
+    with alone(folder):
+        paths = tuple(files) or _fetched(folder, export, base_url, wait=wait, quiet=as_json)
+        own = {key for file in export.files for key in custom_ids(folder / file.name)}
+        run = plan_run(export.command)
+        with ResultFiles.open(paths, own, secret_of(export)) as results:
+            report = read_into_memo(run, results, own)
+            price = next((profile.price for profile in run.profiles if profile.name == export.judge), None)
+            usd = report.kept.dollars(price)
+            facts = _facts(report, results, usd)
+            click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2) if as_json else _told(report, results, usd))
+            return _verdict(folder, export, report, results, quiet=as_json)
+
+
+def _fetched(folder: Path, export: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
+    """Download what the endpoint has ready and return all files of results; CoverageError where there is none yet."""
+    state = load_state(folder, export)
+    if state is not None and any(one.batch_id for one in state.batches):
+        if base_url and base_url.rstrip("/") != state.base_url:
+            raise UsageError(f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out")
+        state = with_client(export, state, lambda client, held: _ready(folder, held, client, wait=wait, quiet=quiet))
+    failed = None if state is None else failed_batch(folder, state)
+    paths = result_paths(folder)
+    if paths:
+        if failed is not None:
+            click.echo(f"note: {failed.one_line()}", err=True)
+        return paths
+    if failed is not None:
+        raise failed
+    if state is None:
+        hint = f"svr batch submit {folder}, or name the files of vllm run-batch"
+        raise UsageError(f"{folder} holds no results and nothing of it was submitted", hint=hint)
+    states = ", ".join(sorted({one.status or "not submitted" for one in state.batches}))
+    raise CoverageError(f"0 of {export.requests:,} replies are there: {states}", hint=f"svr batch status {folder}")
+
+
+async def _ready(folder: Path, state: State, client: BatchClient, *, wait: bool, quiet: bool) -> State:
+    """Return the state with all results of ended batches downloaded; with `wait`, once all have ended."""
+    pause_s, told = FIRST_LOOK_S, [""]
+    while True:
+        state = await refresh(folder, state, client)
+        table = table_of(state)
+        if table != told and not quiet:
+            click.echo("\n".join(table), err=True)
+            told = table
+        await download(folder, state, client)
+        if not wait or all(one.ended or not one.batch_id for one in state.batches):
+            return state
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+
+
+def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Report:
+    """Let the run read the results, keep those that are answers, and count what is left to ask."""
+    report = Report(requests=len(own))
+    later: set[bytes] = set()
+
+    def missing(_: OpenJudge, question: Question[Any]) -> None:
+        key = question.request.key
+        if key not in own and key not in later:
+            later.add(key)
+            report.later.add(question)
+
+    async def main() -> None:
+        opened = await run.open()
+        try:
+            unanswered = Unanswered.watch(opened, results, missing)
+            await run.ask(opened, unanswered)
+            readers = Readers(unanswered.readers, results)
+            report.kept = await readers.keep()
+            _count(report, readers, own)
+        finally:
+            await opened.close()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main())
+    return report
+
+
+def _count(report: Report, readers: Readers, own: set[bytes]) -> None:
+    """Count what became of each exported request; those with a reply that is no answer are in `kept`."""
+    for key in own:
+        if readers.answered(key):
+            report.answered += 1
+        elif key not in readers.results:
+            kind = readers.results.failed.get(key)
+            report.failed += kind is LineKind.FAILED
+            report.expired += kind is LineKind.EXPIRED
+            report.missing += kind is None
+
+
+def _facts(report: Report, results: ResultFiles, usd: float | None) -> dict[str, Any]:
+    kept = report.kept
+    return {
+        "requests": report.requests,
+        "answered": report.answered,
+        "new": kept.new,
+        "known": kept.known,
+        "unreadable": kept.unreadable,
+        "unasked": kept.unasked,
+        "failed": report.failed,
+        "expired": report.expired,
+        "missing": report.missing,
+        "next_stage": report.later.calls,
+        "lines": {kind.value: count for kind, count in sorted(results.tally.counts.items())},
+        "usage": {
+            "prompt_tokens": kept.prompt_tokens,
+            "cached_tokens": kept.cached_tokens,
+            "completion_tokens": kept.completion_tokens,
+        },
+        "usd": usd,
+    }
+
+
+def _told(report: Report, results: ResultFiles, usd: float | None) -> str:
+    """Say what was kept and what was not, with the first words of each kind of trouble."""
+    kept = report.kept
+    price = "" if usd is None else f", ${usd:.4f} as a batch"
+    gain = f"{kept.new:,} replies kept{price}; {kept.known:,} were in the memo already"
+    lines = [f"{gain}; {report.answered:,} of {report.requests:,} requests are answered."]
+    if kept.unasked:
+        lines.append(f"{kept.unasked:,} of the replies are to questions that the command no longer asks.")
+    counts = {
+        "unreadable": kept.unreadable,
+        "failed": report.failed,
+        "expired or cancelled": report.expired,
+        "missing": report.missing,
+    }
+    lines += [f"{count:,} {name}" for name, count in counts.items() if count]
+    for kind, details in results.tally.details.items():
+        lines += [f"  {kind.value}: {_plain(detail)}" for detail in details]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415  (only trouble needs it)
+
+    return one_line(text, 200)
+
+
+def _verdict(folder: Path, export: Export, report: Report, results: ResultFiles, *, quiet: bool) -> int:
+    """Say how to go on; raise for a file that holds nothing of ours, and for replies that are not there."""
+    command = f"svr {shlex.join(export.command)}"
+    again = f"svr batch export {next_folder(folder)} {shlex.join(export.command)}"
+    kept = f"{report.answered:,} of {report.requests:,} requests are answered, and kept"
+    strange = [path for path, tally in results.by_file.items() if not _ours(tally.counts)]
+    if strange:
+        counts = results.by_file[strange[0]].counts
+        what = f"{counts[LineKind.FOREIGN]} lines of others, {counts[LineKind.DAMAGED]} damaged"
+        raise ArtefactError(f"{strange[0]} holds no result of {folder} ({what}); {kept}", hint="name the right file")
+    if not report.complete and awaited_in(folder):
+        raise CoverageError(kept, hint=f"the endpoint is at work on the rest: svr batch import {folder} --wait")
+    if not report.complete:
+        raise CoverageError(kept, hint=f"{again} asks the rest as a batch; {command} asks it live")
+    if report.later.calls and not quiet:
+        click.echo(f"The next stage has {report.later.calls:,} calls that can be asked now:\n  {again}")
+    elif not quiet:
+        click.echo(f"All of it is in the memo; no call is left:\n  {command}")
+    return 0
+
+
+def _ours(counts: Any) -> bool:
+    """Whether a file has a line of ours, or none at all."""
+    return not counts or any(kind not in {LineKind.FOREIGN, LineKind.DAMAGED} for kind in counts)

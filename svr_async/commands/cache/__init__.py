@@ -1,0 +1,1 @@
+"""`svr cache`: the memo of replies, its files in and out."""

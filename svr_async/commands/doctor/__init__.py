@@ -1,0 +1,1 @@
+"""`svr doctor`: what is checked, and what is said of it."""

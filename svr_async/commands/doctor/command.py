@@ -1,0 +1,95 @@
+"""`svr doctor`: is everything there that an evaluation needs? One line a check, with a cure where one is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import base_url_option, common, memo_option
+from svr_async.errors import SvrError
+
+if TYPE_CHECKING:
+    from svr_async.commands.doctor.findings import Finding
+
+MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
+MOST_CALLS = 11
+LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
+
+
+@click.command()
+@click.option("--judge", metavar="J", help="Also examine this judge's endpoint, with a few small calls.")
+@base_url_option
+@click.option(
+    "--max-calls",
+    type=click.IntRange(min=0),
+    default=MOST_CALLS,
+    show_default=True,
+    metavar="N",
+    help="Ask the endpoint no more than this; 0 only looks at its list of models.",
+)
+@memo_option
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Also read this data set.")
+@click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
+@common
+def doctor(
+    judge: str | None,
+    base_url: str,
+    max_calls: int,
+    memo: Path,
+    data: Path | None,
+    benchmark: str,
+    **flags: Any,
+) -> int:
+    """Check memo, disk, device and data; with --judge the endpoint: key, model, limits, what it honours, its speed.
+
+    \b
+    Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+    """
+    from svr_async.commands.doctor import local  # noqa: PLC0415  (--help stays quick)
+
+    found = [local.checked("memo", lambda: local.memo_finding(memo))]
+    found.append(local.checked("disk", lambda: local.disk_finding(memo)))
+    found.append(local.checked("device", local.device_finding))
+    if data is not None:
+        found.append(local.checked("data", lambda: local.data_finding(benchmark, data)))
+    if judge is not None and judge != "rules":
+        found += _endpoint(judge, base_url, max_calls, quiet=flags["as_json"])
+    _show(found, as_json=flags["as_json"])
+    return next((finding.exit_code for finding in found if finding.state == "fail"), 0)
+
+
+def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
+    from svr_async.commands.doctor.endpoint import examine, plan_calls  # noqa: PLC0415
+    from svr_async.commands.doctor.findings import Finding, failed  # noqa: PLC0415
+    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+
+    try:
+        profile = find_profile(judge.removesuffix("+rules"), base_url=base_url)
+    except SvrError as error:
+        return [failed("judge", error)]
+    held = f"key from ${profile.key_env}" if os.environ.get(profile.key_env) else f"${profile.key_env} is not set"
+    text = f"{profile.model} at {profile.base_url}, {held if profile.key_env else 'no key'} ({profile.source})"
+    plan = plan_calls(profile, max_calls)
+    if not quiet:
+        click.echo(f"asking {profile.base_url}: {plan.describe()}", err=True)
+    return [Finding(name="judge", state="ok", text=text), *asyncio.run(examine(plan, judge))]
+
+
+def _show(found: list[Finding], *, as_json: bool) -> None:
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+
+    if as_json:
+        rows = [
+            {"check": one.name, "ok": one.state != "fail", "state": one.state, "detail": one.text, "cure": one.cure}
+            for one in found
+        ]
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        return
+    for one in found:
+        mark, colour = MARKS[one.state]
+        click.echo(f"{click.style(mark, fg=colour)} {one.name:<8} {one_line(one.line(), LINE_CHARS)}")

@@ -1,0 +1,97 @@
+"""What `svr doctor` checks on this machine: memo, disk, kind of file system, data, device."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from svr_async.commands.doctor.findings import Finding, failed
+from svr_async.errors import StorageError, SvrError
+
+MIN_FREE_BYTES = 200 * 2**20
+MOUNTS = Path("/proc/self/mountinfo")
+NETWORK = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|gpfs|beegfs|orangefs|sshfs|s3fs|gcsfuse|davfs|vboxsf")
+FLEETING = {"tmpfs", "ramfs"}
+
+
+def checked(name: str, look: Callable[[], Finding]) -> Finding:
+    """Return what a check finds, or the error that it raises."""
+    try:
+        return look()
+    except SvrError as error:
+        return failed(name, error)
+
+
+def memo_finding(memo: Path) -> Finding:
+    """Open the memo: folder, owner, permissions, database."""
+    from svr_async.engine.memo import Memo  # noqa: PLC0415
+
+    opened = Memo.open(memo)
+    opened.close()
+    if opened.writable:
+        return Finding(name="memo", state="ok", text=f"{memo} opens")
+    cure = "only what is there can be used: --offline, or --memo DIR"
+    return Finding(name="memo", state="warn", text=f"{memo} opens for reading only", cure=cure)
+
+
+def disk_finding(memo: Path) -> Finding:
+    """Look at the space and the kind of file system where the memo lies."""
+    import shutil  # noqa: PLC0415
+
+    place = next((one for one in (memo, *memo.absolute().parents) if one.exists()), Path.cwd())
+    free, kind = shutil.disk_usage(place).free, file_system_of(place)
+    if free < MIN_FREE_BYTES:
+        raise StorageError(f"only {free / 2**20:.0f} MiB are free where {memo} lies", hint="free some space")
+    text = f"{free / 2**30:.1f} GiB free" + (f" on {kind}" if kind else "")
+    if NETWORK.search(kind):
+        cure = "locks are not safe on a network file system: --memo DIR on a disk of this machine"
+        return Finding(name="disk", state="warn", text=text, cure=cure)
+    if kind in FLEETING:
+        cure = "what is paid is gone after a restart: --memo DIR on a disk"
+        return Finding(name="disk", state="warn", text=f"{text}, which is memory", cure=cure)
+    return Finding(name="disk", state="ok", text=text)
+
+
+def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
+    """Return the kind of the file system that holds a path, as Linux names it; "" where that cannot be told."""
+    try:
+        lines = mounts.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    real, best, kind = os.path.realpath(path), "", ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) < 5 or not right:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
+        if len(point) >= len(best) and (real == point or real.startswith(f"{point.rstrip('/')}/")):
+            best, kind = point, right.split()[0]
+    return kind
+
+
+def data_finding(benchmark: str, path: Path) -> Finding:
+    """Read a data set."""
+    from svr_async.adapters import get_adapter  # noqa: PLC0415
+
+    dataset = get_adapter(benchmark).load(path)
+    notes = "".join(f"; {note}" for note in dataset.notes)
+    return Finding(name="data", state="ok", text=f"{len(dataset.pairs)} pairs in {path}{notes}")
+
+
+def device_finding() -> Finding:
+    """Say what a fit would run on; a GPU that JAX does not use is worth a warning."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # looking takes no memory from others
+    from svr_async.fit.device import device_label  # noqa: PLC0415  (loads JAX)
+
+    try:
+        label = device_label()
+    except RuntimeError as error:
+        cure = "JAX_PLATFORMS=cpu runs without it"
+        return Finding(name="device", state="warn", text=f"JAX finds no device: {str(error)[:200]}", cure=cure)
+    if label.startswith("cpu") and Path("/dev/nvidia0").exists():
+        cure = "pip install 'jax[cuda12]' to fit on it; judging needs none"
+        return Finding(name="device", state="warn", text=f"{label}, though there is an NVIDIA GPU", cure=cure)
+    return Finding(name="device", state="ok", text=label)

@@ -1,0 +1,154 @@
+"""`svr eval`, also installed as `svr-eval`: a method and a judge over a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svr_async.commands.eval.spending import given_flags, spending
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import (
+    HELP,
+    base_url_option,
+    budget_option,
+    common,
+    concurrency_option,
+    lenient_option,
+    limit_option,
+    max_calls_option,
+    memo_option,
+    prompts_option,
+    quiet_option,
+)
+
+METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
+
+
+@click.command(context_settings=HELP)
+@click.argument("benchmark")
+@click.option(
+    "--judge",
+    default="rules",
+    show_default=True,
+    metavar="J",
+    help="A judge of `svr judges`, URL#model, rules, recorded:PATH, or J+rules.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla. "
+    "The rules judge does svr and uniform with the shipped bank where none is named.",
+)
+@click.option("--bank", metavar="BANK", help="A trained bank: a folder, hf:user/name[@revision], or default (shipped).")
+@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
+@click.option(
+    "--rubrics",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A fixed list of rubrics: .txt, .json or .jsonl, with optional weights.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="json, jsonl, csv, parquet (.gz too), or a folder of them.",
+)
+@click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
+@limit_option
+@click.option("--domain", multiple=True, metavar="NAME", help="Only this domain; may be given again.")
+@click.option(
+    "--order",
+    type=click.Choice(["hash", "ab", "ba", "both"]),
+    default="hash",
+    show_default=True,
+    help="Which response is shown first.",
+)
+@click.option(
+    "--audit",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Share of pairs judged in both orders.",
+)
+@spending
+@base_url_option
+@concurrency_option
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that ask, with the limits and caps divided among them.",
+)
+@click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most.")
+@click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=600.0,
+    show_default=True,
+    help="Seconds for one call.",
+)
+@click.option(
+    "--give-up-after",
+    type=click.FloatRange(min=1),
+    default=1800.0,
+    show_default=True,
+    help="Seconds without any success.",
+)
+@budget_option
+@max_calls_option
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
+@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
+@click.option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
+@click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Exit 3 when fewer items get a verdict.",
+)
+@click.option(
+    "--tie-credit",
+    type=click.Choice(["0", "0.5"]),
+    default="0",
+    show_default=True,
+    help="Credit for a tie in the official scores.",
+)
+@prompts_option
+@memo_option
+@lenient_option
+@click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.",
+)
+@quiet_option
+@click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
+@common
+@observed
+def evaluate(**flags: Any) -> int:
+    """Judge BENCHMARK (rubricbench, rewardbench, rewardbench2, rmbench, or pairs for any file of pairs).
+
+    \b
+    Examples:
+      svr eval rubricbench --sample --judge rules
+      svr eval rubricbench --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+      svr eval pairs --data my_pairs.jsonl --judge gpt-oss-120b --method self-rubric --dry-run
+      svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
+
+    Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.
+    """
+    from svr_async.commands.eval.flags import EvalFlags  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.eval.run import run_command  # noqa: PLC0415
+
+    flags.pop("config")
+    flags["given"] = given_flags(click.get_current_context())
+    fields = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
+    return run_command(EvalFlags(**{fields.get(name, name): value for name, value in flags.items()}))

@@ -1,0 +1,259 @@
+"""The work behind `svr eval`: flags in, a run folder out. Loaded only when an evaluation runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async import __version__
+from svr_async.adapters import Adapter, Dataset, get_adapter
+from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.commands.eval.flags import EvalFlags
+from svr_async.commands.eval.judge import JudgePlan
+from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing, with_shipped_bank
+from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, unused_flags, with_plan
+from svr_async.commands.eval.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.commands.loops import loop_factory
+from svr_async.commands.pricing import Planned, describe_plan, guessed_by, total_plan
+from svr_async.commands.stopping import draining, has_hung_up
+from svr_async.commands.terminal import RunProgress, print_summary
+from svr_async.errors import CoverageError, SvrError, UsageError
+from svr_async.evaluation.items import Item, rephrased_counts
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
+from svr_async.judges.opening import OpenJudge
+from svr_async.scoring import shipped
+from svr_async.scoring.methods import Method
+from svr_async.vocabulary.pair import PreferencePair
+
+OFFLINE_WORKERS = 8
+LONG_WAIT = ": waiting "  # in what an engine tells while all its calls wait
+UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report"}  # flags that say nothing about a run
+
+
+def make_record(
+    flags: EvalFlags,
+    adapter: Adapter,
+    dataset: Dataset,
+    pairs: Sequence[PreferencePair],
+    method: Method,
+    plan: JudgePlan | SettledPlan,
+) -> RunRecord:
+    """Return what the run folder says about the run; its digest covers all that can change an item."""
+    rubrics = [[rubric.text, weight] for rubric, weight in getattr(method, "rubrics", ())]
+    identity = {
+        "version": __version__,
+        "data": dataset.digest,
+        "pairs": [len(pairs), pairs[0].id, pairs[-1].id],
+        "domains": sorted(flags.domain),
+        "method": method.name,
+        "rubrics": rubrics,
+        "bank": bank_identity(method),
+        "order": [flags.order, flags.audit, flags.salt],
+        "tie_credit": flags.tie_credit,
+        **plan.identity(),
+    }
+    config = {name: value for name, value in asdict(flags).items() if name not in UNKEPT}
+    return RunRecord(
+        adapter=adapter,
+        dataset=dataset,
+        pairs=pairs,
+        method=method.name,
+        judge=plan.name,
+        bank=flags.bank,
+        identity=identity,
+        command=command_line(),
+        config={name: str(value) if isinstance(value, Path) else value for name, value in config.items()},
+        prompts=plan.prompts,
+        policy=OrderPolicy(flags.order),
+        tie_credit=float(flags.tie_credit),
+        sample=flags.sample,
+        started=datetime.now(UTC),
+        audit_below=flags.audit_below,
+    )
+
+
+def run_command(flags: EvalFlags) -> int:
+    """Evaluate and return the exit code; SvrError for what stops the run before it begins."""
+    adapter = get_adapter(flags.benchmark)
+    flags = with_plan(with_shipped_bank(flags))
+    method = choose_method(flags)
+    plan = settle_judges(flags, method)
+    for note in unused_flags(flags, plan):
+        click.echo(f"note: {note}", err=True)
+    dataset = load_dataset(flags, adapter)
+    pairs = select_pairs(dataset.pairs, flags.limit, flags.domain)
+    record = make_record(flags, adapter, dataset, pairs, method, plan)
+    folder = flags.out or record.default_folder()
+    if folder.exists() and not flags.resume and not flags.dry_run:
+        raise UsageError(
+            f"{folder} exists and --no-resume is set", hint="name another with --out, or leave --no-resume out"
+        )
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        code = runner.run(_evaluate(flags, record, method, plan, folder))
+    if flags.report == "frontier" and not flags.dry_run:
+        from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
+
+        write_frontier([folder], folder / "frontier.html")
+    return code
+
+
+async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> int:
+    bench = await open_bench(flags, plan, record.pairs, folder)
+    if flags.processes > 1 and bench.sending and not flags.offline:
+        bench = share_out(bench)
+    try:
+        evaluation = make_evaluation(flags, record.pairs, method, bench)
+        if flags.dry_run:
+            return await _dry_run(flags, evaluation, bench)
+        return await _judge_and_write(flags, record, evaluation, bench, folder)
+    finally:
+        await bench.close()
+
+
+def make_evaluation(flags: EvalFlags, pairs: Sequence[PreferencePair], method: Method, bench: Bench) -> Evaluation:
+    """Return the evaluation of pairs by open judges."""
+    return Evaluation(
+        pairs=pairs,
+        method=rephrasing(method, bench.first) if flags.rephrase else method,
+        plan=bench.plan,
+        workers=bench.workers or OFFLINE_WORKERS,
+    )
+
+
+async def _judge_and_write(
+    flags: EvalFlags, record: RunRecord, evaluation: Evaluation, bench: Bench, folder: Path
+) -> int:
+    begin_run(folder, record, _judge_facts(bench, record))
+    stopper = Stopper()
+    begun = time.monotonic()
+    stats = bench.stats if bench.sending else None
+    notes = shipped_notes(flags.bank, evaluation.method)
+    with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress):
+        for engine in evaluation.engines:
+            engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
+        if isinstance(bench, SharedBench):
+            crew = Crew(flags=flags, folder=folder, bench=bench, stopper=stopper, progress=progress)
+            items = await run_in_processes(crew, evaluation)
+        else:
+            items = await run_evaluation(evaluation, stopper, on_item=progress.advance)
+    judged = [item for item in items if item is not None]
+    facts = RunFacts(
+        judge=_judge_facts(bench, record),
+        stats=stats() if stats else None,
+        costs=bench.costs(),
+        wall_s=time.monotonic() - begun,
+        complete=len(judged) == len(record.pairs),
+        notes=notes + _notes(bench) + (rephrase_notes(judged) if flags.rephrase else ()),
+    )
+    return _finish(flags, record, folder, judged, facts, stopper)
+
+
+def tell_retry(say: Callable[[str], None], detail: str, *, verbose: bool) -> None:
+    """Say why calls wait for long; with --verbose also why each of them is tried again."""
+    if LONG_WAIT in detail:
+        say(detail)
+    elif verbose:
+        say(f"trying again: {detail}")
+
+
+def _finish(
+    flags: EvalFlags, record: RunRecord, folder: Path, judged: Sequence[Item], facts: RunFacts, stopper: Stopper
+) -> int:
+    if not judged and stopper.error is not None:
+        raise stopper.error
+    metrics = end_run(folder, record, judged, facts)
+    if has_hung_up(stopper):
+        return 128 + stopper.signal
+    if flags.as_json:
+        click.echo(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
+    else:
+        print_summary(metrics, str(folder))
+    left = f"{len(judged)} of {len(record.pairs)} pairs are judged and kept in {folder}"
+    if stopper.error is not None:
+        raise _with_progress(stopper.error, left)
+    if stopper.signal:
+        click.echo(
+            f"stopped by {signal.Signals(stopper.signal).name}: {left} — run the same command to go on", err=True
+        )
+        return 128 + stopper.signal
+    coverage = metrics["coverage"]  # None where no pair has a right answer
+    if coverage is not None and coverage < flags.min_coverage:
+        unscored = metrics["n_total"] - metrics["n_scored"]
+        raise CoverageError(
+            f"{unscored} of {metrics['n_total']} pairs have no verdict: "
+            f"coverage {coverage:.4f} is below {flags.min_coverage:g}",
+            hint=f"{folder}/items.jsonl says why; --retry-errors asks again, --min-coverage accepts it",
+        )
+    return 0
+
+
+def _with_progress(error: SvrError, left: str) -> SvrError:
+    return type(error)(f"{error.message}; {left}", hint=error.hint)
+
+
+def _judge_facts(bench: Bench, record: RunRecord) -> dict[str, Any]:
+    if record.judge == "none":
+        return {"name": "none", "label": "no judge (content-blind baseline)"}
+    return bench.facts()
+
+
+def _notes(bench: Bench) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for judge in bench.judges for note in _judge_notes(judge)))
+
+
+def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
+    notes = []
+    if judge.engine is not None and judge.profile is not None:
+        others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
+        if others:
+            notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
+        if judge.engine.memo.damaged:
+            notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
+    return tuple(notes)
+
+
+def shipped_notes(bank: str | None, method: Method) -> tuple[str, ...]:
+    """Say of the shipped bank that it is that, and what it was trained on; nothing of any other bank."""
+    chooser = getattr(method, "chooser", None)
+    if bank != shipped.NAME or chooser is None:
+        return ()
+    return tuple(f"shipped bank, {note}" for note in chooser.bank.notes[:1])
+
+
+def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:
+    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
+    shown, kept = rephrased_counts(items)
+    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()
+
+
+async def _dry_run(flags: EvalFlags, evaluation: Evaluation, bench: Bench) -> int:
+    """Count what would be asked; replies that the memo holds are used, so that later stages are exact."""
+    if not bench.sending:
+        click.echo("0 calls: this judge sends nothing")
+        return 0
+    planned = {judge.judge.name: watched(judge) for judge in bench.sending}
+    stopper = Stopper()
+    await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
+    if stopper.error is not None:
+        raise stopper.error
+    plan = total_plan({name: one.price() for name, one in planned.items()})
+    click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2) if flags.as_json else describe_plan(plan))
+    return 0
+
+
+def watched(judge: OpenJudge) -> Planned:
+    """Return the count of what a judge behind an endpoint would be sent."""
+    assert judge.engine is not None
+    return Planned(judge.engine)

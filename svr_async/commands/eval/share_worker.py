@@ -1,0 +1,180 @@
+"""A worker process of a run: it judges a share of the pairs, so that their replies are in the memo, and reports.
+
+It reads its job from standard input, a line of JSON, then waits there for a word to stop. When its input ends, the
+process that started it is gone, and so it ends too, after what is under way. Reports are lines of JSON on its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.adapters import get_adapter
+from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.commands.eval.flags import EvalFlags
+from svr_async.commands.eval.method import choose_method
+from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
+from svr_async.commands.eval.processes import QUICKLY, TOLD, error_to_json
+from svr_async.commands.eval.run import make_evaluation, tell_retry
+from svr_async.commands.eval.shares import flags_from_json, places_of
+from svr_async.commands.loops import loop_factory
+from svr_async.errors import SvrError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.run import Stopper, run_evaluation
+from svr_async.judges.opening import OpenJudge
+from svr_async.observability.session import watching_as_told
+
+REPORT_S = 0.2
+INPUT, OUTPUT = 0, 1
+
+
+def main() -> None:
+    """Do the job on standard input."""
+    job = orjson.loads(_first_line())
+    with watching_as_told(_silent), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_do(flags_from_json(job["flags"]), Path(job["folder"])))
+
+
+def _silent(_: str) -> None:
+    """Say nothing: what a log or an exporter has to say, the parent says."""
+
+
+def _first_line() -> bytes:
+    """Read a line byte by byte, so that nothing of what follows is taken."""
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(INPUT, 1)):
+        line += byte
+    return bytes(line)
+
+
+@dataclass(slots=True)
+class _Voice:
+    """What is to be reported. Its output never blocks: a parent that is held up holds up nothing here."""
+
+    done: list[int] = field(default_factory=list)
+    bench: Bench | None = None
+    unsaid: bytearray = field(default_factory=bytearray)
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        self.unsaid += orjson.dumps(message) + b"\n"
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            del self.unsaid[: os.write(OUTPUT, self.unsaid)]
+
+    def note(self, text: str) -> None:
+        self.say({"note": text})
+
+    def report(self, error: SvrError | None = None, *, ended: bool = False) -> None:
+        done, self.done = self.done, []
+        judges = [] if self.bench is None else [_facts(judge) for judge in self.bench.judges]
+        budget = None if self.bench is None else self.bench.budget
+        spent = {"calls": budget.calls, "usd": budget.usd} if budget else {"calls": 0, "usd": 0.0}
+        self.say({"done": done, "judges": judges, **spent, "error": error_to_json(error), "ended": ended})
+
+    def finish(self) -> None:
+        """Say what is still unsaid, waiting for the parent to take it."""
+        os.set_blocking(OUTPUT, True)
+        with contextlib.suppress(BrokenPipeError):
+            while self.unsaid:
+                del self.unsaid[: os.write(OUTPUT, self.unsaid)]
+
+
+def _facts(judge: OpenJudge) -> dict[str, Any] | None:
+    if judge.engine is None:
+        return None
+    stats = judge.engine.stats()
+    facts = {name: getattr(stats, name) for name in TOLD}
+    return facts | {
+        "usd": stats.usd or 0.0,
+        "damaged": judge.engine.memo.damaged,
+        "last_failure": stats.last_failure,
+    }
+
+
+async def _do(flags: EvalFlags, folder: Path) -> None:
+    os.set_blocking(OUTPUT, False)
+    voice, stopper = _Voice(), Stopper()
+    error: SvrError | None = None
+    try:
+        await _judge_share(flags, folder, voice, stopper)
+    except SvrError as problem:
+        error = problem
+    voice.report(error or stopper.error, ended=stopper.signal == 0)
+    voice.finish()
+
+
+async def _judge_share(flags: EvalFlags, folder: Path, voice: _Voice, stopper: Stopper) -> None:
+    method = choose_method(flags)
+    settled = settle_judges(flags, method)
+    pairs = select_pairs(load_dataset(flags, get_adapter(flags.benchmark)).pairs, flags.limit, flags.domain)
+    places = places_of(pairs, flags.share)
+    own = [pairs[place] for place in places]
+    bench = voice.bench = await open_bench(flags, settled, own, folder)
+    try:
+        evaluation = make_evaluation(flags, own, method, bench)
+        for engine in evaluation.engines:
+            engine.tell_retries(partial(tell_retry, voice.note, verbose=flags.verbose))
+        known = _places_by_id(places, [pair.id for pair in own])
+        with _listening(stopper):
+            reporting = asyncio.create_task(_report_now_and_then(voice))
+            try:
+                await run_evaluation(evaluation, stopper, on_item=lambda item: voice.done.append(_take(known, item)))
+            finally:
+                reporting.cancel()
+    finally:
+        await bench.close()
+
+
+def _places_by_id(places: Sequence[int], ids: Sequence[str]) -> dict[str, deque[int]]:
+    known: dict[str, deque[int]] = defaultdict(deque)
+    for place, name in zip(places, ids, strict=True):
+        known[name].append(place)
+    return known
+
+
+def _take(known: Mapping[str, deque[int]], item: Item) -> int:
+    return known[item.id].popleft()
+
+
+async def _report_now_and_then(voice: _Voice) -> None:
+    while True:
+        await asyncio.sleep(REPORT_S)
+        voice.report()
+
+
+@contextlib.contextmanager
+def _listening(stopper: Stopper) -> Iterator[None]:
+    """Drain when the parent says so, when it is gone, or at a signal; at the second time end at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopper.stopped:
+            os._exit(128 + number)
+        stopper.interrupt(number)
+
+    def hear() -> None:
+        word = os.read(INPUT, 4096)
+        if not word:
+            loop.remove_reader(INPUT)
+            stop(signal.SIGHUP)
+        elif word.startswith(QUICKLY):
+            stopper.fail(SvrError("another process of this run has stopped it"))
+        else:
+            stopper.interrupt(signal.SIGTERM)
+
+    loop.add_reader(INPUT, hear)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        loop.remove_reader(INPUT)

@@ -1,0 +1,1 @@
+"""`svr explain`: one decision of a run, or of a pair given by hand."""

@@ -1,0 +1,284 @@
+"""`svr explain`: the signed contributions behind one decision, of a run or now, or a run's surest mistakes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+from svr_async.errors import CoverageError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from svr_async.evaluation.explain import Explanation
+    from svr_async.evaluation.items import RubricRow
+    from svr_async.evaluation.runfolder import Run, Texts
+
+BAR_CELLS = 12  # of each half of a bar
+SHOWN_CHARS = 700
+
+
+PAIR_TEXTS = ("prompt", "a", "b")
+RUN_ONLY = ("data", "benchmark")
+
+
+@click.command()
+@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("item", metavar="[ITEM]", required=False)
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")
+@click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
+@click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, hf:user/name, or default.")
+@click.option("--prompt", metavar="TEXT|@FILE", help="With --bank: what was asked.")
+@click.option("--a", metavar="TEXT|@FILE", help="With --bank: one response.")
+@click.option("--b", metavar="TEXT|@FILE", help="With --bank: the other response.")
+@click.option("--judge", metavar="J", help="With --bank: who judges.  [default: rules]")
+@click.option("--base-url", metavar="URL", help="With --bank: where the endpoint is, over the profile's.")
+@click.option("--memo", type=click.Path(path_type=Path), metavar="DIR", help="With --bank: where replies are kept.")
+@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
+@click.option("--order", type=click.Choice(["hash", "ab", "ba"]), help="With --bank: which response is shown first.")
+@common
+def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
+    """Show why a pair was decided as it was: each rubric's verdicts and signed contribution to the margin.
+
+    Of a RUN, by the id of an ITEM; without ITEM, the ids of the run's most confident mistakes. With --bank instead of
+    a RUN, a pair that is given here is judged now; the rules judge needs no --bank, as one ships with the package.
+    @FILE reads a text from a file.
+
+    \b
+    Examples:
+      svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
+      svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20 rubric_eval_17
+      svr explain runs/first rubric_eval_17 --data rubricbench.parquet
+      svr explain --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
+    """
+    flags.pop("config")
+    given = [name for name, value in flags.items() if value not in (None, False)]
+    if run is None:
+        _explain_now(flags, given, as_json)
+        return
+    mixed = [name for name in given if name not in RUN_ONLY]
+    if mixed:
+        raise UsageError(f"RUN and {_flag(mixed[0])} exclude each other", hint="explain a run, or a pair with --bank")
+    _explain_run(run, item, flags["data"], flags["benchmark"], as_json)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
+    """Judge the pair of the flags; CoverageError where the judge gave no verdict.
+
+    The rules judge takes the shipped bank where none is named.
+    """
+    from svr_async.commands.explain.pair import PairFlags, explain_pair  # noqa: PLC0415  (--help stays quick)
+    from svr_async.scoring import shipped  # noqa: PLC0415
+
+    if flags["judge"] in {None, "rules"} and set(PAIR_TEXTS) <= set(given) and "bank" not in given:
+        flags, given = {**flags, "bank": shipped.NAME}, [*given, "bank"]
+    _check_pair(given)
+    settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
+    defaults = {"judge": "rules", "base_url": "", "memo": Path("cache/memo"), "order": "hash"}
+    settings |= {name: value for name, value in defaults.items() if settings[name] is None}
+    found = explain_pair(PairFlags(**settings))
+    if as_json:
+        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
+    else:
+        show_explanation(found)
+    if found.item.margin is None:
+        raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
+
+
+def _check_pair(given: list[str]) -> None:
+    if "bank" not in given:
+        wrong = f"{_flag(given[0])} needs more: " if given else ""
+        raise UsageError(f"{wrong}svr explain takes a RUN, or --bank with --prompt, --a and --b")
+    missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
+    if missing:
+        raise UsageError(f"--bank needs {' and '.join(missing)}", hint="a text, or @FILE")
+    if extra := [_flag(name) for name in given if name in RUN_ONLY]:
+        raise UsageError(f"{extra[0]} goes with a RUN", hint="leave it out with --bank")
+
+
+def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
+    from svr_async.evaluation.explain import confident_mistakes, explain_item  # noqa: PLC0415
+    from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
+
+    loaded = RunFolder.load(run)
+    if item is None:
+        mistakes = confident_mistakes(loaded.items)
+        if as_json:
+            click.echo(orjson.dumps([asdict(found) for found in mistakes], option=orjson.OPT_INDENT_2))
+        else:
+            show_mistakes(loaded)
+        return
+    explanation = explain_item(loaded, item)
+    if explanation.texts is None or data is not None:
+        explanation = explain_item(loaded, item, texts=texts_from_data(loaded, item, data, benchmark))
+    if as_json:
+        click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
+    else:
+        show_explanation(explanation)
+
+
+def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | None) -> Texts | None:
+    """Return the texts of a pair from its data set: the shipped sample, or `data`; None where neither is meant."""
+    from svr_async.adapters import get_adapter, load_sample  # noqa: PLC0415
+    from svr_async.evaluation.labels import SAMPLE_SUFFIX  # noqa: PLC0415
+    from svr_async.evaluation.runfolder import Texts  # noqa: PLC0415
+    from svr_async.vocabulary.pair import prompt_text  # noqa: PLC0415
+
+    if data is None and run.manifest.get("sample") is not True:
+        return None
+    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
+    pairs = load_sample().pairs if data is None else get_adapter(name).load(data, lenient=True).pairs
+    pair = next((pair for pair in pairs if pair.id == item_id), None)
+    if pair is not None:
+        return Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
+    if data is None:
+        return None
+    raise UsageError(f"--data {data} has no pair {item_id!r}", hint="give the data that the run judged")
+
+
+def show_mistakes(run: Run) -> None:
+    """Print the ids of the most confident mistakes, the surest first."""
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.commands.screen import plain_table, safe_console  # noqa: PLC0415
+    from svr_async.evaluation.explain import confident_mistakes  # noqa: PLC0415
+    from svr_async.evaluation.labels import caption  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.evaluation.wording import signed  # noqa: PLC0415
+
+    console = safe_console()
+    console.print(Text(one_line(caption(run), 400), style="bold"))
+    mistakes = confident_mistakes(run.items)
+    if not mistakes:
+        console.print("no pair was decided for the wrong response")
+        return
+    rows = [
+        (found.id, signed(found.margin), found.predicted or "", found.gold or "", found.domain) for found in mistakes
+    ]
+    console.print(plain_table(("item", "margin", "chosen", "right", "domain"), rows))
+    console.print(Text(f"svr explain {run.path} ITEM shows one of them", style="dim"))
+
+
+def show_explanation(found: Explanation) -> None:
+    """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.commands.screen import safe_console  # noqa: PLC0415
+    from svr_async.evaluation.explain import in_words, votes_in_words  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+
+    console = safe_console()
+    console.print(Text(one_line(found.caption, 400), style="dim"))
+    which = [Text(one_line(found.item.id, 200), style="bold")] if found.of_run else []
+    console.print(*which, Text(_decision(found), style="bold"))
+    if found.rows:
+        _show_rubrics(console, found)
+        if not found.of_run:
+            console.print(Text(one_line(in_words(found), 400)))
+    elif found.item.margin is not None and found.of_run:
+        console.print("the judge gave its verdict directly, without rubrics")
+    for said in votes_in_words(found.item):
+        console.print(Text(one_line(said, 400), style="dim"))
+    for name, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
+        if value:
+            console.print(Text(f"{name}: ", style="dim"), Text(one_line(value, 400)))
+    _show_texts(console, found)
+
+
+def _decision(found: Explanation) -> str:
+    from svr_async.evaluation.wording import signed  # noqa: PLC0415
+
+    item = found.item
+    if item.margin is None:
+        return f"{item.outcome}: no verdict"
+    if not found.of_run:
+        decided = f"{item.predicted} is better" if item.predicted else "a tie"
+        return f"{decided}, margin {signed(item.margin)} (above 0 for A, below 0 for B)"
+    judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
+    chosen = f"chose {item.predicted}" if item.predicted else "a tie"
+    return f"{chosen} ({judged}), margin {signed(item.margin)}"
+
+
+def _show_rubrics(console: Console, found: Explanation) -> None:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.evaluation.wording import UNKNOWN, signed  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("rubric", ratio=1)
+    for head in ("A", "B"):
+        table.add_column(head)
+    table.add_column("weight", justify="right")
+    table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
+    table.add_column("", justify="right", no_wrap=True)
+    for row in found.rows:
+        text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
+        table.add_row(
+            Text(one_line(text, 400) + (" (filler)" if row.filler else ""), style="" if row.delta else "dim"),
+            row.a or UNKNOWN,
+            row.b or UNKNOWN,
+            f"{row.importance:.2f}",
+            _bar(row, found.largest),
+            signed(row.contribution),
+        )
+    console.print(table)
+
+
+def _bar(row: RubricRow, largest: float) -> Text:
+    """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.evaluation.explain import favoured  # noqa: PLC0415
+
+    cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
+    left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
+    return Text.assemble(
+        ("━" * left).rjust(BAR_CELLS),
+        ("│", "dim"),
+        ("━" * right).ljust(BAR_CELLS),
+        style="cyan" if left else "yellow",
+    )
+
+
+def _show_texts(console: Console, found: Explanation) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    from svr_async.evaluation.safetext import capped, for_terminal  # noqa: PLC0415
+
+    if found.texts is None:
+        console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))
+        return
+    for name, text in (
+        ("prompt", found.texts.prompt),
+        (f"response A{_tag(found, 'A')}", found.texts.response_a),
+        (f"response B{_tag(found, 'B')}", found.texts.response_b),
+    ):
+        shown, more = capped(for_terminal(text), SHOWN_CHARS)
+        console.print()
+        console.print(Text(name, style="bold"))
+        console.print(Text(shown))
+        if more:
+            console.print(Text(f"… {more:,} more characters", style="dim"))
+
+
+def _tag(found: Explanation, side: str) -> str:
+    tags = [
+        words
+        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+        if which == side
+    ]
+    return f" ({', '.join(tags)})" if tags else ""

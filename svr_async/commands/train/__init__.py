@@ -1,0 +1,1 @@
+"""`svr train` and its stages by themselves: `svr induce`, `svr judge`, `svr fit`."""

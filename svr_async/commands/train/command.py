@@ -1,0 +1,78 @@
+"""`svr train`: from preference pairs to a bank, with all rounds of Algorithm 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import (
+    HELP,
+    asking,
+    common,
+    licence_option,
+    per_call_option,
+    pool_option,
+    pool_size_option,
+    prefix_option,
+)
+
+
+@click.command(context_settings=HELP)
+@asking
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where bank/, the record and the stages go.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of Algorithm 1.")
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="The fit: our default, or the paper's text.",
+)
+@pool_option
+@pool_size_option
+@per_call_option
+@prefix_option
+@click.option(
+    "--top-k",
+    type=click.IntRange(min=1),
+    help="Rubrics used for a prompt. Default: 6; at most 96 for the rules judge, which is free.",
+)
+@click.option(
+    "--ablate",
+    multiple=True,
+    type=click.Choice(["induction", "support", "probe", "diversity"]),
+    help="Leave a part out; may be given again.",
+)
+@click.option(
+    "--decontaminate",
+    multiple=True,
+    metavar="BENCH=PATH",
+    help="Leave out pairs that share 13 words in a row with this benchmark.",
+)
+@licence_option
+@click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
+@common
+@observed
+def train(**flags: Any) -> int:
+    """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.
+
+    A run that was stopped goes on when the same command is given again.
+
+    \b
+    Examples:
+      svr train pairs.jsonl --judge rules --out banks/mine
+      svr train pairs.jsonl --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1 --out banks/mine
+    """
+    from svr_async.commands.train.run import TrainFlags, run_command  # noqa: PLC0415  (--help stays quick)
+
+    flags.pop("config")
+    return run_command(TrainFlags(**flags))

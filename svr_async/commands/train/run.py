@@ -1,0 +1,345 @@
+"""The work behind `svr train`: flags in, a bank folder out. Loaded only when a training runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.commands.eval.data import select_pairs
+from svr_async.commands.eval.judge import AUTO, parse_concurrency
+from svr_async.commands.loops import loop_factory
+from svr_async.commands.places import keep_bank, keep_training, open_folder
+from svr_async.commands.report import write_bank_report
+from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.train.screen import TrainScreen
+from svr_async.commands.train.table import print_rounds
+from svr_async.errors import UsageError
+from svr_async.evaluation.costs import engine_block
+from svr_async.fit.config import PRESETS
+from svr_async.fit.history import accuracy_error
+from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
+from svr_async.scoring.bank_history import TrainedOn
+from svr_async.training.asking import RUBRICS_PER_CALL, Crew
+from svr_async.training.banking import build_bank
+from svr_async.training.config import TrainConfig
+from svr_async.training.decontaminate import Contamination, find_contaminated
+from svr_async.training.fit_log import FitLog, training_history
+from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.pools import PoolConfig, PoolPolicy
+from svr_async.training.rounds import run_rounds
+from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.stages import Stages, digest_of
+from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.prefixes import PrefixOrder
+from svr_async.vocabulary.splits import split_by_prompt
+
+FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
+OFFLINE_WORKERS = 8
+ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
+RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainFlags:
+    """The flags of `svr train`, by name."""
+
+    pairs: Path
+    adapter: str
+    judge: str
+    base_url: str
+    out: Path
+    rounds: int
+    preset: str
+    pool: str | None
+    pool_size: int
+    top_k: int | None
+    ablate: tuple[str, ...]
+    decontaminate: tuple[str, ...]
+    limit: str | None
+    seed: int
+    concurrency: str
+    budget: float | None
+    max_calls: int | None
+    prompts: Path | None
+    memo: Path
+    licence: str
+    quiet: bool
+    as_json: bool
+    lenient: bool = False
+    prefix: str = "leader"
+    rubrics_per_call: int = RUBRICS_PER_CALL
+    dry_run: bool = False
+    replace: bool = False
+
+
+def run_command(flags: TrainFlags) -> int:
+    """Train and return the exit code; SvrError for what stops the run."""
+    keep_bank(flags.out, "stages", "record.json")
+    refuse_benchmark_for_training(flags.pairs)
+    refuse_benchmark_for_training(flags.adapter)
+    dataset = get_adapter(flags.adapter).load(flags.pairs, lenient=flags.lenient)
+    pairs = training_pairs(dataset, flags)
+    kept, dropped = decontaminated(pairs, flags.decontaminate)
+    if not kept:
+        raise UsageError(
+            f"all {len(pairs)} pairs overlap with {', '.join(flags.decontaminate)}", hint="train on other pairs"
+        )
+    config = train_config(flags)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_train(flags, config, dataset, kept, dropped))
+
+
+def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
+    """Return the pairs that the flags select and that can teach anything; UsageError where there are none."""
+    pairs = [pair for pair in select_pairs(dataset.pairs, flags.limit, ()) if usable(pair)]
+    if not pairs:
+        raise UsageError(
+            f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
+            hint="a pair needs a preference between two different responses",
+        )
+    return pairs
+
+
+def usable(pair: PreferencePair) -> bool:
+    """Whether a pair can teach anything: a preference between two different responses."""
+    return pair.has_preference and pair.chosen != pair.rejected
+
+
+def train_config(flags: TrainFlags) -> TrainConfig:
+    """Return the settings that the flags name."""
+    free = flags.judge == "rules"
+    policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
+    top_k = flags.top_k or (FREE_TOP_K if free else 6)
+    fit = replace(PRESETS[flags.preset], seed=flags.seed)
+    paper = flags.preset == "paper"
+    return TrainConfig(
+        rounds=flags.rounds,
+        split_seed=flags.seed,
+        fit=fit,
+        pools=PoolConfig(policy=policy, size=flags.pool_size),
+        top_k_choices=(top_k,),
+        filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
+        ablate=frozenset(flags.ablate),
+    )
+
+
+def decontaminated(
+    pairs: Sequence[PreferencePair], named: Sequence[str]
+) -> tuple[list[PreferencePair], list[Contamination]]:
+    """Return the pairs without those that overlap with the named benchmarks, and what was found."""
+    benchmarks = []
+    for entry in named:
+        name, mark, path = entry.partition("=")
+        if not mark or not path:
+            raise UsageError(f"--decontaminate {entry} names no file", hint="write it as rubricbench=PATH")
+        benchmarks.append((name, get_adapter(name).load(Path(path)).pairs))
+    found = find_contaminated(pairs, benchmarks) if benchmarks else []
+    gone = {hit.pair_id for hit in found}
+    return [pair for pair in pairs if pair.id not in gone], found
+
+
+async def _train(
+    flags: TrainFlags,
+    config: TrainConfig,
+    dataset: Dataset,
+    pairs: Sequence[PreferencePair],
+    dropped: Sequence[Contamination],
+) -> int:
+    begun = time.monotonic()
+    judge = open_judge(flags)
+    try:
+        with screen_of(flags, judge) as screen:
+            log = FitLog(watch=screen)
+            session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
+            made_of = digest_of(session.material.digest, config.as_json(), judge.label)
+            if not flags.replace:
+                keep_training(flags.out, made_of)
+            warnings = small_dev_warnings(len(session.material.dev), len(pairs))
+            for warning in warnings:
+                screen.say(f"warning: {warning}")
+            rounds = await run_rounds(session)
+        best = chosen_round(rounds, len(session.material.dev))
+        record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
+        history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
+        bank = build_bank(session, best, facts=record["dev"], licence=flags.licence, judge=judge.label, history=history)
+        digest = bank.save(flags.out / "bank")
+        write_atomic(flags.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+        write_bank_report(flags.out / "bank", flags.out / "report.html")
+    finally:
+        await judge.close()
+    asked = asked_block(judge)
+    if flags.as_json:
+        click.echo(orjson.dumps({**record, "bank_digest": digest, **asked}, option=orjson.OPT_INDENT_2))
+    else:
+        print_rounds(record, flags.out, digest, time.monotonic() - begun)
+        if asked:
+            click.echo(f"calls    {calls_in_words(asked)}")
+    return 0
+
+
+def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
+    """Return the screen that tells of this run and of its judge's engine."""
+    return TrainScreen(judge.engine.stats if judge.engine else None, quiet=flags.quiet)
+
+
+def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
+    """Say where the dev split is too small to choose epochs, rounds and settings by; nothing where it is not."""
+    if n_dev >= ENOUGH_DEV:
+        return []
+    error = 100 * accuracy_error(0.7, n_dev)
+    wanted = -(-ENOUGH_DEV * n_pairs // max(1, n_dev) // 100) * 100
+    text = (
+        f"{n_dev} dev pairs: an accuracy near 70 % has a standard error of {error:.1f} points, so smaller differences "
+        f"between epochs, rounds and settings are chance. {ENOUGH_DEV} dev pairs take about {wanted:,} pairs in all, "
+        f"here are {n_pairs:,}: give more, or judge the bank on others (svr data split holds some out)"
+    )
+    return [text]
+
+
+def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamination]) -> TrainedOn:
+    return TrainedOn(
+        train_pairs=len(session.material.train),
+        dev_pairs=len(session.material.dev),
+        source=flags.pairs.name,
+        preset=flags.preset,
+        ablate=tuple(sorted(flags.ablate)),
+        contaminated=len({hit.pair_id for hit in dropped}) if flags.decontaminate else None,
+    )
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int) -> FittedRound:
+    """Return the last round, unless an earlier one is better on dev by more than a standard error.
+
+    The paper publishes the best round by dev accuracy; on a small dev split that picks a round by chance, and later
+    rounds have seen more judgements.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
+
+
+def open_judge(flags: TrainFlags) -> OpenJudge:
+    """Open the judge that trains; a recording cannot, since it induces nothing."""
+    if not needs_endpoint(flags.judge):
+        opened = open_offline_judge(flags.judge, {})
+        if opened.author is None:
+            raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+        open_folder(flags.out)
+        return opened
+    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
+    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
+    from svr_async.engine.money import Budget  # noqa: PLC0415
+    from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
+    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+
+    profile = find_profile(flags.judge.removesuffix("+rules"), base_url=flags.base_url)
+    open_folder(flags.out)
+    options = EndpointOptions(
+        memo=flags.memo,
+        config=EngineConfig(
+            concurrency=parse_concurrency(flags.concurrency, profile.concurrency),
+            adaptive=flags.concurrency == AUTO,
+            rpm=profile.rpm,
+            tpm=profile.tpm,
+            dry_run=flags.dry_run,
+        ),
+        budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
+        failures=FailureLog(flags.out / "failures.jsonl"),
+        prompts=flags.prompts,
+    )
+    return open_endpoint_judge(flags.judge, profile, options)
+
+
+def _crew(flags: TrainFlags, judge: OpenJudge, screen: TrainScreen) -> Crew:
+    engine = judge.engine
+    assert judge.author is not None
+    return Crew(
+        judge=judge.judge,
+        author=judge.author,
+        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
+        rubrics_per_call=flags.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
+        prefix=PrefixOrder(flags.prefix),
+        on_begin=screen.stage,
+        on_done=screen.count,
+    )
+
+
+def open_session(
+    flags: TrainFlags,
+    config: TrainConfig,
+    dataset: Dataset,
+    pairs: Sequence[PreferencePair],
+    judge: OpenJudge,
+    *,
+    screen: TrainScreen,
+    log: FitLog | None = None,
+) -> Session:
+    """Split the pairs by prompt, learn the features, and set up a run in the output folder."""
+    train, dev = split_by_prompt(pairs, config.dev_share, salt=str(config.split_seed))
+    if not train or not dev:
+        raise UsageError(
+            f"{len(pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
+            hint="give more pairs, of more prompts: all pairs of a prompt fall on the same side",
+        )
+    if dataset.skipped:
+        reasons = "; ".join(f"{count:,} × {reason}" for reason, count in dataset.skipped.items())
+        screen.say(f"{sum(dataset.skipped.values()):,} rows left out: {reasons}")
+    screen.say(f"{len(train)} pairs to train on, {len(dev)} to check with")
+    return Session(
+        crew=_crew(flags, judge, screen),
+        config=config,
+        stages=Stages(flags.out / "stages", judge.engine.fingerprints if judge.engine else set()),
+        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs])),
+        fit_round=partial(fit_round, log=log),
+        calibrate=partial(calibrate_round, log=log),
+        margins=partial(margins_with, config.fit),
+        say=screen.say,
+        asker=asker_of(judge),
+    )
+
+
+def asked_block(judge: OpenJudge) -> dict[str, Any]:
+    """Return the calls, tokens and dollars of this process; nothing for a judge that sends nothing."""
+    if judge.engine is None:
+        return {}
+    return engine_block(judge.engine.stats(), judge.profile.price if judge.profile else None)
+
+
+def asker_of(judge: OpenJudge) -> str:
+    """Return a digest of all that replies depend on besides the questions; it is what a memo's keys are made of."""
+    profile = judge.profile
+    model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
+    params = [] if profile is None else [profile.params(structured=structured) for structured in (True, False)]
+    return digest_of(model, params, dict(judge.prompts))
+
+
+def make_record(
+    flags: TrainFlags,
+    session: Session,
+    rounds: Sequence[FittedRound],
+    best: FittedRound,
+    judge: OpenJudge,
+    dropped: Sequence[Contamination],
+) -> dict[str, Any]:
+    """Return what is kept of a training: each round's figures, the choice, and what was left out."""
+    return {
+        "pairs": str(flags.pairs),
+        "judge": judge.label,
+        "preset": flags.preset,
+        "train_pairs": len(session.material.train),
+        "dev_pairs": len(session.material.dev),
+        "ablate": sorted(flags.ablate),
+        "rounds": [dict(one.record) for one in rounds],
+        "dev": {"accuracy": best.dev_accuracy, "pairs": len(session.material.dev), "round": best.number},
+        "contaminated": [{"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in dropped],
+    }

@@ -1,0 +1,65 @@
+"""`svr induce` and `svr judge`: the first two stages of training by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import (
+    HELP,
+    asking,
+    common,
+    per_call_option,
+    pool_option,
+    pool_size_option,
+    prefix_option,
+)
+
+
+@click.command(context_settings=HELP)
+@asking
+@click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.jsonl", help="Where candidates go."
+)
+@common
+@observed
+def induce(**flags: Any) -> int:
+    """Induce candidate rubrics from PAIRS; near-identical ones are merged, dev pairs are left out.
+
+    \b
+    Example:  svr induce pairs.jsonl --judge rules --out candidates.jsonl
+    """
+    from svr_async.commands.train.stages import run_induce  # noqa: PLC0415  (--help stays quick)
+
+    flags.pop("config")
+    return run_induce(flags)
+
+
+@click.command(context_settings=HELP)
+@asking
+@click.option("--bank", type=click.Path(path_type=Path), metavar="DIR", help="Judge on the rubrics of this bank.")
+@click.option(
+    "--candidates", type=click.Path(path_type=Path), metavar="FILE.jsonl", help="Judge on what svr induce wrote."
+)
+@pool_option
+@pool_size_option
+@per_call_option
+@prefix_option
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing, write nothing.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The feature store.")
+@common
+@observed
+def judge(**flags: Any) -> int:
+    """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
+
+    \b
+    Example:  svr judge pairs.jsonl --candidates candidates.jsonl --judge rules --out store/
+    """
+    from svr_async.commands.train.stages import run_judge  # noqa: PLC0415
+
+    flags.pop("config")
+    return run_judge(flags)
