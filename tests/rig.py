@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+from aiohttp import web
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
@@ -227,10 +231,43 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n") and line.strip()]
 
 
+def paid(log: Path, start: int = 0) -> Counter[str]:
+    """Count paid calls by request since the log had so many lines."""
+    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
+
+
 @contextlib.contextmanager
 def serving(config: SimConfig | None = None) -> Iterator[SimServer]:
     """Serve the simulated endpoint from a thread of this process, for commands that run in the main thread."""
-    server, ready, done = SimServer(config), threading.Event(), threading.Event()
+    server = SimServer(config)
+    with in_a_thread(server):
+        yield server
+
+
+@contextlib.contextmanager
+def serving_routes(*routes: web.RouteDef, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve an application of these routes from a thread of this process; yields the address, such as `http://…:80`."""
+    app, address = web.Application(), ""
+    app.add_routes(routes)
+
+    @contextlib.asynccontextmanager
+    async def listening() -> AsyncIterator[None]:
+        nonlocal address
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        address = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+        yield
+        await runner.cleanup()
+
+    with in_a_thread(listening()):
+        yield address
+
+
+@contextlib.contextmanager
+def in_a_thread(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
+    """Hold a server open on an event loop in a thread of its own."""
+    ready, done = threading.Event(), threading.Event()
 
     async def serve() -> None:
         async with server:
@@ -242,7 +279,7 @@ def serving(config: SimConfig | None = None) -> Iterator[SimServer]:
     thread.start()
     try:
         assert ready.wait(20)
-        yield server
+        yield
     finally:
         done.set()
         thread.join(20)

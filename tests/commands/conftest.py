@@ -5,14 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from made_pairs import PATIENCE_S, TRAIN, write_planted
 from rig import name_judge, serving, svr
 
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +34,20 @@ def compiled(shared: Path) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(group, "svr", [*map(str, args)])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
 
 
 @pytest.fixture(scope="module")

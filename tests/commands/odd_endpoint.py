@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from rig import serving_routes
 
 MODELS = [{"id": "odd", "max_model_len": 4096}]
 
@@ -78,25 +77,8 @@ def _refusal(status: int, message: str, headers: dict[str, str]) -> web.Response
 @contextmanager
 def odd_endpoint(**behaviour: Any) -> Iterator[Odd]:
     """Serve such an endpoint from a thread; `base_url` is set."""
-    odd, ready, done = Odd(**behaviour), threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        app = web.Application()
-        app.add_routes([web.post("/v1/chat/completions", odd.chat), web.get("/v1/models", odd.list_models)])
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=odd.tls).start()
-        odd.base_url = f"http{'s' if odd.tls else ''}://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
-        while not done.is_set():  # noqa: ASYNC110  (the event belongs to another thread)
-            await asyncio.sleep(0.01)
-        await runner.cleanup()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-    thread.start()
-    try:
-        assert ready.wait(20)
+    odd = Odd(**behaviour)
+    routes = web.post("/v1/chat/completions", odd.chat), web.get("/v1/models", odd.list_models)
+    with serving_routes(*routes, tls=odd.tls) as address:
+        odd.base_url = f"{address}/v1"
         yield odd
-    finally:
-        done.set()
-        thread.join(20)

@@ -10,26 +10,10 @@ import orjson
 import pytest
 from rig import name_judge, serving, steady_metrics, write_bench
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.engine.memo import Memo
 
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q")
-
-
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: str | Path) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(group, "svr", [*map(str, args)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call
 
 
 @pytest.fixture

@@ -13,28 +13,12 @@ import pytest
 from odd_endpoint import odd_endpoint
 from rig import name_judge, serving, svr
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 
 AUTHORITY = Path(__file__).parents[1] / "reliability" / "certificates.py"
 Cli = Callable[..., tuple[int, str, str]]
 Rows = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Return a function that runs `svr …` in an empty folder; it returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: str | Path) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(group, "svr", [*map(str, args)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call
 
 
 def examined(cli: Cli, *args: str | Path) -> tuple[int, Rows]:

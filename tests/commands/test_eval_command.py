@@ -28,13 +28,6 @@ SENTINEL = "sk-sentinel-0a1b2c3d"
 Eval = Callable[..., int]
 
 
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> Eval:
     """Return a function that runs `svr eval` on planted pairs in an empty folder; it returns the exit code."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,6 @@ from svr_async.vocabulary.rubric import Rubric
 
 N = 20
 Eval = Callable[..., int]
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
-from rig import background, name_judge, read_lines, sim_process, steady_metrics, svr, wait_until, write_bench
+from rig import background, name_judge, paid, read_lines, sim_process, steady_metrics, svr, wait_until, write_bench
 
 N = 100
 CONCURRENCY = 4
@@ -42,11 +41,6 @@ def prepare(folder: Path, url: str) -> None:
     """Put data and judge into a folder."""
     write_bench(folder / "bench.jsonl", N)
     name_judge(folder, url)
-
-
-def paid(log: Path, start: int) -> Counter[str]:
-    """Count paid calls by request since the log had so many lines."""
-    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
 
 
 def after_calls(log: Path, start: int, count: int) -> Callable[[], bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rig import background, name_judge, read_lines, sim_process, svr, wait_until, write_bench
+from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until, write_bench
 
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
@@ -48,11 +47,6 @@ def prepare(folder: Path, url: str) -> None:
     """Put data and judge into a folder."""
     write_bench(folder / "bench.jsonl", N)
     name_judge(folder, url, price=PRICE)
-
-
-def paid(log: Path, start: int = 0) -> Counter[str]:
-    """Count paid calls by request since the log had so many lines."""
-    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
 
 
 def items_of(folder: Path) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -143,11 +144,9 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
         assert (stopper.signal, len(transport.sent)) == (signal.SIGTERM, 3)
 
 
-async def test_calls_that_do_not_end_are_left_after_the_drain(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A call that hangs holds a stopping run up for the time of the drain and no longer."""
-    monkeypatch.setattr(run_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
+@contextlib.asynccontextmanager
+async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], Engine]]:
+    """Begin a run whose endpoint never answers, and wait until three calls are under way."""
 
     async def never() -> object:
         await asyncio.sleep(1000)
@@ -162,6 +161,15 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
         task = asyncio.create_task(run_evaluation(evaluation, stopper))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
             await asyncio.sleep(0.001)
+        yield stopper, task, engine
+
+
+async def test_calls_that_do_not_end_are_left_after_the_drain(
+    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that hangs holds a stopping run up for the time of the drain and no longer."""
+    monkeypatch.setattr(run_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
+    async with hanging_run(memo_folder) as (stopper, task, engine):
         stopper.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
         assert engine.stats().in_flight == 0
@@ -169,20 +177,7 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
 
 async def test_a_signal_ends_the_wait_for_what_is_billed(memo_folder: Path) -> None:
     """At the budget answers are waited for, but not against the will of who is waiting."""
-
-    async def never() -> object:
-        await asyncio.sleep(1000)
-        return completion("no")
-
-    async with scripted_engine(memo_folder, lambda *_: never(), concurrency=3) as (engine, transport):
-        stopper = Stopper()
-        evaluation = Evaluation(
-            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
-            orders=OrderPlan(audit=0.0),
-        )  # fmt: skip
-        task = asyncio.create_task(run_evaluation(evaluation, stopper))
-        while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
-            await asyncio.sleep(0.001)
+    async with hanging_run(memo_folder) as (stopper, task, _):
         stopper.fail(BudgetError("enough"))
         stopper.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N

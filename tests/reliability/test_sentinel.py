@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from aiohttp import web
-from rig import background, name_judge, write_bench
+from rig import background, name_judge, serving_routes, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -60,33 +58,16 @@ class Echo:
 @contextmanager
 def echoing() -> Iterator[Echo]:
     """Serve, from a thread, an endpoint that repeats the caller's key wherever it can."""
-    echo, ready, done = Echo(), threading.Event(), threading.Event()
+    echo = Echo()
 
     async def handle(request: web.Request) -> web.Response:
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
         assert key == SENTINEL
         return echo.mode(key)
 
-    async def serve() -> None:
-        app = web.Application()
-        app.add_routes([web.route("*", "/v1/{rest:.*}", handle)])
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        echo.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
-        while not done.is_set():  # noqa: ASYNC110  (the event belongs to another thread)
-            await asyncio.sleep(0.01)
-        await runner.cleanup()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-    thread.start()
-    try:
-        assert ready.wait(20)
+    with serving_routes(web.route("*", "/v1/{rest:.*}", handle)) as address:
+        echo.base_url = f"{address}/v1"
         yield echo
-    finally:
-        done.set()
-        thread.join(20)
 
 
 def found_in(data: bytes) -> bool:
