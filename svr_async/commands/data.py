@@ -82,7 +82,9 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH.")
 @click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
-@click.option("--seed", default="held-out", show_default=True, help="Salt of the hash that draws the prompts.")
+@click.option(
+    "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
 )
@@ -108,7 +110,7 @@ def split(
     from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
     from svr_async.vocabulary.splits import split_by_prompt  # noqa: PLC0415
 
-    train, test = split_by_prompt(get_adapter(adapter).load(path, lenient=lenient).pairs, share, salt=seed)
+    train, test = split_by_prompt(get_adapter(adapter).load(path, lenient=lenient).pairs, share, salt=f"held-out{seed}")
     if not train or not test:
         raise UsageError(
             f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",

@@ -20,6 +20,7 @@ from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, Rubri
 from svr_async.simulation.server import SimServer
 from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
 from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.splits import split_by_prompt
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
@@ -411,6 +412,15 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
         sides[out] = prompts[1]
     assert sides["one"] == sides["two"] != sides["three"]
     assert files_of(folder / "one") == files_of(folder / "two")
+
+
+def test_what_is_held_out_has_nothing_to_do_with_the_dev_split_of_the_same_seed(folder: Path) -> None:
+    """Whoever gives `data split` and `train` one seed still has dev prompts in the training part."""
+    rows = [{"prompt": f"Question {n}?", "chosen": "yes", "rejected": "no"} for n in range(400)]
+    (folder / "all.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert svr("data", "split", "all.jsonl", "--share", "0.2", "--seed", "42", "--out", "parts") == 0
+    train = get_adapter("pairs").load(folder / "parts" / "train.jsonl").pairs
+    assert 4 <= len(split_by_prompt(train, 0.05, salt="42")[1]) <= 40
 
 
 def test_a_split_is_read_again_as_the_same_pairs(folder: Path) -> None:
