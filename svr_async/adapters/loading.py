@@ -47,7 +47,8 @@ class OfficialCounts:
         found = sum(pair.chosen_first for pair in pairs)
         if self.first_chosen is None or found == self.first_chosen:
             return ""
-        return f"{found} labels prefer the first response, officially {self.first_chosen}: are they flipped?"
+        what = "are they flipped" if len(pairs) - found == self.first_chosen else "are these other pairs"
+        return f"{found} labels prefer the first response, officially {self.first_chosen}: {what}?"
 
 
 def load_dataset(

@@ -37,15 +37,16 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+
+    from svr_async.commands.screen import styled_console  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("name", "what", "on the hub", "licence"):
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"])
-    Console(highlight=False).print(table)
+    styled_console().print(table)
 
 
 @data.command()
@@ -170,12 +171,12 @@ def _describe(dataset: Any, row: int) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415
     from rich.markup import escape  # noqa: PLC0415
 
+    from svr_async.commands.screen import styled_console  # noqa: PLC0415
     from svr_async.evaluation.safetext import for_terminal  # noqa: PLC0415
 
-    console = Console(highlight=False)
+    console = styled_console()
     console.print(f"[bold]{facts['title']}[/]")
     for column, text in facts["schema"].items():
         console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")

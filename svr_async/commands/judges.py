@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
 
+WIDE = 112  # columns from which there is room for the table
+
+
 @click.command()
 @common
 def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
@@ -32,10 +35,10 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
         rows = {name: _facts(profile) for name, profile in profiles.items()}
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    from rich.console import Console  # noqa: PLC0415
+    from svr_async.commands.screen import styled_console  # noqa: PLC0415
 
-    console = Console(highlight=False)
-    console.print(_table(profiles))
+    console = styled_console()
+    console.print(_table(profiles) if console.width >= WIDE else _blocks(profiles))
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
     console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
 
@@ -58,11 +61,27 @@ def _table(profiles: Mapping[str, Profile]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("judge", "model", "endpoint", "key", "price per million: in / cached / out"):
         table.add_column(column, overflow="fold")
-    table.add_row("rules", "–", "offline checks, no model", "–", "free")
-    table.add_row("recorded:PATH", "–", "replies from a file", "–", "free")
-    for name, profile in profiles.items():
-        table.add_row(*map(escape, (name, profile.model, profile.base_url, _key(profile), _price(profile))))
+    for row in _rows(profiles):
+        table.add_row(*map(escape, row))
     return table
+
+
+def _blocks(profiles: Mapping[str, Profile]) -> str:
+    """Return the same for a narrow terminal: each judge's name, and a line of what is known of it."""
+    from rich.markup import escape  # noqa: PLC0415
+
+    return "\n".join(
+        f"[bold]{escape(name)}[/]\n  {escape(' · '.join(fact for fact in facts if fact not in ('–', name)))}"
+        for name, *facts in _rows(profiles)
+    )
+
+
+def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, str, str, str, str]]:
+    return [
+        ("rules", "–", "offline checks, no model", "–", "free"),
+        ("recorded:PATH", "–", "replies from a file", "–", "free"),
+        *((name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()),
+    ]
 
 
 def _key(profile: Profile) -> str:
@@ -73,4 +92,4 @@ def _key(profile: Profile) -> str:
 
 def _price(profile: Profile) -> str:
     price = profile.price
-    return "not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"
+    return "price not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"

@@ -15,10 +15,19 @@ PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
 
 def safe_console() -> Console:
     """Return a console that reads no markup, emoji codes or highlights in what it prints."""
+    return _console(markup=False, emoji=False)
+
+
+def styled_console() -> Console:
+    """Return a console that reads markup: what comes from files must be escaped."""
+    return _console()
+
+
+def _console(**settings: bool) -> Console:
     from rich.console import Console  # noqa: PLC0415  (rich loads only when something is shown)
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(markup=False, emoji=False, highlight=False, width=width)
+    return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
 
 
 def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

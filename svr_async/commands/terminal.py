@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from svr_async.commands.screen import styled_console
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -165,10 +167,9 @@ def stage_bar(console: Console) -> Progress:
 
 def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     """Print the headline, the domains, the official scores and where the report is."""
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    console = Console(highlight=False)
+    console = styled_console()
     title = f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}"
     console.print(f"[bold]{_plain(title)}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
     console.print(_headline(metrics))

@@ -17,6 +17,7 @@ from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
 SHOWN_EXAMPLES = 3
+LEAST_ACTIVE = 5e-5  # less would be shown as 0.00 %
 SHOWN_EPOCHS = 400
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
 ABLATIONS = {
@@ -166,6 +167,7 @@ def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
             examples=entry.example_prompts[:SHOWN_EXAMPLES],
         )
         for entry in order[:SHOWN_RUBRICS]
+        if entry.activation_rate >= LEAST_ACTIVE
     )
 
 

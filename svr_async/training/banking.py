@@ -16,6 +16,7 @@ from svr_async.training.build import EXAMPLES, bank_rubric
 from svr_async.training.merge import Candidate
 from svr_async.training.session import FittedRound, Session
 
+BEFORE_EQUALS = 1e-9  # far less than two alphas, in single precision, differ by
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 
 
@@ -86,15 +87,18 @@ def describe(
 ) -> tuple[BankRubric, ...]:
     """Return the rubrics with weight, mean alpha and the prompts that activate each most.
 
-    `prompts` are (pair id, features) of the training prompts, each once. Ties go to the earlier prompt.
+    `prompts` are (pair id, features) of the training prompts, each once. Of equals, as all prompts of a topic are,
+    those that the rubric was mined from come first, then the earlier.
     """
     total = np.zeros(len(bank))
-    best = np.zeros((len(bank), EXAMPLES), dtype=np.float32)
+    best = np.zeros((len(bank), EXAMPLES))
     places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
     everyone = np.arange(len(bank))
-    for number, (_, features) in enumerate(prompts):
-        alpha = alpha_numpy(selector, *features)
+    mined = _mined_from(bank)
+    for number, (pair_id, features) in enumerate(prompts):
+        alpha = alpha_numpy(selector, *features).astype(np.float64)
         total += alpha
+        alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
         lowest = _weakest(best, places)
         better = alpha > best[everyone, lowest]
         best[better, lowest[better]] = alpha[better]
@@ -113,7 +117,16 @@ def describe(
     )
 
 
-def _weakest(best: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.intp]:
+def _mined_from(bank: Sequence[Candidate]) -> dict[str, list[int]]:
+    """Return, by pair id, the places of the rubrics that were mined from the pair."""
+    places: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            places.setdefault(pair_id, []).append(place)
+    return places
+
+
+def _weakest(best: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return, for each rubric, which example gives way next: the one of least alpha, of equals the latest prompt's."""
     equals: NDArray[np.int64] = np.where(best == best.min(axis=1, keepdims=True), places, -2)
     weakest: NDArray[np.intp] = equals.argmax(axis=1)
@@ -121,7 +134,7 @@ def _weakest(best: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np
 
 
 def _named(
-    values: NDArray[np.float32], places: NDArray[np.int64], prompts: Sequence[tuple[str, Features]]
+    values: NDArray[np.float64], places: NDArray[np.int64], prompts: Sequence[tuple[str, Features]]
 ) -> tuple[str, ...]:
     order = np.lexsort((places, -values))
     return tuple(prompts[int(places[n])][0] for n in order if places[n] >= 0)

@@ -39,6 +39,21 @@ def test_of_equal_prompts_the_earlier_ones_stand_as_examples():
     assert examples([0.5, 0.25])[1] == ("p1", "p0")
 
 
+def test_of_equal_prompts_those_that_a_rubric_was_mined_from_come_first():
+    """All prompts of a topic have the same alpha: the ones that a rubric comes from say more of it than the first."""
+    bank = [
+        Candidate(rubric=rubric.rubric, source_pair_ids=pairs)
+        for rubric, pairs in zip(BANK, (("p5",), ("p0",)), strict=True)
+    ]
+    prompts = [(f"p{n}", (np.zeros(1, np.int32), np.array([v], np.float32))) for n, v in enumerate([0.25] * 6 + [0.5])]
+    first, second = (entry.example_prompts for entry in describe(bank, selector(), prompts, support={}, domains={}))
+    assert first == ("p6", "p5", "p0", "p1", "p2")
+    assert second == ("p0", "p1", "p2", "p3", "p4")
+    assert describe(bank, selector(), prompts, support={}, domains={})[0].activation_rate == np.mean(
+        [(1 + v) / 2 for v in [0.25] * 6 + [0.5]]
+    )
+
+
 @settings(deadline=None)
 @given(values=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=24))
 def test_the_examples_are_those_of_a_plain_sort(values):

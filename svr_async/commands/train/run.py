@@ -183,7 +183,7 @@ async def _train(
     else:
         print_rounds(record, flags.out, digest, time.monotonic() - begun)
         if asked:
-            click.echo(f"calls    {calls_in_words(asked)}")
+            click.echo(f"calls     {calls_in_words(asked)}")
     return 0
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
     """Print a table of the rounds and where the bank is."""
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+
+    from svr_async.commands.screen import styled_console  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     names = (
@@ -29,7 +30,7 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
     for row in record["rounds"]:
         mark = "bold" if row["round"] == record["dev"]["round"] else ""
         table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
-    console = Console(highlight=False)
+    console = styled_console()
     console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
     console.print(table)
     if record["contaminated"]:
