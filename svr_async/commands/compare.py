@@ -26,7 +26,7 @@ WIDE = 100  # columns that all numbers of a paired test need; narrower terminals
 def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
     """Compare runs over the same data: accuracy, exact McNemar test, bootstrap interval, Holm over domains.
 
-    Each later run is tested against the first, on the pairs that both judged.
+    Each later run is tested against the first, on the pairs that both judged; pairs of a prompt are taken together.
 
     \b
     Example:

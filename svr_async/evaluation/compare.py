@@ -1,4 +1,4 @@
-"""Runs against each other on the items they share: McNemar, bootstrap of the difference, Holm over domains."""
+"""Runs against each other on the items they share: McNemar or sign flips, bootstrap of the difference, Holm."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from svr_async.vocabulary.statistics import (
     mcnemar_exact,
     paired_counts,
     paired_difference_interval,
+    sign_flip_exact,
     wilson_interval,
 )
 
@@ -121,9 +122,10 @@ def compare_runs(
     """Compare every later run with the first on the items both have.
 
     Items are paired by id (the n-th of a repeated id with the n-th); those without a right answer take no part, and
-    an item without a verdict counts as wrong. `cluster` names what the bootstrap draws as a whole (the prompt of
-    several pairs); by default every item stands alone. UsageError where a run shares no item with the first, unless
-    `require_shared` is off: it then has no test, and a warning says so.
+    an item without a verdict counts as wrong. `cluster` names what belongs together (the prompt of several pairs): the
+    bootstrap draws it as a whole and the test flips it as a whole; by default every item stands alone.
+    UsageError where a run shares no item with the first, unless `require_shared` is off: it then has no test, and a
+    warning says so.
     """
     if len(runs) < 2:
         raise UsageError(f"a comparison needs two runs or more (got {len(runs)})", hint="svr compare RUN RUN…")
@@ -218,7 +220,7 @@ def _test(
     first, second = [left[key].correct is True for key in keys], [right[key].correct is True for key in keys]
     clusters = None if cluster is None else [cluster(left[key]) for key in keys]
     table = paired_counts(first, second)
-    p = mcnemar_exact(table.only_first, table.only_second)
+    p = _p_value(first, second, clusters)
     return PairedTest(
         n=table.n,
         accuracy_first=(table.both + table.only_first) / table.n,
@@ -232,6 +234,17 @@ def _test(
         p=p,
         p_holm=p,
     )
+
+
+def _p_value(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str] | None) -> float:
+    """Return McNemar's exact p-value; where pairs belong to clusters, that of flipping whole clusters."""
+    if clusters is None:
+        table = paired_counts(first, second)
+        return mcnemar_exact(table.only_first, table.only_second)
+    sums: Counter[str] = Counter()
+    for cluster, before, after in zip(clusters, first, second, strict=True):
+        sums[cluster] += after - before
+    return sign_flip_exact(list(sums.values()))
 
 
 def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ from svr_async.errors import (
     ArtefactError,
     AuthError,
     EndpointDownError,
+    QuotaError,
     RefusedError,
     StorageError,
     UsageError,
@@ -661,6 +662,43 @@ async def test_a_lost_answer_is_looked_up(tmp_path: Path) -> None:
         assert len(sim.batches.batches) == 120 + 3
         assert {one.batch_id for one in state.batches} <= set(sim.batches.batches)
         assert not any(one.asking for one in state.batches)
+
+
+class Forgetful(BatchClient):
+    """A client of an endpoint that answers one submission too late, refuses the next, and lists batches late."""
+
+    def __init__(self, inner: BatchClient) -> None:
+        self.inner, self.script, self.listed = inner, ["lost", "refused"], False
+
+    async def upload(self, path: Path) -> str:
+        return await self.inner.upload(path)
+
+    async def find(self, mark: Mapping[str, str]) -> dict[str, Any] | None:
+        return await self.inner.find(mark) if self.listed else None
+
+    async def create(self, file_id: str, window: str, mark: Mapping[str, str]) -> dict[str, Any]:
+        step = self.script.pop(0) if self.script else ""
+        if step == "refused":
+            raise QuotaError("the account is empty")
+        made = await self.inner.create(file_id, window, mark)
+        if step == "lost":
+            raise LostAnswerError("the connection was cut")
+        return made
+
+
+async def test_a_lost_answer_is_looked_up_after_a_refusal_too(sim: SimServer, tmp_path: Path) -> None:
+    """A submission that may be there is looked for by the next command, although the one after it was refused."""
+    export = export_to(tmp_path, body_model="gpt-oss-120b")
+    async with client_of(sim) as inner:
+        client = Forgetful(inner)
+        with pytest.raises(QuotaError):
+            await submit(tmp_path, fresh_state(export, sim.base_url, "24h"), client, look_every_s=0.0)
+        client.listed = True
+        state = load_state(tmp_path, export)
+        assert state is not None
+        state = await submit(tmp_path, state, client, look_every_s=0.0)
+    assert len(sim.batches.batches) == len(export.files)
+    assert {one.batch_id for one in state.batches} == set(sim.batches.batches)
 
 
 async def test_a_batch_that_failed_as_a_whole_is_asked_anew_only_on_request(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.compare import compare_runs
+from svr_async.evaluation.compare import compare_runs, item_of
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.vocabulary.statistics import holm, mcnemar_exact
 
@@ -49,6 +49,23 @@ def test_domains_are_tested_apart_and_adjusted_together(two):
 
     assert sum(test.n for test in domains.values()) == 320
     assert [t.p_holm for t in domains.values()] == pytest.approx(list(holm([t.p for t in domains.values()])))
+
+
+def test_pairs_of_a_prompt_are_one_witness(two):
+    """Ten prompts of 32 pairs each, all won or lost together, are ten witnesses: p is far larger than for 320."""
+    runs = [
+        replace(run, items=tuple(replace(item, item=f"prompt-{n // 32}") for n, item in enumerate(run.items)))
+        for run in two
+    ]
+    won = [replace(item, predicted=item.gold, correct=True) for item in runs[0].items]
+    lost = [replace(item, correct=n // 32 >= 4) for n, item in enumerate(won)]
+    runs = [replace(runs[0], items=tuple(lost)), replace(runs[1], items=tuple(won))]
+
+    apart, together = (compare_runs(runs, cluster=how).duels[0].overall for how in (None, item_of))
+    assert apart.p == mcnemar_exact(0, 128)
+    assert together.p == pytest.approx(2 * 0.5**4)
+    assert apart.significant
+    assert not together.significant
 
 
 def test_a_clear_difference_is_called_one(two):

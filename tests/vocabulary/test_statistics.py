@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -21,6 +22,7 @@ from svr_async.vocabulary.statistics import (
     paired_counts,
     paired_difference_interval,
     quantile_groups,
+    sign_flip_exact,
     wilson_interval,
 )
 
@@ -287,3 +289,38 @@ def test_quantile_groups_need_a_group():
     """Zero groups are refused."""
     with pytest.raises(ValueError, match=r"got 0"):
         quantile_groups([1.0], 0)
+
+
+def all_flips(differences):
+    """Return the p-value by going through every choice of signs."""
+    sums = [
+        sum(sign * abs(d) for sign, d in zip(signs, differences, strict=True))
+        for signs in itertools.product((-1, 1), repeat=len(differences))
+    ]
+    return sum(abs(one) >= abs(sum(differences)) for one in sums) / len(sums)
+
+
+@settings(deadline=None, max_examples=60)
+@given(differences=st.lists(st.integers(-4, 4), max_size=9))
+def test_flipping_whole_clusters_equals_going_through_all_signs(differences):
+    """The exact test is the share of all choices of signs whose sum is as far from 0 or farther."""
+    assert sign_flip_exact(differences) == pytest.approx(all_flips(differences), abs=1e-12)
+    assert sign_flip_exact(differences) == sign_flip_exact([-d for d in differences])
+
+
+@given(b=st.integers(0, 300), c=st.integers(0, 300))
+def test_flipping_clusters_of_one_is_mcnemars_test(b, c):
+    """Where every pair stands alone nothing changes."""
+    assert sign_flip_exact([-1] * b + [1] * c) == mcnemar_exact(b, c)
+
+
+def test_the_normal_limit_takes_over_smoothly():
+    """Beyond the exact reach the p-value is that of the normal limit, which is close to the exact one before it."""
+    rng = np.random.default_rng(3)
+    exact = [int(d) for d in rng.integers(-3, 4, 5000)]
+    assert sum(map(abs, exact)) < 10_000 < sum(map(abs, exact * 2))
+    z = abs(sum(exact)) / math.sqrt(sum(d * d for d in exact))
+    assert sign_flip_exact(exact) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.05)
+    twice = exact + [abs(d) if n % 2 else -abs(d) for n, d in enumerate(exact)]
+    z = abs(sum(twice)) / math.sqrt(sum(d * d for d in twice))
+    assert sign_flip_exact(twice) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-12)

@@ -46,12 +46,13 @@ async def _asked_once(
             found = await _find(client, mark, batch)
             if found is not None:
                 return seen(batch, found)
+        asked_before = batch.asking  # without an answer: it may be there although the list does not show it yet
         batch = replace(batch, asking=True)
         _kept(folder, state, batch)
         try:
             return seen(batch, await client.create(batch.file_id, state.window, mark))
         except RefusedError:
-            _kept(folder, state, replace(batch, asking=False, file_id=""))
+            _kept(folder, state, replace(batch, asking=asked_before, file_id=""))
             raise
         except LostAnswerError as error:
             problem = str(error)
