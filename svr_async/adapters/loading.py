@@ -102,12 +102,12 @@ def _notes(
     if note := "" if mismatch else counts.label_note(pairs):
         notes.append(note)
     if collected.invalid:
-        notes.append(f"{collected.invalid} invalid rows left out")
+        notes.append(f"{_rows(collected.invalid)} left out as invalid")
     notes += [f"{note}: {_rows(count)}" for note, count in collected.used().notes.items()]
     if fallback := collected.unused_fallback():
         notes.append(fallback)
     if same := sum(pair.chosen == pair.rejected for pair in pairs):
-        notes.append(f"{same} pairs have two identical responses: they can only tie")
+        notes.append(f"{_rows(same)} with two identical responses: such a pair can only tie")
     if repairs[REPLACED]:
         notes.append(f"{repairs[REPLACED]} {REPLACED}")
     return notes

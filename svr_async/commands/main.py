@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ COMMANDS = {
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
 }
 INTERRUPTED = 130
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
 MOST_CHARS = 2000  # of an error's line, parts of which may come from an endpoint or a file
 
@@ -100,6 +102,8 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+            return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
         if os.environ.get("SVR_TRACE"):
             raise
         text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"

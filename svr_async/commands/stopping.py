@@ -27,12 +27,13 @@ def draining(stopper: Stopper, progress: RunProgress) -> Iterator[None]:
             progress.note(f"stopping: calls under way may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
         stopper.interrupt(number)
 
-    for number in SIGNALS:
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
+    for number in heard:
         loop.add_signal_handler(number, stop, number)
     try:
         yield
     finally:
-        for number in SIGNALS:
+        for number in heard:
             loop.remove_signal_handler(number)
 
 

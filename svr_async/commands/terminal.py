@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,8 +61,9 @@ class RunProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            self._show()
-            self._bar.stop()
+            with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
+                self._show()
+                self._bar.stop()
 
     def advance(self, _: object) -> None:
         """Count one item."""
@@ -253,8 +255,9 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def _order(order: Mapping[str, Any]) -> str:
     if not order["audited"]:
         return f"{order['policy']}, none judged both ways"
+    close = f" (margin below {order['audit_below']:g})" if "audit_below" in order else ""
     return (
-        f"{order['policy']}; {order['audited']} judged both ways: {_percent(order['flip_rate'])} flip, "
+        f"{order['policy']}; {order['audited']} judged both ways{close}: {_percent(order['flip_rate'])} flip, "
         f"{_percent(order['lean_a'])} for the response shown first"
     )
 
@@ -286,7 +289,8 @@ def _cached(metrics: Mapping[str, Any]) -> str:
 def _panel(metrics: Mapping[str, Any]) -> Iterator[str]:
     """Yield what several judges of a run did: how they agree, and what each was asked."""
     votes = metrics.get("votes") or {}
-    told = [] if votes.get("agreement") is None else [f"{_percent(votes['agreement'])} agree"]
+    agreement = votes.get("agreement")
+    told = [] if agreement is None else [f"all agree on {_percent(agreement)} of the pairs that more than one judged"]
     if "escalated" in votes:
         told.append(f"{votes['escalated']} pairs escalated, {votes['changed']} changed sides")
     if told:

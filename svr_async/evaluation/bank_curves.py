@@ -113,7 +113,7 @@ def _accuracy(
     values += [best.dev_accuracy - error, best.dev_accuracy + error] if best else []
     low, high = _nice(values, 0.1)
     return Plot(
-        low=max(0.0, low),
+        low=min(max(0.0, low), 0.9),  # all of it at 100 %: the axis goes down from there
         high=min(1.0, high),
         traces=tuple(traces),
         marked=_marked(history.chosen, places, "dev_accuracy"),

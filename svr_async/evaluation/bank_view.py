@@ -125,13 +125,15 @@ def _reading(history: BankHistory | None) -> str:
 
 def _headline(bank: RubricBank) -> tuple[Fact, ...]:
     history = bank.history
-    facts = [Fact(name="Rubrics", value=wording.count(len(bank)), note=f"up to {bank.inference.top_k} for a prompt")]
+    most = min(bank.inference.top_k, len(bank))
+    facts = [Fact(name="Rubrics", value=wording.count(len(bank)), note=f"up to {most} for a prompt")]
     if history is None:
         return tuple(facts)
     curve = history.chosen
     if curve is not None and curve.best is not None and curve.dev_pairs:
         error = curve.error(curve.best)
-        note = f"best {_top_k(bank)} of each pair’s judged rubrics; standard error {wording.percent(error)}"
+        told = "" if error is None else f"; standard error {100 * error:.1f} points"
+        note = f"best {_top_k(bank)} of each pair’s judged rubrics{told}"
         facts.append(Fact(name="The fit", value=wording.percent(curve.best.dev_accuracy), note=note))
     if history.linear_accuracy is not None:
         note = "the same for every prompt, on the judged rubrics"
@@ -156,7 +158,9 @@ def _notes(bank: RubricBank) -> tuple[str, ...]:
 
 def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
     """Return the rubrics that decide most; ties by weight, then by id."""
-    order = sorted(rubrics, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
+    active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE]
+    alike = len({entry.example_prompts for entry in active}) == 1 < len(active)  # every prompt activates the same
+    order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
     return tuple(
         RubricLine(
             text=entry.text,
@@ -164,10 +168,9 @@ def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
             weight=entry.weight,
             activation=entry.activation_rate,
             influence=entry.weight * entry.activation_rate,
-            examples=entry.example_prompts[:SHOWN_EXAMPLES],
+            examples=() if alike else entry.example_prompts[:SHOWN_EXAMPLES],
         )
         for entry in order[:SHOWN_RUBRICS]
-        if entry.activation_rate >= LEAST_ACTIVE
     )
 
 

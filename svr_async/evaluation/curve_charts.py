@@ -9,7 +9,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from svr_async.evaluation.charts import svg
-from svr_async.evaluation.wording import percent
+from svr_async.evaluation.wording import MINUS, percent
 
 TOP, HEIGHT = 18, 150  # of a line plot, in pixels
 GUTTER = 8.0  # percent of its width, for the labels of the gridlines
@@ -109,7 +109,7 @@ def _values(
             continue
         others = [other for name, values in rows if name != mark and (other := values[i]) is not None]
         below = any(other > value or (other == value and mark == "dot") for other in others)
-        yield _text(f"{value:,.{digits}f}", spot[0], spot[1] + (18 if below else -9), "value")
+        yield _text(f"{value:,.{digits}f}".replace("-", MINUS), spot[0], spot[1] + (18 if below else -9), "value")
 
 
 def _trace(plot: Plot, trace: Trace) -> list[str]:

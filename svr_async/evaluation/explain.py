@@ -64,8 +64,10 @@ def in_words(found: Explanation) -> str:
     for_a, for_b = (sum(favoured(row.contribution) == side for row in found.rows) for side in ("A", "B"))
     neither = len(found.rows) - for_a - for_b
     said = f"Of {plural(len(found.rows), 'rubric')}, {for_a} for A, {for_b} for B, {neither} for neither."
-    if found.largest:
-        said += f' What counted most, for {favoured(found.rows[0].contribution)}: "{found.rows[0].text}"'
+    winner = found.item.predicted
+    most = next((row for row in found.rows if winner and favoured(row.contribution) == winner), None)
+    if most is not None:
+        said += f' What counted most for {winner}: "{most.text}"'
     return said
 
 

@@ -57,15 +57,22 @@ def scale(values: Sequence[float], intervals: Sequence[tuple[float, float]]) -> 
 
 
 def _numbers(best: Sequence[Dot], low: float, high: float) -> list[str]:
-    """Number the best above their whiskers; one that would touch the number before it is left out."""
-    shapes, last = [], (-100.0, -100.0)
+    """Number the best above their whiskers, or below where one would touch a number; one with no room has none."""
+    shapes: list[str] = []
+    placed: list[tuple[float, float]] = []
     for dot in best:
-        spot = (_x(dot.x), _y(dot.ci95[1], low, high) - 7)
-        if abs(spot[0] - last[0]) < NEAR[0] and abs(spot[1] - last[1]) < NEAR[1]:
+        x, (bottom, top) = _x(dot.x), dot.ci95
+        spots = ((x, _y(top, low, high) - 7), (x, _y(bottom, low, high) + 16))
+        spot = next((spot for spot in spots if not any(_touch(spot, other) for other in placed)), None)
+        if spot is None:
             continue
-        shapes.append(f'<text class="value" x="{spot[0]:.2f}%" y="{spot[1]}" text-anchor="middle">{dot.number}</text>')
-        last = spot
+        shapes.append(f'<text class="value" x="{x:.2f}%" y="{spot[1]}" text-anchor="middle">{dot.number}</text>')
+        placed.append(spot)
     return shapes
+
+
+def _touch(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return abs(one[0] - other[0]) < NEAR[0] and abs(one[1] - other[1]) < NEAR[1]
 
 
 def _dot(dot: Dot, low: float, high: float) -> str:

@@ -84,7 +84,7 @@ def test_lenient_loading_skips_and_counts_invalid_rows(write):
     assert [pair.id for pair in dataset.pairs] == ["1"]
     assert dataset.n_rows == 5
     assert sorted(dataset.skipped.values()) == [1, 1, 2]
-    assert "4 invalid rows left out" in dataset.notes
+    assert "4 rows left out as invalid" in dataset.notes
     assert dataset.skipped["invalid: column 'label': expected 0, 1, A, B, response_a, response_b or tie"] == 2
 
 
@@ -113,7 +113,7 @@ def test_identical_responses_are_kept_and_noted(write):
     """A pair whose responses are equal stays in the evaluation, where it can only tie, and is noted."""
     dataset = PAIRS.load(write("a.jsonl", [{**GOOD, "response_b": "a"}]))
     assert len(dataset.pairs) == 1
-    assert "1 pairs have two identical responses: they can only tie" in dataset.notes
+    assert "1 row with two identical responses: such a pair can only tie" in dataset.notes
 
 
 def test_the_same_row_twice_gives_two_pairs_with_ids_of_their_own(write):

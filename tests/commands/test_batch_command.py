@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -361,6 +362,26 @@ def test_a_killed_submit_never_submits_twice(tmp_path: Path) -> None:
 # --- keys, prices, errors --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("command", [("status",), ("submit",), ("cancel",), ("import",)])
+def test_a_folder_from_elsewhere_gets_no_key_of_mine(
+    folder: Path, last_line: Callable[[], str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A folder names a variable and an address: unless a flag or a profile says so too, the one is not sent there."""
+    monkeypatch.setenv("SOME_SECRET", SENTINEL)
+    away = "http://198.51.100.7/v1"
+    files = [{"name": "requests-0001.jsonl", "requests": 1, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}]
+    what = {"command": ["eval", "rubricbench"], "judge": "j", "model": "m", "version": "0", "created": "", "plan": {}}
+    export = {"format": 1, **what, "base_url": away, "key_env": "SOME_SECRET", "digest": "d", "files": files}
+    batches = [{"file": "requests-0001.jsonl", "sha256": files[0]["sha256"], "batch_id": "batch-1"}]
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "requests-0001.jsonl").write_bytes(b"")
+    (folder / "theirs" / "export.json").write_bytes(orjson.dumps(export))
+    state = {"format": 1, "digest": "d", "base_url": away, "window": "24h", "batches": batches}
+    (folder / "theirs" / "batch.json").write_bytes(orjson.dumps(state))
+    assert svr("batch", *command, "theirs") == 2
+    assert last_line().startswith(f"svr: this export wants $SOME_SECRET sent to {away}, where no profile of yours")
+
+
 def test_a_key_is_used_and_written_nowhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -383,7 +404,7 @@ def test_a_key_is_used_and_written_nowhere(
 
 
 def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., Any]) -> None:
-    """Export says what a batch costs, import what it cost: half of what the same run costs live."""
+    """Export says what a batch costs, import and the run what it cost: half of what the same run costs live."""
     name_judge(folder, sim.base_url, price=[1.0, 0.5, 4.0])
     assert svr(*EVAL, "--memo", "live-memo", "--out", "live") == 0
     live = orjson.loads((folder / "live" / "metrics.json").read_bytes())["cost_usd"]
@@ -393,6 +414,10 @@ def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., An
     assert planned["max_usd"] > planned["usd"]
     assert svr("batch", "submit", "batch") == 0
     assert facts("import", "batch", "--wait")["usd"] == pytest.approx(0.5 * live, rel=1e-3)
+    assert svr(*EVAL, "--out", "run") == 0
+    found = orjson.loads((folder / "run" / "metrics.json").read_bytes())
+    assert found["cost_usd"] == pytest.approx(0.5 * live, rel=1e-3)
+    assert (found["paid_usd"], found["usage"]["completion_tokens"] > 0) == (0.0, True)
 
 
 def test_files_are_split_and_all_submitted(folder: Path, facts: Callable[..., Any]) -> None:

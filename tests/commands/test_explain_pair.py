@@ -67,7 +67,7 @@ def test_the_decision_is_told_in_words_with_signed_contributions(
     shown = capsys.readouterr().out
     for text in (
         "colours · rules (offline checks, no model)", "B is better, margin −0.3", "above 0 for A", "fail  pass",
-        "Of 3 rubrics, 0 for A, 1 for B, 2 for neither.", 'What counted most, for B: "The response is at most 10',
+        "Of 3 rubrics, 0 for A, 1 for B, 2 for neither.", 'What counted most for B: "The response is at most 10',
         "Name a colour.", WORDY, "response B (judge's choice)",
     ):  # fmt: skip
         assert text in shown
@@ -120,11 +120,11 @@ def test_equal_responses_and_undecided_rubrics_are_said(
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ((), "takes a RUN, or --bank with --prompt, --a and --b"),
-        (("--prompt", "x"), "--prompt needs more"),
+        ((), "takes a RUN, or --prompt, --a and --b"),
+        (("--prompt", "x"), "a pair needs --a and --b too"),
         (("--judge", "rules"), "--judge needs more"),
-        (("--bank", "bank"), "--bank needs --prompt and --a and --b"),
-        (("--bank", "bank", "--prompt", "x", "--b", "y"), "--bank needs --a "),
+        (("--bank", "bank"), "a pair needs --prompt and --a and --b too"),
+        (("--bank", "bank", "--prompt", "x", "--b", "y"), "a pair needs --a too "),
         (("run", "--bank", "bank"), "RUN and --bank exclude each other"),
         (("run", "item", "--judge", "rules"), "RUN and --judge exclude each other"),
         (("run", "item", "--top-k", "3"), "RUN and --top-k exclude each other"),

@@ -124,6 +124,22 @@ def test_a_signal_drains_writes_a_partial_run_and_says_how_to_go_on(
     check_resumed(tmp_path, whole, log, start, 0)
 
 
+def test_under_nohup_a_hang_up_stops_nothing(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
+    """Who begins a run with SIGHUP ignored, as nohup does, may close the terminal: the run goes on to its end."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start, before = len(read_lines(log)), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with background(*FLAGS, "--concurrency", "16", cwd=tmp_path) as process:
+            wait_until(after_calls(log, start, 20))
+            process.send_signal(signal.SIGHUP)
+            _, errors = process.communicate(timeout=50)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert process.returncode == 0, errors
+    assert (tmp_path / "run" / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
+
+
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     """While the first signal is being obeyed, a second one does not wait for the drain; the memo stays whole."""
     log = tmp_path / "log.jsonl"

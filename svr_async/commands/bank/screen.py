@@ -92,7 +92,7 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
         if values:
             _paragraph(console, label, _pairs(_flat(values)))
     for note in bank.notes:
-        _line(console, "note", note)
+        _paragraph(console, "note", note)
     _heading(console, f"{len(chosen)} of {len(bank)} rubrics, the heaviest first")
     heads, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
     rows = (_row(entry) for entry in chosen)

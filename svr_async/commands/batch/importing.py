@@ -68,7 +68,11 @@ def _fetched(folder: Path, export: Export, base_url: str, *, wait: bool, quiet: 
     if state is not None and any(one.batch_id for one in state.batches):
         if base_url and base_url.rstrip("/") != state.base_url:
             raise UsageError(f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out")
-        state = with_client(export, state, lambda client, held: _ready(folder, held, client, wait=wait, quiet=quiet))
+
+        async def step(client: BatchClient, held: State) -> State:
+            return await _ready(folder, held, client, wait=wait, quiet=quiet)
+
+        state = with_client(export, state, base_url, step)
     failed = None if state is None else failed_batch(folder, state)
     paths = result_paths(folder)
     if paths:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import orjson
@@ -16,7 +17,9 @@ from svr_async.engine.batch.folder import Export, State, Submission, alone, fres
 from svr_async.engine.batch.submit import cancel, refresh, submit
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
 from svr_async.errors import RefusedError, UsageError
+from svr_async.judges.profiles import load_profiles
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 Step = Callable[[BatchClient, State], Awaitable[State]]
 
 
@@ -33,7 +36,7 @@ def run_submit(folder: Path, window: str, base_url: str, *, again: bool, as_json
                 state = await refresh(folder, state, client)
             return await submit(folder, state, client, again=again)
 
-        state = with_client(export, state, step)
+        state = with_client(export, state, base_url, step)
     show(folder, state, as_json=as_json)
     error = failed_batch(folder, state)
     if error is not None:
@@ -67,14 +70,20 @@ def _changed(folder: Path, base_url: str, change: Callable[[Path, State, BatchCl
         async def step(client: BatchClient, state: State) -> State:
             return await change(folder, state, client)
 
-        return with_client(export, state, step)
+        return with_client(export, state, base_url, step)
 
 
-def with_client(export: Export, state: State, step: Step) -> State:
-    """Run a step with a client of the endpoint that the state belongs to."""
+def with_client(export: Export, state: State, base_url: str, step: Step) -> State:
+    """Run a step with a client of the endpoint that the state belongs to; `base_url` is what the command was given."""
+    key = secret_of(export)
+    if key and not _vouched(state.base_url, export.key_env, base_url):
+        raise UsageError(
+            f"this export wants ${export.key_env} sent to {state.base_url}, where no profile of yours sends it",
+            hint=f"if that is right: --base-url {state.base_url}",
+        )
 
     async def main() -> State:
-        async with BatchClient(state.base_url, secret_of(export)) as client:
+        async with BatchClient(state.base_url, key) as client:
             return await step(client, state)
 
     return asyncio.run(main())
@@ -83,6 +92,13 @@ def with_client(export: Export, state: State, step: Step) -> State:
 def secret_of(export: Export) -> Secret:
     """Return the key of the export's endpoint, from its environment variable."""
     return key_from_environment(export.key_env)
+
+
+def _vouched(address: str, key_env: str, given: str) -> bool:
+    """Whether the user, not the folder alone, says that a key goes to an address: a flag, a profile, this machine."""
+    if given or urlsplit(address).hostname in LOOPBACK:
+        return True  # a flag that names another address has been refused before
+    return any(one.base_url == address and one.key_env == key_env for one in load_profiles().values())
 
 
 def _begun(export: Export, state: State | None, base_url: str, window: str) -> State:

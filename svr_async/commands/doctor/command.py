@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
 MOST_CALLS = 11
+INDENT = 14  # where the words of a line begin
 LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 
 
@@ -90,6 +94,8 @@ def _show(found: list[Finding], *, as_json: bool) -> None:
         ]
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_CHARS + INDENT
     for one in found:
         mark, colour = MARKS[one.state]
-        click.echo(f"{click.style(mark, fg=colour)} {one.name:<8} {one_line(one.line(), LINE_CHARS)}")
+        lines = textwrap.wrap(one_line(one.line(), LINE_CHARS), max(20, width - INDENT), break_on_hyphens=False) or [""]
+        click.echo(f"{click.style(mark, fg=colour)} {one.name:<8} " + f"\n{' ' * INDENT}".join(lines))

@@ -257,7 +257,7 @@ def prefix_finding(second: Answer) -> Finding:
         text = f"{cached:,} of {total:,} input tokens came from the cache the second time"
         return Finding(name="prefix", state="ok", text=text)
     cure = "vLLM has --enable-prefix-caching; a hosted endpoint may only cache longer or more frequent prefixes"
-    text = f"0 of {total} input tokens came from a cache the second time"
+    text = f"0 of {total:,} input tokens came from a cache the second time"
     return Finding(name="prefix", state="warn", text=text, cure=cure)
 
 

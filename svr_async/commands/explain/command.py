@@ -98,12 +98,14 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
 
 
 def _check_pair(given: list[str]) -> None:
-    if "bank" not in given:
-        wrong = f"{_flag(given[0])} needs more: " if given else ""
-        raise UsageError(f"{wrong}svr explain takes a RUN, or --bank with --prompt, --a and --b")
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
+    if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
+        wrong = f"{_flag(given[0])} needs more: " if given else ""
+        raise UsageError(f"{wrong}svr explain takes a RUN, or --prompt, --a and --b")
     if missing:
-        raise UsageError(f"--bank needs {' and '.join(missing)}", hint="a text, or @FILE")
+        raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
+    if "bank" not in given:
+        raise UsageError("a judge other than rules needs --bank", hint="--bank default, or a folder of `svr train`")
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
         raise UsageError(f"{extra[0]} goes with a RUN", hint="leave it out with --bank")
 
@@ -197,6 +199,15 @@ def show_explanation(found: Explanation) -> None:
     _show_texts(console, found)
 
 
+def _marks(found: Explanation, row: RubricRow) -> list[str]:
+    """Return what tells two rows of one rubric apart: the order shown and the judge, where there are several."""
+    return [
+        *(["filler"] if row.filler else []),
+        *([row.shown] if found.item.order == "both" else []),
+        *filter(None, [row.judge]),
+    ]
+
+
 def _decision(found: Explanation) -> str:
     from svr_async.evaluation.wording import signed  # noqa: PLC0415
 
@@ -228,7 +239,10 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     for row in found.rows:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
         table.add_row(
-            Text(one_line(text, 400) + (" (filler)" if row.filler else ""), style="" if row.delta else "dim"),
+            Text(
+                one_line(text, 400) + "".join(f" ({mark})" for mark in _marks(found, row)),
+                style="" if row.delta else "dim",
+            ),
             row.a or UNKNOWN,
             row.b or UNKNOWN,
             f"{row.importance:.2f}",
