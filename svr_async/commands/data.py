@@ -79,7 +79,7 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
         _print(facts)
 
 
-@data.command()
+@data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH.")
 @click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)

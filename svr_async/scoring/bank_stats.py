@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import exp, fsum, log
 from typing import Any
 
@@ -65,3 +65,12 @@ def effective_number(shares: Sequence[float]) -> float:
 
 def _quantiles(values: Sequence[float]) -> list[float]:
     return [float(value) for value in np.quantile(values, QUANTILES)]
+
+
+def in_one_level(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings in one level: those of a group under the group's name and a dot."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        found |= in_one_level(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+    return found

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_stats import in_one_level
 from svr_async.training.merge import MERGE_CUTOFF
 from svr_async.training.prune_redundant import same_criterion
 from svr_async.training.similarity_join import similar_pairs
@@ -93,7 +94,9 @@ def _flat(bank: RubricBank) -> dict[str, Any]:
         "dev": bank.dev_metrics,
         "data": bank.data_digests,
     }
-    found = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    found: dict[str, Any] = {}
+    for group, values in groups.items():
+        found |= in_one_level(values, f"{group}.")
     return {**found, "judge": bank.judge, "selector": bank.selector_kind, "prompts": bank.prompts_digest}
 
 

@@ -63,7 +63,7 @@ def show(
         screen.show_bank(held, chosen)
 
 
-@bank.command()
+@bank.command(short_help="Count a bank by domain and by facet.")
 @bank_argument
 @common
 def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
@@ -83,7 +83,7 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
         screen.show_stats(held, found)
 
 
-@bank.command()
+@bank.command(short_help="Find rubrics with defects.")
 @bank_argument
 @click.option("--kind", "kinds", multiple=True, help="Only findings of this kind; may be given more than once.")
 @click.option("--strict", is_flag=True, help="Exit 7 where anything is found.")
@@ -111,7 +111,7 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
         raise ArtefactError(f"{folder} has {len(found)} findings", hint="each says what to do; svr bank show has more")
 
 
-@bank.command()
+@bank.command(short_help="Compare two banks.")
 @click.argument("first", metavar="BANK")
 @click.argument("second", metavar="BANK")
 @common
@@ -131,7 +131,7 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
         screen.show_diff(found)
 
 
-@bank.command()
+@bank.command(short_help="Bring the rubrics of banks together.")
 @click.argument("folders", nargs=-1, required=True, metavar="BANK BANK...")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR")
 @click.option("--cutoff", type=click.FloatRange(0.5, 1), default=0.88, show_default=True, help="Merge at this.")
@@ -164,7 +164,7 @@ def merge(
     click.echo(f"its selector is the same for every prompt; judge with it and fit: svr judge PAIRS --bank {out}")
 
 
-@bank.command()
+@bank.command(short_help="Print a bank's card.")
 @bank_argument
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write it to a file.")
 @common

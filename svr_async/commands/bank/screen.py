@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.commands.screen import safe_console
 from svr_async.evaluation.safetext import one_line
+from svr_async.scoring.bank_stats import in_one_level
 from svr_async.vocabulary.rubric import IMPORTANCES
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
     for label, values in (("dev", bank.dev_metrics), ("fit", _main_settings(bank.fit_settings)), ("data", data)):
         if values:
-            _paragraph(console, label, _pairs(_flat(values)))
+            _paragraph(console, label, _pairs(in_one_level(values)))
     for note in bank.notes:
         _paragraph(console, "note", note)
     _heading(console, f"{len(chosen)} of {len(bank)} rubrics, the heaviest first")
@@ -101,7 +102,7 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
 
 def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a fit that a reader asks for first, and how many more there are; all of a few."""
-    flat = _flat(settings)
+    flat = in_one_level(settings)
     if len(flat) <= FEW_SETTINGS:
         return flat
     main = {name: flat[name] for name in MAIN_SETTINGS if name in flat}
@@ -236,16 +237,6 @@ def _wording(change: Change) -> str:
 def _more(console: Console, count: int) -> None:
     if count > SHOWN:
         console.print(f"and {count - SHOWN} more: --json lists them")
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in one level: those of a group under the group's name and a dot."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= (
-            {f"{name}.{inner}": one for inner, one in value.items()} if isinstance(value, Mapping) else {name: value}
-        )
-    return flat
 
 
 def _word(value: Any) -> str:

@@ -30,7 +30,10 @@ def batch() -> None:
     """
 
 
-@batch.command(context_settings={**HELP, "allow_interspersed_args": False})
+@batch.command(
+    context_settings={**HELP, "allow_interspersed_args": False},
+    short_help="Write the calls that a command is missing to files.",
+)
 @click.option(
     "--max-requests", type=click.IntRange(min=1), default=MOST_REQUESTS, show_default=True, help="Requests in a file."
 )
@@ -59,7 +62,7 @@ def export(
     return run_export(folder, command, limits, only=only, as_json=as_json)
 
 
-@batch.command(context_settings=HELP)
+@batch.command(context_settings=HELP, short_help="Upload the files and ask for their batches.")
 @folder_argument
 @click.option("--window", default="24h", show_default=True, help="Within which the batch is to be done.")
 @click.option("--again", is_flag=True, help="Ask anew for files whose batch failed as a whole, with nothing done.")
@@ -91,7 +94,7 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
     return run_status(folder, base_url, as_json=as_json)
 
 
-@batch.command(context_settings=HELP)
+@batch.command(context_settings=HELP, short_help="End the batches that have not ended.")
 @folder_argument
 @base_url_option
 @json_option
@@ -106,7 +109,7 @@ def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
     return run_cancel(folder, base_url, as_json=as_json)
 
 
-@batch.command("import", context_settings=HELP)
+@batch.command("import", context_settings=HELP, short_help="Put the replies of the batches into the memo.")
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--wait", is_flag=True, help="Look now and then until all batches have ended, then import.")
