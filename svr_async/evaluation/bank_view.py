@@ -158,7 +158,7 @@ def _notes(bank: RubricBank) -> tuple[str, ...]:
 
 def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
     """Return the rubrics that decide most; ties by weight, then by id."""
-    active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE]
+    active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE] or rubrics
     alike = len({entry.example_prompts for entry in active}) == 1 < len(active)  # every prompt activates the same
     order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
     return tuple(
