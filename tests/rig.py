@@ -192,6 +192,14 @@ def svr(*args: str | Path, cwd: Path, timeout: float = 50, **env: str) -> subpro
     )
 
 
+def run_python(code: str, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of Python with arguments."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=50,
+        check=False,
+    )  # fmt: skip
+
+
 @contextlib.contextmanager
 def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[subprocess.Popen[str]]:
     """Run `svr` in the background; it is gone when the block ends."""

@@ -22,6 +22,7 @@ import orjson
 
 RUBRICS = 6
 MODEL = "bench"
+KEY = "bench-key-" + "0123456789" * 4  # as long as keys are: it is looked for in each reply
 SYSTEM = (
     "You compare two responses to one request on each of six rubrics and answer with JSON in the given form only. " * 3
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import orjson
-from calls import Meter, bodies, check, emit, loop_factory, options, pool
+from calls import KEY, Meter, bodies, check, emit, loop_factory, options, pool
 
 
 async def by_task(session: aiohttp.ClientSession, url: str, count: int, in_flight: int, until: float, run: str) -> int:
@@ -44,7 +44,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
 
 async def main(args: Any) -> None:
     url = f"{args.url}/chat/completions"
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer none"}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
     meter = Meter()
     until = time.monotonic() + args.cap
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), headers=headers) as session:

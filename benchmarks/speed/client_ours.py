@@ -13,7 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from calls import Meter, bodies, check, emit, loop_factory, options
+from calls import KEY, Meter, bodies, check, emit, loop_factory, options
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Engine
@@ -58,12 +58,12 @@ async def main(args: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memo = Memo.open(Path(folder) / "memo")
         meter = Meter()
-        async with Engine(HttpTransport(args.url, Secret("none"), client=client), memo, config=config) as engine:
+        async with Engine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
             answered = await ask_all(engine, args.calls, args.run, time.monotonic() + args.cap)
         emit(meter.row("ours", answered, args.calls))
         memo = Memo.open(Path(folder) / "memo")
         meter = Meter()
-        async with Engine(HttpTransport(args.url, Secret("none"), client=client), memo, config=config) as engine:
+        async with Engine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
             hits = await ask_all(engine, answered, args.run, time.monotonic() + args.cap)
             assert engine.stats().sent == 0 or answered < args.calls
         emit(meter.row("ours, memo hit", hits, answered))

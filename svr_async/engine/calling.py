@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Callable
 
@@ -19,15 +20,17 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
 from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
-from svr_async.engine.request import Request
+from svr_async.engine.reply import BadBodyError, Reply, Usage, error_in_body, read_completion
+from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
 from svr_async.engine.watched import WatchedTransport
-from svr_async.errors import EndpointDownError, RefusedError, SvrError
+from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
 
 TELL_S = 5.0  # waits from here on are told
+MOST_NOTES = 8
 FEW = 6  # failures in a row before an endpoint that answers nothing is given up
-DROPPED = frozenset({"ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "IncompleteReadError"})
+NOTE = "note: "  # begins what a person is told once, whether or not retries are shown
+DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds to the name of an alias
 
 
 class RetryableError(Exception):
@@ -81,6 +84,8 @@ class Caller:
         self._counters = counters
         self._sleepers: set[asyncio.Future[None]] = set()
         self._told_until = 0.0
+        self._failing_since: float | None = None  # when the first call left that found no answer
+        self._told: set[str] = set()
         self.lane.busy = self._busy
 
     async def call(self, request: Request) -> Reply:
@@ -157,6 +162,9 @@ class Caller:
                 return self._read(permit, await permit.lane.transport.send(request), request)
             except CallFailedError as error:
                 raise self._raised(permit, error.failure) from None
+            except asyncio.CancelledError:
+                self._lose()
+                raise
             finally:
                 self.budget.settle()
         finally:
@@ -202,13 +210,50 @@ class Caller:
         if self.price is not None:
             paid = self.price.cost(usage)
             self.usd += paid
-            self.budget.usd += paid
+            self.budget.pay(paid, untold_usd=self._untold_usd(request, usage, paid, written))
+        if reply.model != request.model:
+            self.vet(request, reply, who="the endpoint")
         return reply
+
+    def _untold_usd(self, request: Request, usage: Usage, paid: float, written: int) -> float:
+        """Return what a reply that tells no tokens, or not all, may have cost beyond what it tells."""
+        if self.price is None or None not in (usage.prompt_tokens, usage.completion_tokens):
+            return 0.0
+        prompt = usage.prompt_tokens or estimate_tokens(request.prompt_chars)
+        return max(0.0, self.price.cost(Usage(prompt_tokens=prompt, completion_tokens=written)) - paid)
+
+    def vet(self, request: Request, reply: Reply, *, who: str) -> None:
+        """Tell, once, that another model has answered; ModelError, which ends the run, where that is not accepted.
+
+        An endpoint that names no model is believed, and so is one that names the dated version of an alias.
+        """
+        wanted, named = request.model, reply.model
+        if not named or named == wanted or (named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])):
+            return
+        if not self.config.strict_model:
+            self._tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")
+            return
+        error = ModelError(
+            f"{who} answered as {named[:80]!r}, not {wanted!r} (--strict-model)",
+            hint="name the judge's model as the endpoint does, or leave --strict-model out",
+        )
+        self.stop_run(error)
+        raise error
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told and len(self._told) < MOST_NOTES:
+            self._told.add(text)
+            self.on_retry(f"{NOTE}{text}")
+
+    def _lose(self) -> None:
+        """Count a call that left and may be billed without an answer."""
+        self._counters.lost += 1
+        self.budget.lost += 1
 
     def _raised(self, permit: Permit, failure: Failure) -> Exception:
         """Turn a failure into the exception that its kind calls for, with its side effects."""
         if failure.billed is Billed.UNKNOWN:
-            self._counters.lost += 1
+            self._lose()
         if failure.kind is Kind.RUN:
             error = failure.error(failure.detail, hint=failure.hint)
             self.stop_run(error)
@@ -227,6 +272,8 @@ class Caller:
         else:
             self.record.failed()
         self._tell_lane(permit.lane, now, failure, limit=limit, down=down)
+        if self._failing_since is None:
+            self._failing_since = permit.sent_at
         return RetryableError(failure)
 
     def _tell_lane(self, lane: Lane, now: float, failure: Failure, *, limit: int, down: int) -> None:
@@ -240,6 +287,8 @@ class Caller:
                 state = "cooling" if lane.breaker.opened else "open"
                 changed = LaneChanged(lane=lane.name, state=state, limit=lane.limiter.limit, reason=failure.detail)
                 self.watch.tell(changed)
+        if failure.no_descriptors:
+            self._tell_once("file descriptors or ports run short: fewer calls at a time for now; ulimit -n raises it")
         until = lane.breaker.retry_at if opened else lane.paused_until
         if until - now >= TELL_S and until > self._told_until + TELL_S:
             self._told_until = until
@@ -247,15 +296,16 @@ class Caller:
             what = "no answer" if opened else "rate limited"
             self.on_retry(f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})")
 
-    def outlast(self, failure: Failure, started: float) -> None:
+    def outlast(self, failure: Failure) -> None:
         """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""
         config = self.config
         first_s = min(config.first_contact_s, config.give_up_after_s)
-        self.endure(failure, started, config.give_up_after_s if self.record.good else first_s)
+        self.endure(failure, config.give_up_after_s if self.record.good else first_s)
 
-    def endure(self, failure: Failure, started: float, patience_s: float) -> None:
-        """Raise EndpointDownError when no call has succeeded for this long."""
-        silent_s = self.clock() - (self.record.last_good if self.record.good else started)
+    def endure(self, failure: Failure, patience_s: float) -> None:
+        """Raise EndpointDownError when no call has succeeded for this long; waiting in the line is no silence."""
+        now = self.clock()
+        silent_s = now - (self.record.last_good if self.record.good else self._failing_since or now)
         if silent_s > patience_s:
             error = EndpointDownError(
                 f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
@@ -281,6 +331,7 @@ class _Patience:
         self._request = request
         self._started = started
         self._trouble: Trouble | None = None
+        self._renewed = False
         self._noted = 0
         self._step = Step.AGAIN
 
@@ -292,8 +343,6 @@ class _Patience:
         config = self._caller.config
         if step is Step.LATER:
             return config.max_wait_s * random.uniform(0.5, 1.0)  # noqa: S311  (jitter, not a secret)
-        if self._trouble.tries == 1 and failure.signature in DROPPED:
-            return 0.0  # a connection that was kept open too long: a fresh one will do
         bound = min(config.max_wait_s, config.wait_s * 2.0 ** (self._trouble.in_visit - 1))
         return max(random.uniform(0.0, bound), min(failure.wait_s or 0.0, config.max_wait_s))  # noqa: S311
 
@@ -301,12 +350,14 @@ class _Patience:
         """Whether the call is given up; EndpointDownError where it is not the call but the endpoint."""
         failure, step, caller = _failure_of(state), self._decide(state), self._caller
         if failure.kind is Kind.RATE_LIMITED:
-            caller.endure(failure, self._started, caller.config.give_up_after_s)
+            caller.endure(failure, caller.config.give_up_after_s)
+            return False
+        if self._trouble is None:
             return False
         if step is Step.NEVER:
             return True
         if failure.billed is Billed.NO or caller.record.in_a_row >= min(FEW, caller.config.attempts):
-            caller.outlast(failure, self._started)
+            caller.outlast(failure)
         return False
 
     def tell(self, state: RetryCallState) -> None:
@@ -319,6 +370,9 @@ class _Patience:
         if state.attempt_number == self._noted or failure.kind is Kind.RATE_LIMITED:
             return self._step
         self._noted = state.attempt_number
+        if failure.stale and not self._renewed:  # not counted as a try: a fresh connection will do
+            self._renewed = True
+            return self._step
         caller = self._caller
         if self._trouble is None:
             self._trouble = Trouble(caller.record, started=self._started, most=caller.config.attempts)

@@ -60,8 +60,13 @@ class Failure:
     @property
     def down(self) -> bool:
         """Whether it looks like an outage: nobody there, a broken connection, a server error."""
-        found_nobody = self.status == 0 and self.signature != "too large" and not self.no_descriptors
-        return self.kind is Kind.TRANSIENT and (found_nobody or self.status >= 500)
+        harmless = self.signature in OVERSIZE or self.stale or self.no_descriptors
+        return self.kind is Kind.TRANSIENT and ((self.status == 0 and not harmless) or self.status >= 500)
+
+    @property
+    def stale(self) -> bool:
+        """Whether a kept-alive connection had been closed before the request reached anybody: no fault of the call."""
+        return self.signature == STALE
 
     @property
     def no_descriptors(self) -> bool:
@@ -69,6 +74,8 @@ class Failure:
         return self.status == 0 and bool(DESCRIPTOR_WORDS.search(self.detail))
 
 
+STALE = "stale connection"
+OVERSIZE = frozenset({"too large", "unpacks to too much"})
 QUOTA_CODES = frozenset({
     "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
     "organization_usage_limit_exceeded", "access_terminated", "payment_required",

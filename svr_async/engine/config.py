@@ -18,7 +18,8 @@ class EngineConfig:
     `tpm` are requests and tokens a minute, for each endpoint.
 
     `attempts` bounds transient failures of one call while others succeed; waits for rate limits are not counted.
-    `repairs` bounds how often a reply that cannot be read is asked for again. Seconds throughout.
+    `repairs` bounds how often a reply that cannot be read is asked for again. `strict_model` ends the run where another
+    model answers. Seconds throughout.
     """
 
     concurrency: int = 64
@@ -33,6 +34,7 @@ class EngineConfig:
     first_contact_s: float = 15.0
     give_up_after_s: float = 1800.0
     offline: bool = False
+    strict_model: bool = False
     dry_run: bool = False
 
     def __post_init__(self) -> None:

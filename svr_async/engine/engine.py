@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
@@ -30,6 +30,7 @@ from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
 TOKEN_LIMIT_GROWTH = 2
+LOOK_AHEAD = 64  # questions whose rows are read at once
 MAX_NAMES_KEPT = 64  # system fingerprints seen behind the results, for the record
 
 
@@ -141,7 +142,7 @@ class Engine:
         if asyncio.get_running_loop() is not self._loop:
             self._settle()
         request = question.request
-        found = self._recall(question)
+        found = self._recall(question, self.memo.get(request.key))
         if found is not None:
             return found
         known = self._failures.get(request.key.hex()) if self._failures else None
@@ -168,14 +169,12 @@ class Engine:
             return completion
         return await self._fly(question, missed_now=missed_now)
 
-    async def map(
+    def map(
         self, questions: Iterable[Question[T]], *, workers: int | None = None
     ) -> AsyncGenerator[tuple[int, Completion[T]], None]:
         """Yield (index, completion) in order of completion, with memory flat in the number of questions."""
-        flow = bounded_map(self.complete, questions, workers=workers or self.config.workers)
-        async with aclosing(flow) as results:
-            async for done in results:
-                yield done
+        workers = workers or self.config.workers
+        return bounded_map(self._complete_looked_up, self._look_ahead(questions), workers=workers)
 
     def stats(self) -> EngineStats:
         """Return a snapshot of the engine's facts."""
@@ -201,14 +200,36 @@ class Engine:
     def _is_stopping(self) -> bool:
         return self._stopped or self._caller.fatal is not None
 
-    def _recall(self, question: Question[T]) -> Completion[T] | None:
-        reply = self.memo.get(question.request.key)
+    def _look_ahead(self, questions: Iterable[Question[T]]) -> Iterator[tuple[Question[T], bytes | None]]:
+        """Yield questions with their rows in the memo; while some are found there, many are looked up at once.
+
+        None tells nothing: who asks looks again.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            self._settle()
+        source, at_once = iter(questions), LOOK_AHEAD
+        while some := list(islice(source, at_once)):
+            hits = self._counters.memo_hits
+            rows = self.memo.rows([question.request.key for question in some]) if at_once > 1 else {}
+            for question in some:
+                yield question, rows.get(question.request.key)
+            at_once = LOOK_AHEAD if self._counters.memo_hits > hits else 1
+
+    async def _complete_looked_up(self, looked_up: tuple[Question[T], bytes | None]) -> Completion[T]:
+        question, row = looked_up
+        found = None if row is None else self._recall(question, self.memo.read(question.request.key, row))
+        return await self.complete(question) if found is None else found
+
+    def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
+        """Return what a reply from the memo says, None where there is none or it cannot be read."""
         if reply is None:
             return None
         try:
             value = _parse(question, reply, reply.tries)
         except ReplyRejectedError:
             return None
+        if reply.model != question.request.model:
+            self._caller.vet(question.request, reply, who="the endpoint, as the memo has it,")
         self._counters.memo_hits += 1
         self._count_usage(question.request, reply)
         key = question.request.key.hex()
@@ -235,7 +256,7 @@ class Engine:
         try:
             if not held:  # another process may be asking this, or may have asked it a moment ago
                 held = await claims.obtain(key, self._is_stopping)
-                found = self._recall(question)
+                found = self._recall(question, self.memo.get(key))
             completion = found or await self._ask(question)
         except asyncio.CancelledError:
             self._land(key, lambda joined: joined.cancel())
@@ -264,6 +285,7 @@ class Engine:
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""
+        self._check_memo()
         request, tries, refusals, problem, reply = question.request, 0, 0, "", None
         while tries <= self.config.repairs:
             try:
@@ -309,12 +331,23 @@ class Engine:
         c.prompt_tokens += usage.prompt_tokens or 0
         c.cached_tokens += usage.cached_tokens or 0
         c.completion_tokens += usage.completion_tokens or 0
+        if usage.batch:
+            c.batch_prompt_tokens += usage.prompt_tokens or 0
+            c.batch_cached_tokens += usage.cached_tokens or 0
+            c.batch_completion_tokens += usage.completion_tokens or 0
 
     def _next_request(self, first: Request, last: Request, reply: Reply, problem: str, tries: int) -> Request:
         """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
         return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.text, problem)
+
+    def _check_memo(self) -> None:
+        """End the run before a call is paid for whose reply could not be kept."""
+        error = self.memo.refuse_to_keep()
+        if error is not None:
+            self._caller.stop_run(error)
+            raise error.with_traceback(None)
 
     async def _keep(self, request: Request, reply: Reply) -> None:
         try:

@@ -48,10 +48,12 @@ class FailureLog:
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                os.write(handle, line)
+                while line:
+                    line = line[os.write(handle, line) :]  # a full disk takes a part, and says so the second time
             finally:
                 os.close(handle)
         except OSError as error:
+            self._torn = True  # a part of the line may be there: the next one begins a line of its own
             raise StorageError(
                 f"cannot write {self._path}: {error.strerror}", hint="free some space and run the same command again"
             ) from error

@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +27,7 @@ from svr_async.engine.memo_disk import (
     pack,
     prepare_folder,
     read_row,
+    read_rows,
     refuse_foreign_database,
     unpack,
     write_rows,
@@ -57,6 +58,9 @@ class Rows(Protocol):
     def read(self, key: bytes) -> bytes | None:
         """Return a row, or None."""
 
+    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the rows that there are, by key."""
+
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         """Commit rows in one transaction."""
 
@@ -82,6 +86,9 @@ class _WritableRows:
     def read(self, key: bytes) -> bytes | None:
         return read_row(self._cache._con, key)  # noqa: SLF001  (its get() reads the same row in twice the time)
 
+    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return read_rows(self._cache._con, keys)  # noqa: SLF001
+
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         with self._cache.transact(retry=False):
             write_rows(self._cache._con, rows)  # noqa: SLF001  (its set() takes one row, in twice the time)
@@ -102,6 +109,9 @@ class _ReadOnlyRows:
 
     def read(self, key: bytes) -> bytes | None:
         return read_row(self._connection, key)
+
+    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return read_rows(self._connection, keys)
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         raise StorageError(
@@ -130,6 +140,8 @@ class Memo:
         self._patience_s = patience_s
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._reached_end = False  # whether the last writer came to the end of its line
+        self._changing = threading.Lock()  # held for the moment in which a row joins the line of a writer
         self._broken: StorageError | None = None
         self._pid = os.getpid()
 
@@ -153,8 +165,17 @@ class Memo:
         except (sqlite3.DatabaseError, diskcache.Timeout):
             self._count_damage(key)
             return None
-        if row is None:
-            return None
+        return None if row is None else self.read(key, row)
+
+    def rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the rows of those requests that have one, for `read`; it may leave some out that `get` finds."""
+        try:
+            return self._rows.read_many(keys)
+        except (sqlite3.DatabaseError, diskcache.Timeout):
+            return {}
+
+    def read(self, key: bytes, row: bytes) -> Reply | None:
+        """Return the reply in a row; None, counted, for one that is damaged."""
         reply = _read_row(key, row)
         if reply is None:
             self._count_damage(key)
@@ -174,18 +195,34 @@ class Memo:
             raise RuntimeError("this memo was opened before the process forked: open it in each process")
         loop = asyncio.get_running_loop()
         pending = _Pending(key, pack(key, reply.to_bytes()), loop, loop.create_future())
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._write_batches, name="svr-memo", daemon=True)
-            self._writer.start()
-        self._queue.put(pending)
+        with self._changing:
+            if self._writer is None:
+                self._writer = self._start_writer()
+            self._queue.put(pending)
         await pending.done
 
+    def _start_writer(self) -> threading.Thread:
+        writer = threading.Thread(target=self._write_batches, name="svr-memo", daemon=True)
+        writer.start()
+        return writer
+
+    def refuse_to_keep(self) -> StorageError | None:
+        """Return why a new reply could not be kept, so that none is paid for; None where one can."""
+        if self._broken is None and not self.writable:
+            return StorageError(
+                f"the memo {self.folder} is read-only: replies that it lacks could not be kept, and are not asked for",
+                hint="--offline uses only what is there; --memo DIR names a folder that can be written",
+            )
+        return self._broken
+
     def drain(self) -> None:
-        """Commit what is waiting, however long that takes; call it from any thread."""
-        if self._writer is not None:
+        """Commit what is waiting, and what comes meanwhile, however long that takes; call it from any thread."""
+        while (writer := self._writer) is not None:
             self._queue.put(None)
-            self._writer.join()
-            self._writer = None
+            writer.join()
+            with self._changing:  # what was put behind the end of the line needs another writer, but for one that died
+                more = self._reached_end and not self._queue.empty()
+                self._writer = self._start_writer() if more else None
 
     def close(self) -> None:
         """Commit what is waiting and close the files; call it from the thread that read from the memo.
@@ -212,13 +249,14 @@ class Memo:
         return MemoStats(rows=whole, damaged=damaged, bytes=size)
 
     def _write_batches(self) -> None:
-        gather_s = 0.0
+        gather_s, self._reached_end = 0.0, False
         while (batch := _take(self._queue, gather_s)) is not None:
             gather_s = GATHER_S if len(batch) > 1 else 0.0
             error = self._commit(batch)
             for loop, items in _by_loop(batch).items():
                 with contextlib.suppress(RuntimeError):  # a loop that has been closed: nobody waits there
                     loop.call_soon_threadsafe(_resolve, loop, items, error)
+        self._reached_end = True
         if self.writable:
             self._rows.close()
 
@@ -319,4 +357,4 @@ def _storage_error(folder: Path, error: BaseException) -> StorageError:
         return StorageError(
             f"the disk that holds the memo {folder} is full", hint="free some space and run the same command again"
         )
-    return StorageError(f"the memo {folder} cannot be written: {text}", hint="svr cache verify shows what is whole")
+    return StorageError(f"the memo {folder} cannot be written: {text}", hint="svr cache repair saves what is whole")

@@ -16,6 +16,7 @@ import stat
 import threading
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from diskcache.core import MODE_RAW
 from svr_async.errors import StorageError
 
 DATABASE = "cache.db"
-ROW_VERSION = b"\x01"
+ROW_VERSION = b"\x02"
+_FIRST_VERSION = b"\x01"  # its digest is that of the payload before it was compressed
 DIGEST_SIZE = 32
+_HEAD = 1 + DIGEST_SIZE
 COMPRESS_ABOVE = 512
 MAX_ROW_BYTES = 64 * 1024 * 1024
 
@@ -95,15 +98,29 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
         """Remove nothing: rows never have files."""
 
 
-_FIELDS = "key, raw, store_time, expire_time, access_time, access_count, tag, size, mode, filename, value"
-_READ = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND filename IS NULL"
+FIELDS = "key, raw, store_time, expire_time, access_time, access_count, tag, size, mode, filename, value"
+_OF_BYTES = "raw = 1 AND mode = 1 AND filename IS NULL"
+_READ = f"SELECT value FROM Cache WHERE key = ? AND {_OF_BYTES}"  # noqa: S608  (constants only)
+_blob = bytearray  # bound as it is; before it binds bytes, sqlite3 looks for an adapter each time
 _ROWS_A_STATEMENT = 128  # SQLite takes at least 999 values a statement; a row has two
 
 
 def read_row(connection: sqlite3.Connection, key: bytes) -> bytes | None:
     """Return the value of a row of bytes; None, a miss, for no row or one of any other form."""
-    found = connection.execute(_READ, (key,)).fetchone()
+    found = connection.execute(_READ, (_blob(key),)).fetchone()
     return found[0] if found and isinstance(found[0], bytes) else None
+
+
+def read_rows(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return the values of those of the keys that have a row of bytes, in a third of the time a row."""
+    found = connection.execute(_select(len(keys)), [_blob(key) for key in keys]).fetchall()
+    return {key: value for key, value in found if isinstance(value, bytes)}
+
+
+@functools.lru_cache(maxsize=_ROWS_A_STATEMENT)
+def _select(count: int) -> str:
+    marks = ", ".join("?" * count)
+    return f"SELECT key, value FROM Cache WHERE key IN ({marks}) AND {_OF_BYTES}"  # noqa: S608  (marks and constants)
 
 
 def write_rows(connection: sqlite3.Connection, rows: list[tuple[bytes, bytes]]) -> None:
@@ -114,7 +131,7 @@ def write_rows(connection: sqlite3.Connection, rows: list[tuple[bytes, bytes]]) 
     now = time.time()
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
         part = rows[first : first + _ROWS_A_STATEMENT]
-        connection.execute(_insert(len(part)), [now, *(value for row in part for value in row)])
+        connection.execute(_insert(len(part)), [now, *(_blob(value) for row in part for value in row)])
 
 
 @functools.lru_cache(maxsize=_ROWS_A_STATEMENT)
@@ -122,32 +139,33 @@ def _insert(count: int) -> str:
     values = ", ".join(f"(?{2 * n + 2}, 1, ?1, NULL, ?1, 0, NULL, 0, 1, NULL, ?{2 * n + 3})" for n in range(count))
     names = ("store_time", "expire_time", "access_time", "access_count", "tag", "size", "mode", "filename", "value")
     update = ", ".join(f"{name} = excluded.{name}" for name in names)
-    return f"INSERT INTO Cache ({_FIELDS}) VALUES {values} ON CONFLICT (key, raw) DO UPDATE SET {update}"  # noqa: S608  (numbers only)
+    return f"INSERT INTO Cache ({FIELDS}) VALUES {values} ON CONFLICT (key, raw) DO UPDATE SET {update}"  # noqa: S608  (numbers only)
 
 
 def pack(key: bytes, payload: bytes) -> bytes:
-    """Return a row: version, digest of key and payload, a flag, the payload, compressed where that helps.
+    """Return a row: version, digest of all the rest and the key, a flag, the payload, compressed where that helps.
 
     zstandard makes of a judge's answer what zlib does in a quarter of the time: it was the dearest step of a call.
     """
-    digest = hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest()
-    if len(payload) <= COMPRESS_ABOVE:
-        return ROW_VERSION + digest + b"r" + payload
-    return ROW_VERSION + digest + b"s" + _zstd().pack(payload)
+    kept = b"r" + payload if len(payload) <= COMPRESS_ABOVE else b"s" + _zstd().pack(payload)
+    return ROW_VERSION + _digest(key, kept) + kept
 
 
 def unpack(key: bytes, row: bytes) -> bytes | None:
     """Return the payload of a row, or None where it does not match its digest."""
-    head = 1 + DIGEST_SIZE
-    if len(row) <= head or row[:1] != ROW_VERSION:
-        return None
-    payload = _payload(row[head : head + 1], row[head + 1 :])
-    if payload is None or hashlib.blake2b(key + payload, digest_size=DIGEST_SIZE).digest() != row[1:head]:
-        return None
-    return payload
+    version, digest, kept = row[:1], row[1:_HEAD], row[_HEAD:]
+    if version == ROW_VERSION:
+        return _payload(kept) if _digest(key, kept) == digest else None
+    payload = _payload(kept) if version == _FIRST_VERSION else None
+    return payload if payload is not None and _digest(key, payload) == digest else None
 
 
-def _payload(flag: bytes, packed: bytes) -> bytes | None:
+def _digest(key: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(key + data, digest_size=DIGEST_SIZE).digest()
+
+
+def _payload(kept: bytes) -> bytes | None:
+    flag, packed = kept[:1], kept[1:]
     if flag == b"s":
         return _zstd().unpack(packed)
     if flag == b"r":
@@ -222,7 +240,7 @@ def refuse_foreign_database(path: Path) -> bool:
     except (sqlite3.DatabaseError, OSError) as error:
         raise StorageError(
             f"{path} is not a memo that can be read ({error})",
-            hint="move it away, or svr cache verify to see what is left",
+            hint="svr cache repair saves what can be read of it; or move it away",
         ) from error
     _refuse_settings(path, dict(settings))
     whole = {name for _, name, _, _ in objects} >= _WHOLE

@@ -1,4 +1,4 @@
-"""The memo's database file: born whole under its name, and opened without a write when it has nothing to be mended."""
+"""The memo's database file: born whole, opened without a write where nothing is to be mended, and held for oneself."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import errno
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import diskcache
 
+from svr_async.engine.claims import FOLDER, SLOTS
+from svr_async.engine.filelocks import LockFile, available
 from svr_async.engine.memo_disk import DATABASE, SETTINGS, BytesDisk, refuse_foreign_database
 from svr_async.errors import StorageError
 
 _UNBORN = ".new-"
 _STALE_S = 60.0  # a birth takes a twentieth of a second
+_SHARED, _SHARED_BYTES = 0x40000002, 510  # what every open connection of SQLite's locks (os_unix.c)
 
 
 def open_cache(folder: Path, timeout_s: float) -> diskcache.Cache:
@@ -51,20 +55,34 @@ class _HeldCache(diskcache.Cache):  # type: ignore[misc]  # diskcache has no ann
 
 def _bear(folder: Path) -> None:
     """Make the database aside and give it its name when it is whole: a kill leaves none, never a part of one."""
-    _sweep(folder)
+    for path in leftovers(folder):
+        _remove(path)
+    with cradle_in(folder) as cradle:
+        database = new_database(cradle)
+        sync(database)
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(database, folder / DATABASE)
+        sync(folder)
+
+
+@contextlib.contextmanager
+def cradle_in(folder: Path) -> Iterator[Path]:
+    """Make a folder beside a memo for a file that is to take its name, and remove it afterwards."""
     cradle = folder / f"{_UNBORN}{os.getpid()}-{os.urandom(4).hex()}"
     cradle.mkdir(mode=0o700)
     try:
-        cache = diskcache.Cache(str(cradle), disk=BytesDisk, **{**SETTINGS, "sqlite_synchronous": 0})
-        cache.reset("sqlite_synchronous", SETTINGS["sqlite_synchronous"])
-        cache.close()
-        _check_birth(cradle / DATABASE)
-        _sync(cradle / DATABASE)
-        with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(cradle / DATABASE, folder / DATABASE)
-        _sync(folder)
+        yield cradle
     finally:
         _remove(cradle)
+
+
+def new_database(cradle: Path) -> Path:
+    """Make an empty memo's database; OSError where the disk is full."""
+    cache = diskcache.Cache(str(cradle), disk=BytesDisk, **{**SETTINGS, "sqlite_synchronous": 0})
+    cache.reset("sqlite_synchronous", SETTINGS["sqlite_synchronous"])
+    cache.close()
+    _check_birth(cradle / DATABASE)
+    return cradle / DATABASE
 
 
 def _check_birth(database: Path) -> None:
@@ -78,7 +96,8 @@ def _check_birth(database: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk when this returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -86,12 +105,30 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed process left."""
-    for cradle in folder.glob(f"{_UNBORN}*"):
+@contextlib.contextmanager
+def unused(folder: Path) -> Iterator[None]:
+    """Keep other processes from asking into a memo; StorageError where one has it open, or is at work on it."""
+    if not available():
+        yield
+        return
+    claims = folder / FOLDER
+    claims.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.closing(LockFile(claims / "gate")) as gate:
+        with contextlib.closing(LockFile(folder / DATABASE)) as database:
+            busy = not gate.take(0, SLOTS) or database.holder(_SHARED, _SHARED_BYTES) is not None
+        if busy:
+            raise StorageError(f"the memo {folder} is in use by another process", hint="wait for its end, or stop it")
+        yield
+
+
+def leftovers(folder: Path, *, older_s: float = _STALE_S) -> list[Path]:
+    """Return what killed processes have left beside a memo: files on their way to a name that they never took."""
+    found = []
+    for path in folder.glob(f"{_UNBORN}*"):
         with contextlib.suppress(OSError):
-            if time.time() - cradle.lstat().st_mtime > _STALE_S:
-                _remove(cradle)
+            if time.time() - path.lstat().st_mtime >= older_s:
+                found.append(path)
+    return found
 
 
 def _remove(cradle: Path) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from svr_async.engine.reply import Usage
 from svr_async.errors import BudgetError
 
+BATCH_PRICE_SHARE = 0.5  # OpenAI's Batch API guide: half of the price of the same calls made live; clones follow it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
@@ -17,32 +19,44 @@ class Price:
     output: float
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost of one reply in dollars; tokens that the endpoint did not report count as none."""
+        """Return the cost of one reply in dollars; tokens that the endpoint did not report count as none.
+
+        What was bought in a batch cost its share.
+        """
         prompt, cached = usage.prompt_tokens or 0, usage.cached_tokens or 0
         fresh = max(0, prompt - cached)
-        return (fresh * self.input + cached * self.cached + (usage.completion_tokens or 0) * self.output) / 1e6
+        live = (fresh * self.input + cached * self.cached + (usage.completion_tokens or 0) * self.output) / 1e6
+        return BATCH_PRICE_SHARE * live if usage.batch else live
 
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Caps on the calls and dollars of a run; its engines share one. `reserve` is asked before each call is sent."""
+    """Caps on the calls and dollars of a run; its engines share one. `reserve` is asked before each call is sent.
+
+    `usd` is what replies say that they cost. The cap has to hold for what they do not say too: `untold_usd` is an
+    estimate for replies without usage, and calls that are under way, or were `lost` and perhaps billed all the same,
+    are expected to cost the mean of those that were answered.
+    """
 
     max_calls: int | None = None
     max_usd: float | None = None
     calls: int = 0
     under_way: int = 0
     usd: float = 0.0
+    answered: int = 0
+    lost: int = 0
+    untold_usd: float = 0.0
 
     def reserve(self) -> None:
-        """Count one call, or raise BudgetError; calls under way are expected to cost the mean of those that ended."""
+        """Count one call, or raise BudgetError."""
         if self.max_calls is not None and self.calls >= self.max_calls:
             raise BudgetError(
-                f"--max-calls {self.max_calls} is reached", hint="run the same command with a higher cap to go on"
+                f"--max-calls {self.max_calls} is reached", hint="the same command goes on, with as many calls again"
             )
         if self.max_usd is not None and self._expected() >= self.max_usd:
             raise BudgetError(
                 f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent)",
-                hint="run the same command with a higher budget to go on; what is paid is kept",
+                hint="what is paid is kept; the same command goes on, and spends up to as much again",
             )
         self.calls += 1
         self.under_way += 1
@@ -51,7 +65,13 @@ class Budget:
         """A call that was counted has ended."""
         self.under_way -= 1
 
+    def pay(self, usd: float, *, untold_usd: float) -> None:
+        """A call was answered: it cost so much, and perhaps more of which it does not tell."""
+        self.answered += 1
+        self.usd += usd
+        self.untold_usd += untold_usd
+
     def _expected(self) -> float:
-        ended = self.calls - self.under_way
-        mean = self.usd / ended if ended > 0 else 0.0
-        return self.usd + mean * self.under_way
+        known = self.usd + self.untold_usd
+        mean = known / self.answered if self.answered else 0.0
+        return known + mean * (self.under_way + self.lost)

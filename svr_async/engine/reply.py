@@ -18,11 +18,12 @@ class BadBodyError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply; None where the endpoint did not say, or said nonsense."""
+    """Tokens of one reply; None where the endpoint did not say, or said nonsense. `batch`: bought in a batch file."""
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
+    batch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class Reply:
         for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
             if count is not None and _count(count) is None:
                 raise TypeError("a reply's counts have other types")
+        if type(counts.batch) is not bool:
+            raise TypeError("a reply's mark of a batch has another type")
         for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id):
             if type(text) is not str:
                 raise TypeError("a reply's fields have other types")

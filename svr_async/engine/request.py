@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Generic, TypeVar, overload
 
 import orjson
@@ -68,8 +69,8 @@ class Request:
 
         What is hashed is the JSON of body, endpoint and schema in that order.
         """
-        rest = b',"endpoint":%b,"schema":%d}' % (orjson.dumps(self.endpoint), KEY_SCHEMA)
-        return hashlib.blake2b(b"".join((b'{"body":', self.body_bytes, rest)), digest_size=32).digest()
+        whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint))
+        return hashlib.blake2b(whole, digest_size=32).digest()
 
     @property
     def prompt_chars(self) -> int:
@@ -91,6 +92,11 @@ class Request:
     def with_max_tokens(self, max_tokens: int) -> Request:
         """The same request with another token budget for the answer."""
         return replace(self, max_tokens=max_tokens)
+
+
+@cache
+def _after_body(endpoint: str) -> bytes:
+    return b',"endpoint":%b,"schema":%d}' % (orjson.dumps(endpoint), KEY_SCHEMA)
 
 
 class ReplyRejectedError(ValueError):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
+import re
 from urllib.parse import urlsplit
 
 from svr_async.errors import ConfigError
 
 MASK = "[key]"
+MIN_CHARS = 8  # a shorter key, such as vLLM's usual EMPTY, is a word that judges write too, and no provider's
+MOST_BACKSLASHES = 7  # before one character: JSON three times over
 
 
 class Secret:
@@ -31,12 +35,45 @@ class Secret:
 
     __str__ = __repr__
 
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether it is long enough to be known as a key wherever it stands; shorter ones are not masked."""
+        return len(self._text) >= MIN_CHARS
+
     def mask(self, text: str) -> str:
         """Return `text` with every occurrence of the secret masked (servers echo headers in their errors)."""
-        return text.replace(self._text, MASK) if self._text else text
+        return text.replace(self._text, MASK) if self.is_told_apart else text
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Return `data` with the secret masked, also where JSON writes some of its characters as escapes."""
+        if not self.is_told_apart:
+            return data
+        data = data.replace(self._text.encode(), MASK.encode())
+        if data.find(b"\\u00") < 0 and (b"/" not in data or b"\\/" not in data):  # on the path of every call
+            return data
+        bare, escaped = _patterns(self._text)  # the first one is fast
+        return escaped.sub(MASK.encode(), data) if bare.search(data.translate(None, b"\\")) else data
+
+    @property
+    def longest_bytes(self) -> int:
+        """How many bytes the secret may take in what `mask_bytes` looks at."""
+        return len(self._text.encode()) * (MOST_BACKSLASHES + len("u0000"))
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is never serialised")
+
+
+@functools.cache
+def _patterns(text: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Match a text however JSON may write it: each character as it is, after backslashes, or by its number.
+
+    The first of both patterns is for bytes from which all backslashes were taken.
+    """
+    most = b"%d" % MOST_BACKSLASHES
+    signs = [(re.escape(char.encode()), ord(char)) for char in text]
+    bare = [b"(?:u(?i:005c))?" if sign == rb"\\" else b"(?:%b|u(?i:%04x))" % (sign, number) for sign, number in signs]
+    escaped = [rb"(?:%b|\\{1,%b}(?:%b|u(?i:%04x)))" % (sign, most, sign, number) for sign, number in signs]
+    return re.compile(b"".join(bare)), re.compile(b"".join(escaped))
 
 
 def key_from_environment(variable: str) -> Secret:

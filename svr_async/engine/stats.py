@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class EngineStats:
     """A snapshot. `sent` counts calls that left, retries too; `lost` those that may be billed without an answer.
 
-    Tokens are those of the replies behind the results, each counted once, whether it was paid for now or earlier;
-    `usd` is what this process paid. `limit` is how many calls may be under way now, `paused_s` for how long rate limits
-    have held calls back (on the lane where it was longest), `queue_age_s` how long the longest-waiting call has waited
-    for its slot. `latency` is that of HTTP requests with a usable reply, `lag` the event loop's; `lanes` has one record
-    an endpoint.
+    Tokens are those of the replies behind the results, each counted once, whether it was paid for now or earlier; those
+    of them that were bought in a batch, and cost less, are counted in `batch_…` too. `usd` is what this process paid.
+    `limit` is how many calls may be under way now, `paused_s` for how long rate limits have held calls back (on the
+    lane where it was longest), `queue_age_s` how long the longest-waiting call has waited for its slot. `latency` is
+    that of HTTP requests with a usable reply, `lag` the event loop's; `lanes` has one record an endpoint.
     """
 
     in_flight: int
@@ -37,6 +37,9 @@ class EngineStats:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    batch_prompt_tokens: int
+    batch_cached_tokens: int
+    batch_completion_tokens: int
     usd: float | None
     paused_s: float
     queue_age_s: float
@@ -65,6 +68,9 @@ class Counters:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    batch_prompt_tokens: int = 0
+    batch_cached_tokens: int = 0
+    batch_completion_tokens: int = 0
     planned_calls: int = 0
     planned_prompt_tokens: int = 0
     planned_completion_tokens: int = 0

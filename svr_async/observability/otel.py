@@ -43,7 +43,8 @@ class OtelObserver:
     """An observer that makes spans and metrics on the given providers. Texts of errors are masked by `redactor`.
 
     Each call is a trace of its own with a link to the run's span: a trace of a hundred thousand calls fits no backend,
-    and a sampler can take a share of the calls. `run` is that span where another process of the run has it.
+    and a sampler can take a share of the calls. `run` is that span where another process of the run has it;
+    that one tells counters and gauges of the whole run, so that they are not counted twice.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class OtelObserver:
             "Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=TOKEN_BOUNDS,
         )
+        if run is not None:  # the process that has the run's span counts for all of them
+            return
         for name, field, unit, text in COUNTERS:
             meter.create_observable_counter(name, [self._reader(field)], unit, text)
         for name, field, unit, text in GAUGES:

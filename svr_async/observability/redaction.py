@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
-MASK = "[key]"
+from svr_async.engine.secrets import MASK, MIN_CHARS
+
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
-MIN_CHARS = 8  # a shorter value could be a word, and no provider's key is that short
 
 
 class Redactor:

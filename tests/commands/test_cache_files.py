@@ -1,4 +1,4 @@
-"""`svr cache export` and `import`: replies leave a memo and come into another, whole or not at all."""
+"""`svr cache export`, `import`, `repair` and `gc`: replies leave a memo and come into another, whole or not at all."""
 
 from __future__ import annotations
 
@@ -92,3 +92,33 @@ def test_files_that_are_not_there_or_not_packed_are_one_line(cli: Cli, paid: Pat
     ):
         found, _, err = cli("cache", *args)
         assert (found, err.count("\n")) == (code, 1), err
+
+
+def test_a_repair_says_what_is_saved_and_where_the_old_file_is(cli: Cli, paid: Path) -> None:
+    """In words and as JSON; a whole memo is left alone; without a memo nothing is made."""
+    code, out, _ = cli("cache", "repair", "--memo", "one")
+    assert (code, out.strip()) == (0, "one: nothing is damaged, all 8 replies are whole")
+    Path("one/cache.db").write_bytes(b"x" * 100 + Path("one/cache.db").read_bytes()[100:])
+    code, _, err = cli(*EVAL, "--memo", "one", "--out", "second")
+    assert (code, "svr cache repair" in err, err.count("\n")) == (5, True, 1)
+    code, out, _ = cli("cache", "repair", "--memo", "one", "--json")
+    assert (code, orjson.loads(out)) == (0, {"rows": 8, "lost": 0, "kept_as": "one/cache.db.corrupt"})
+    assert cli(*EVAL, "--memo", "one", "--out", "second", "--offline")[0] == 0
+    assert (Path("second") / "items.jsonl").read_bytes() == (paid / "items.jsonl").read_bytes()
+    code, _, err = cli("cache", "repair", "--memo", "none")
+    assert (code, "there is no memo in none" in err, Path("none").exists()) == (2, True, False)
+
+
+def test_clearing_counts_first_and_removes_when_told(cli: Cli, paid: Path) -> None:
+    """Without --yes nothing is removed; then only what age and model name; a run asks for it again."""
+    for flags, removed in (((), 0), (("--older-than", "1"), 0), (("--model", "gpt-4o"), 0), (("--older-than", "0"), 8)):
+        code, out, _ = cli("cache", "gc", "--memo", "one", *flags, "--json")
+        found = orjson.loads(out)
+        assert (code, found["removed"], found["rows"], found["done"]) == (0, removed, 8 - removed, False), flags
+    code, out, _ = cli("cache", "gc", "--memo", "one", "--model", "gpt-oss-120b")
+    assert (code, "8 replies" in out, "would be removed" in out, "--yes removes them" in out) == (0, True, True, True)
+    assert cli("cache", "verify", "--memo", "one")[1].strip() == "one: all 8 replies are whole"
+    code, out, _ = cli("cache", "gc", "--memo", "one", "--model", "gpt-oss-120b", "--yes")
+    assert (code, "8 replies, 0 damaged rows, 0 leftover files removed, 0 replies stay" in out) == (0, True)
+    assert cli("cache", "verify", "--memo", "one")[1].strip() == "one: all 0 replies are whole"
+    assert cli("cache", "gc", "--memo", "none")[0] == 2

@@ -128,6 +128,39 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(
     assert sum(counts.values()) - len(counts) <= 4
 
 
+def test_a_cap_holds_over_the_lives_of_a_worker(tmp_path: Path, endpoint: tuple[str, Path]) -> None:
+    """A worker that takes the place of a killed one has what is left of its part of the cap, not all of it again."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start, most = len(read_lines(log)), 60
+    flags = (*FLAGS, "--processes", "2", "--concurrency", "4", "--max-calls", str(most))
+    with background(*flags, cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > 44)
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        _, errors = process.communicate(timeout=50)
+    assert process.returncode == 4, errors
+    assert "its share goes on" in errors
+    assert len(read_lines(log)) - start <= most + 12  # what it sent in its last fifth of a second nobody was told
+
+
+def test_what_a_library_prints_in_a_worker_is_no_report(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """Whatever stands on the standard output of a worker, before it begins and afterwards, the run ends as ever."""
+    prepare(tmp_path, endpoint[0])
+    (tmp_path / "noisy").mkdir()
+    (tmp_path / "noisy" / "sitecustomize.py").write_text(
+        "import atexit, sys\n"
+        "if sys.argv[:1] == ['-c']:\n"
+        "    print('{\"a line\": 1}\\nof a library', flush=True)\n"
+        "    atexit.register(print, 'and its last word', flush=True)\n"
+    )
+    done = svr(*FLAGS, "--processes", "2", cwd=tmp_path, PYTHONPATH=str(tmp_path / "noisy"))
+    assert done.returncode == 0, done.stderr
+    assert "and its last word" in done.stderr
+    assert items_of(tmp_path / "run") == items_of(whole)
+
+
 def test_what_workers_leave_is_done_by_the_parent(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
     """Workers that die whenever they begin leave everything to the parent, which comes to the same end."""
     url, _ = endpoint

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rig import Scripted, ask, completion
+from rig import Scripted, ask, completion, writer
 
 from svr_async.engine.batch import submit as batch_submit
 from svr_async.engine.batch.client import BatchClient, LostAnswerError, masked
@@ -50,7 +50,7 @@ from svr_async.engine.batch.submit import cancel, download, refresh, submit
 from svr_async.engine.engine import Engine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
-from svr_async.engine.reply import BadBodyError
+from svr_async.engine.reply import BadBodyError, Reply
 from svr_async.engine.request import Question, Request
 from svr_async.engine.secrets import MASK, Secret
 from svr_async.errors import (
@@ -62,9 +62,16 @@ from svr_async.errors import (
     StorageError,
     UsageError,
 )
+from svr_async.evaluation.opinions import CONTINGENT, Case
+from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.plan import Escalated, Seat
+from svr_async.judges.model import ModelJudge
+from svr_async.scoring.methods import Fixed
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome
 
 SENTINEL = "sk-sentinel-5e4d3c2b1a"
@@ -410,7 +417,7 @@ async def test_only_answers_are_kept(memo_folder: Path, opened: Callable[..., Re
 async def test_a_reply_from_a_batch_is_the_reply_of_a_live_call(
     memo_folder: Path, tmp_path: Path, opened: Callable[..., ResultFiles]
 ) -> None:
-    """The memo's rows are the same bytes, whichever way the completion came."""
+    """The memo's rows are the same but for the mark of how they were bought, whichever way the completion came."""
     question = ask("the same")
     results = opened([question.request], result(question.request, body("answer", system_fingerprint="f")))
     await _import(memo_folder, results, [question])
@@ -423,8 +430,10 @@ async def test_a_reply_from_a_batch_is_the_reply_of_a_live_call(
         reply = memo.get(question.request.key)
         memo.close()
         assert reply is not None
-        rows.append(reply.to_bytes())
-    assert rows[0] == rows[1]
+        rows.append(reply)
+    assert [reply.usage.batch for reply in rows] == [True, False]
+    assert replace(rows[0], usage=rows[1].usage) == rows[1]
+    assert replace(rows[0].usage, batch=False) == rows[1].usage
 
 
 async def test_importing_again_changes_nothing(memo_folder: Path, opened: Callable[..., ResultFiles]) -> None:
@@ -563,6 +572,8 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
         pass
     with pytest.raises(StorageError), alone(tmp_path / "none"):
         pass
+    with pytest.raises(BlockingIOError, match="a full pipe"), alone(tmp_path):
+        raise BlockingIOError("a full pipe")
 
 
 def test_requests_of_others_are_no_requests_of_ours(tmp_path: Path) -> None:
@@ -570,6 +581,34 @@ def test_requests_of_others_are_no_requests_of_ours(tmp_path: Path) -> None:
     for data in (b"{}\n", b'{"custom_id": "r1"}\n', b"[", b'{"custom_id": "' + b"z" * 64 + b'"}'):
         with pytest.raises(DamagedLineError):
             list(custom_ids(write(tmp_path, data)))
+
+
+async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_folder: Path) -> None:
+    """A judge that left a rubric out is asked for it again; until that is answered another judge is only a maybe."""
+    url, rubrics = "http://127.0.0.1:9/v1", [Rubric(text=f"Rubric {number} holds.") for number in range(3)]
+    asked: list[tuple[str, bool]] = []
+    judges, readers = [], []
+    for name in ("small", "big"):
+        engine = Engine(Scripted(lambda *_: completion("no")), Memo.open(memo_folder))
+        judges.append(ModelJudge(engine, writer(url, name=name, model=name), name))
+        readers.append(BatchReader(engine, on_missing=lambda _, name=name: asked.append((name, CONTINGENT.get()))))
+    pair = PreferencePair(id="x", prompt=user_prompt("q"), chosen="a", rejected="b")
+    question = judges[0].writer.compare(present(pair, Order.AB), rubrics, overall=False)
+    nonce = question.request.messages[1][1].split("<<svr:")[1].split(":")[0]
+    verdicts = {"candidate_a_verdict": "pass", "candidate_b_verdict": "pass"}
+    rows = [{"rubric_id": f"R{place}", **verdicts, "better": side} for place, side in ((1, "A"), (2, "B"))]
+    text = orjson.dumps({"nonce": nonce, "rubric_comparisons": rows}).decode()
+    await judges[0].engine.memo.put(question.request.key, Reply(text=text))
+    seats = [Seat(judge=one, orders=OrderPlan(policy=OrderPolicy.AB, audit=0.0), name=one.name) for one in judges]
+    case = Case(
+        pair=pair,
+        method=Fixed(tuple(zip(rubrics, (0.1, 0.1, 5.0), strict=True))),
+        guessed=lambda found: any(not one.told.isdisjoint(found.requests) for one in readers),
+    )
+    await Escalated(first=seats[0], then=seats[1], below=0.5).decide(case)
+    for judge in judges:
+        await judge.engine.close()
+    assert dict(asked) == {"small": False, "big": True}
 
 
 # --- at the endpoint -------------------------------------------------------------------------------------------------
@@ -801,6 +840,33 @@ async def test_an_endpoint_that_echoes_the_key_finds_it_written_nowhere(tmp_path
     assert not any(SENTINEL.encode() in data for data in contents(tmp_path))
 
 
+def counted(folder: Path, url: str, lines: int) -> State:
+    """Return the state of one batch that has ended, of which the endpoint counts so many replies."""
+    state = fresh_state(export_to(folder, count=1), url, "24h")
+    ended = replace(state.batches[0], batch_id="b-1", status="completed", done=lines, output="f-1")
+    return state.with_batch(ended)
+
+
+async def test_a_download_that_was_cut_off_is_not_kept(tmp_path: Path) -> None:
+    """Without a length nothing else tells: a file that ends within a line is exit 6 and fetched again later on."""
+    replies = [b'{"custom_id": "x"}\n{"custom', b'{"custom_id": "x"}\n{"custom_id": "y"}\n']
+    async with endpoint(lambda _: web.Response(body=replies.pop(0))) as url, BatchClient(url, Secret("")) as client:
+        state = counted(tmp_path, url, 2)
+        with pytest.raises(EndpointDownError, match="cut off in line 2"):
+            await download(tmp_path, state, client)
+        assert result_paths(tmp_path) == ()
+        assert [path.read_bytes().count(b"\n") for path in await download(tmp_path, state, client)] == [2]
+
+
+@pytest.mark.parametrize("second", [2, 1])
+async def test_a_download_with_too_few_lines_is_fetched_once_more(tmp_path: Path, second: int) -> None:
+    """Whole lines but fewer than the endpoint counts: asked again at once; where it stays so, its count is wrong."""
+    replies = [b'{"custom_id": "x"}\n', b'{"custom_id": "x"}\n' * second]
+    async with endpoint(lambda _: web.Response(body=replies.pop(0))) as url, BatchClient(url, Secret("")) as client:
+        (made,) = await download(tmp_path, counted(tmp_path, url, 2), client)
+    assert (made.read_bytes().count(b"\n"), replies) == (second, [])
+
+
 async def test_what_fails_for_the_moment_is_tried_again(tmp_path: Path) -> None:
     """503, 429 and nonsense are outlasted when uploading and looking; a redirect, or a page, is no answer."""
     replies = [
@@ -827,10 +893,13 @@ async def test_what_fails_for_the_moment_is_tried_again(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(text=st.text(alphabet="abk", max_size=60), cuts=st.lists(st.integers(1, 9), max_size=30))
-def test_a_key_is_masked_however_the_stream_is_cut(text: str, cuts: list[int]) -> None:
+@given(
+    parts=st.lists(st.sampled_from(["abababab", "abab", "ab", "a", "b", "k"]), max_size=20),
+    cuts=st.lists(st.integers(1, 9), max_size=30),
+)
+def test_a_key_is_masked_however_the_stream_is_cut(parts: list[str], cuts: list[int]) -> None:
     """A download has the key masked also where it is split over pieces, and every other byte as it came."""
-    key = "abab"
+    key, text = "abababab", "".join(parts)
     data, pieces = text.encode(), []
     while data:
         size = cuts.pop() if cuts else 3

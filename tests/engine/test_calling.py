@@ -456,3 +456,18 @@ def test_a_snapshot_says_what_a_lane_is_doing() -> None:
         assert replace(lane, sent=0).sent == 0
 
     run_virtual(scenario)
+
+
+def test_one_refused_connection_does_not_end_a_run_whose_first_answers_are_slow() -> None:
+    """How long an endpoint has been silent counts from when a call left, not from when it began to wait in the line."""
+
+    async def scenario() -> int:
+        endpoint = Endpoint(latency_s=25.0, sigma=0.0)
+        refusals = iter([refused_connection()])
+        endpoint.fault = lambda _: next(refusals, None) if now() > begun + 17.0 else None
+        begun = now()
+        await ask_all(caller_of(endpoint, rpm=20.0), 20, workers=20)
+        assert endpoint.calls == 21
+        return endpoint.served
+
+    assert run_virtual(scenario) == 20

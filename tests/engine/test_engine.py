@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import sqlite3
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,10 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import Completion, Engine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.http.transport import CallFailedError, RawReply
-from svr_async.engine.memo import Memo
+from svr_async.engine.memo import Memo, _ReadOnlyRows
+from svr_async.engine.memo_disk import DATABASE
 from svr_async.engine.money import Budget, Price
+from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, Request
 from svr_async.errors import (
     AuthError,
@@ -210,6 +215,27 @@ async def test_map_gives_every_question_its_answer_and_its_place(memo_folder: Pa
             async for _ in results:
                 break
         assert len(asyncio.all_tasks()) == 1
+
+
+async def test_map_reads_the_memo_ahead_while_questions_are_found_there(memo_folder: Path) -> None:
+    """Hits are read many at once; later misses and hits are found all the same, and a damaged row is asked again."""
+    asked = [ask(f"q{n}") for n in range(400)]
+    known = asked[:150] + asked[300:]
+    memo = Memo.open(memo_folder)
+    await asyncio.gather(*(memo.put(one.request.key, Reply(text="kept")) for one in known))
+    memo.close()
+    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+        connection.execute("UPDATE Cache SET value = X'00' WHERE key = ?", (asked[7].request.key,))
+    reads: list[int] = []
+    async with scripted_engine(memo_folder, by_turn(completion("paid"))) as (engine, transport):
+        read_many = engine.memo.rows
+        engine.memo.rows = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[method-assign, func-returns-value]  # counted
+        async with aclosing(engine.map(asked, workers=3)) as results:
+            found = {index: done.value async for index, done in results}
+        assert found == {n: "kept" if n != 7 and one in known else "paid" for n, one in enumerate(asked)}
+        assert (len(transport.sent), engine.stats().memo_hits, engine.memo.damaged) == (151, 249, 1)
+    assert sum(reads[:3]) == 192
+    assert len(reads) <= 400 / 64
 
 
 # --- retries ----------------------------------------------------------------------------------------------------------
@@ -527,6 +553,19 @@ async def test_a_memo_that_cannot_be_written_stops_the_run(memo_folder: Path, mo
         assert len(transport.sent) <= 2
 
 
+async def test_a_memo_that_can_only_be_read_costs_nothing(memo_folder: Path) -> None:
+    """What a read-only memo has is served; for what it lacks no call leaves, however many ask: exit 5 at once."""
+    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+        await engine.complete(ask("known"))
+    transport = Scripted(by_turn(completion("yes")))
+    memo = Memo(memo_folder, _ReadOnlyRows(memo_folder / DATABASE), writable=False)
+    async with Engine(transport, memo, config=EngineConfig(concurrency=8)) as engine:
+        assert (await engine.complete(ask("known"))).from_memo
+        found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
+        assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
+        assert (isinstance(engine.fatal, StorageError), transport.sent) == (True, [])
+
+
 async def test_a_failures_log_that_cannot_be_written_stops_the_run(memo_folder: Path, tmp_path: Path) -> None:
     """A failure that cannot be noted is a storage error too."""
     log = FailureLog(tmp_path / "missing" / "failures.jsonl")
@@ -534,6 +573,28 @@ async def test_a_failures_log_that_cannot_be_written_stops_the_run(memo_folder: 
         with pytest.raises(StorageError):
             await engine.complete(ask())
         assert isinstance(engine.fatal, StorageError)
+
+
+def test_a_failure_of_which_a_part_was_written_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes a line in parts has all of it; one that fills up within one loses that one only."""
+    path, write = tmp_path / "failures.jsonl", os.write
+    log = FailureLog(path)
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:20]))
+    log.add("a", Outcome.API_ERROR, "in parts")
+    room = [20]
+
+    def until_full(handle: int, data: bytes) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[: room.pop()])
+
+    monkeypatch.setattr(os, "write", until_full)
+    with pytest.raises(StorageError, match="No space left"):
+        log.add("b", Outcome.API_ERROR, "lost")
+    monkeypatch.setattr(os, "write", write)
+    log.add("c", Outcome.REFUSAL, "afterwards")
+    again = FailureLog(path)
+    assert [again.get(key) is not None for key in "abc"] == [True, False, True]
 
 
 # --- money ------------------------------------------------------------------------------------------------------------
@@ -569,6 +630,47 @@ async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(memo
             assert isinstance(engine.fatal, BudgetError)
             assert 5 <= len(transport.sent) <= 5 + concurrency
             assert engine.stats().usd == len(transport.sent)
+
+
+async def test_the_dollar_cap_holds_for_replies_that_tell_no_tokens(memo_folder: Path) -> None:
+    """Without usage a reply is taken to cost what its words and those of the question would; what is paid is not."""
+    price = Price(input=10_000.0, cached=10_000.0, output=10_000.0)
+    silent = completion("x" * 400, usage=None)
+    async with scripted_engine(
+        memo_folder, by_turn(silent), budget=Budget(max_usd=5.0), price=price, concurrency=1
+    ) as (engine, transport):
+        await gather_all(engine, [ask(f"{n} " + "word " * 80) for n in range(50)])
+        assert isinstance(engine.fatal, BudgetError)
+        assert 2 <= len(transport.sent) <= 6  # a dollar for about 100 tokens
+        assert engine.stats().usd == 0.0
+
+
+async def test_the_dollar_cap_holds_for_calls_that_may_be_billed_without_an_answer(memo_folder: Path) -> None:
+    """Two of three calls are lost and perhaps billed: each is expected to cost what an answered one does, a dollar."""
+    price = Price(input=10_000.0, cached=10_000.0, output=0.0)
+
+    def answer(_: Request, number: int) -> RawReply | Exception:
+        return lost() if number % 3 else completion("yes")
+
+    async with scripted_engine(memo_folder, answer, budget=Budget(max_usd=9.0), price=price, concurrency=1) as (
+        engine,
+        transport,
+    ):
+        await gather_all(engine, [ask(f"q{n}") for n in range(50)])
+        assert isinstance(engine.fatal, BudgetError)
+        assert 9 <= len(transport.sent) <= 10
+        assert engine.stats().usd == sum(number % 3 == 0 for number in range(len(transport.sent)))
+
+
+async def test_calls_that_a_stop_cuts_off_are_counted_as_lost(memo_folder: Path) -> None:
+    """A call that has left and is cancelled may be billed, and is in the count of those."""
+    async with scripted_engine(memo_folder, lambda *_: asyncio.sleep(60), concurrency=3) as (engine, transport):
+        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(5)]
+        await until(lambda: len(transport.sent) == 3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (engine.stats().sent, engine.stats().lost) == (3, 3)
 
 
 async def test_answers_from_the_memo_cost_nothing(memo_folder: Path) -> None:

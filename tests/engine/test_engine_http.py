@@ -21,6 +21,7 @@ from svr_async.engine.http.transport import CLIENTS, MAX_BODY_BYTES
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
+from svr_async.judges.protocol import Reasked
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 from svr_async.simulation.server import SimServer
@@ -46,7 +47,10 @@ async def every_role(judge: ModelJudge, count: int = N_PAIRS) -> list[Any]:
             judge.write_rubrics(seen.prompt),
             judge.score(seen.prompt, seen.response_a, rubrics),
         ]
-    return await asyncio.gather(*found)
+    return [
+        replace(answer, requests=tuple(key for key in answer.requests if not isinstance(key, Reasked)))
+        for answer in await asyncio.gather(*found)
+    ]
 
 
 @pytest.fixture(params=CLIENTS, autouse=True)

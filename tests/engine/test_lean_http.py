@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from svr_async.commands.loops import loop_factory
 from svr_async.engine.classify import Billed, Kind
-from svr_async.engine.http import lean
-from svr_async.engine.http.connection import MAX_HEAD_BYTES, ReplyHeaders, unpacked
+from svr_async.engine.http import connection, lean
+from svr_async.engine.http.connection import MAX_HEAD_BYTES, MOST_PARTS, ReplyHeaders, unpacked
 from svr_async.engine.http.lean import LeanTransport
 from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, HttpTransport, RawReply
 from svr_async.engine.request import Request
@@ -102,6 +102,30 @@ async def test_one_connection_serves_calls_that_follow_each_other() -> None:
         assert server.connections <= 20
         await asyncio.gather(*(client.send(REQUEST) for _ in range(20)))
         assert server.connections <= 20
+
+
+async def test_chunks_of_two_bytes_are_joined_before_they_take_thirty_times_their_length() -> None:
+    """However a body is cut up, it comes whole, and no more than so many of its parts are held one by one."""
+    body = BODY + b" " * 9000
+    cut = b"".join(b"2\r\n%b\r\n" % body[at : at + 2] for at in range(0, len(body), 2))
+    async with client_of(writes(OK + b"Transfer-Encoding: chunked\r\n\r\n", cut, b"0\r\n\r\n")) as (client, _):
+        for _ in range(2):
+            assert (await client.send(REQUEST)).body == body
+        assert [len(one._parts) <= MOST_PARTS for one in client._idle] == [True]
+
+
+@pytest.mark.parametrize("rest", [b"2\r\n{}\r\n0\r\n" + b"X-Trailer: some\r\n" * 9000, b"1\r\n \r\n" * 20_000])
+async def test_trailers_and_chunk_heads_without_end_are_cut_off(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands around a body counts as well: a reply has an end, however little of it is body."""
+    monkeypatch.setattr(connection, "MAX_WIRE_BYTES", 100_000)
+
+    async def answer(_: int, out: asyncio.StreamWriter) -> None:
+        out.write(OK + b"Transfer-Encoding: chunked\r\n\r\n" + rest)
+        await asyncio.sleep(60)
+
+    async with client_of(answer) as (client, _):
+        with pytest.raises(CallFailedError, match="larger than"):
+            await client.send(REQUEST)
 
 
 @pytest.mark.parametrize(

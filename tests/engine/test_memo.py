@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -98,6 +99,45 @@ async def test_rows_that_gather_are_committed_together(memo_folder: Path) -> Non
     assert sum(batches) == 3000
     assert max(batches) <= memo_module.BATCH_ROWS
     assert len(batches) < 300
+
+
+async def test_a_reply_that_comes_while_the_memo_drains_is_kept(memo_folder: Path) -> None:
+    """Behind the last commit stands another: whoever waits for a row that came in the meantime is told of it."""
+    memo = Memo.open(memo_folder)
+    late, write = asyncio.Event(), memo._rows.write
+    loop = asyncio.get_running_loop()
+    go_on = threading.Event()
+
+    def slow(rows: list[tuple[bytes, bytes]]) -> None:
+        loop.call_soon_threadsafe(late.set)
+        go_on.wait(10)
+        write(rows)
+
+    memo._rows.write = slow  # type: ignore[method-assign]
+    first = asyncio.create_task(memo.put(b"1" * 32, Reply(text="one")))
+    await late.wait()
+    draining = asyncio.create_task(asyncio.to_thread(memo.drain))
+    while memo._queue.empty():  # noqa: ASYNC110  (another thread puts the mark of the drain there)
+        await asyncio.sleep(0.001)
+    second = asyncio.create_task(memo.put(b"2" * 32, Reply(text="two")))
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait_for(asyncio.gather(first, second, draining), 10)
+    memo.close()
+    assert Memo.open(memo_folder).stats().rows == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_writer_that_dies_holds_up_no_end(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for a commit the memo still closes: no other writer is tried again and again."""
+    memo = Memo.open(memo_folder)
+    monkeypatch.setattr(memo, "_commit", lambda _: (_ for _ in ()).throw(MemoryError()))
+    waiting = [asyncio.create_task(memo.put(key_of(n), Reply(text="t"))) for n in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.to_thread(memo.drain), 10)
+    for task in waiting:
+        task.cancel()
+    memo.close()
 
 
 async def test_closing_commits_what_nobody_waits_for(memo_folder: Path) -> None:
@@ -279,7 +319,7 @@ def test_a_compressed_row_that_unpacks_to_gigabytes_is_not_unpacked(memo_folder:
     """A decompression bomb in a row stops at the cap and is a miss."""
     packer = zlib.compressobj(9)
     bomb = b"".join(packer.compress(bytes(2**20)) for _ in range(80)) + packer.flush()
-    assert unpack(KEY, memo_disk.ROW_VERSION + bytes(memo_disk.DIGEST_SIZE) + b"z" + bomb) is None
+    assert unpack(KEY, memo_disk.ROW_VERSION + memo_disk._digest(KEY, b"z" + bomb) + b"z" + bomb) is None
 
 
 async def test_garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash(memo_folder: Path) -> None:

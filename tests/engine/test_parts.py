@@ -37,6 +37,34 @@ def test_a_secret_shows_itself_nowhere() -> None:
     assert Secret("").mask("text") == "text"
 
 
+@pytest.mark.parametrize("word", ["EMPTY", "none", "a", "0"])
+def test_a_key_that_is_a_word_changes_no_answer(word: str) -> None:
+    """What is given as a key to an endpoint that asks for none is left in the judge's words."""
+    reply = f'{{"text": "{word} of the two is better: a 0"}}'
+    assert Secret(word).mask(reply) == reply
+    assert Secret(word).mask_bytes(reply.encode()) == reply.encode()
+    assert word not in repr(Secret(word)).removeprefix("Secret")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        r"sk-a/b+c\d",
+        r"sk-a\/b+c\d",
+        r"sk-a\u002fb\u002Bc\u005cd",
+        "".join(f"\\u{ord(char):04x}" for char in r"sk-a/b+c\d"),
+        r"sk-a\\\/b\\u002bc\d",
+    ],
+)
+def test_a_key_is_masked_however_json_writes_it(form: str) -> None:
+    """Escaped slashes, characters by number, and JSON inside JSON hide no key; the rest stays as it came."""
+    secret = Secret(r"sk-a/b+c\d")
+    text = r'{"path": "a\/b", "sign": "\u00e9 \u002b", "key": "%s", "other": "sk-a\/b"}'
+    assert secret.mask_bytes((text % form).encode()) == (text % MASK).encode()
+    assert len(form.encode()) <= secret.longest_bytes
+    assert Secret("").mask_bytes(form.encode()) == form.encode()
+
+
 def test_log_lines_hold_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     """Messages, arguments and tracebacks are masked, also where another handler formatted them first."""
     records = []
@@ -226,7 +254,7 @@ def test_the_call_cap_is_exact() -> None:
     budget.reserve()
     with pytest.raises(BudgetError, match="--max-calls 2") as caught:
         budget.reserve()
-    assert "higher cap" in caught.value.hint
+    assert "the same command goes on" in caught.value.hint
     with pytest.raises(BudgetError):
         Budget(max_calls=0).reserve()
 
@@ -236,7 +264,7 @@ def test_calls_under_way_count_towards_the_budget() -> None:
     budget = Budget(max_usd=1.0)
     budget.reserve()
     budget.settle()
-    budget.usd += 0.3
+    budget.pay(0.3, untold_usd=0.0)
     budget.reserve()
     budget.reserve()
     budget.reserve()

@@ -9,6 +9,7 @@ import os
 import random
 import sqlite3
 import threading
+import zlib
 from contextlib import aclosing, closing
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.engine import collector, memo_disk
+from svr_async.engine import flow as flow_module
 from svr_async.engine import memo as memo_module
 from svr_async.engine.collector import THRESHOLDS, calm_collector
 from svr_async.engine.flow import bounded_map
@@ -103,6 +105,57 @@ async def test_results_that_nobody_takes_hold_the_workers_up() -> None:
                 break
 
 
+async def test_workers_that_find_the_queue_full_are_woken_two_by_two() -> None:
+    """Where work ends at once, a full queue that is half taken wakes few workers; where it waits, all are at work."""
+    waits, most, at_work = 0, 0, 0
+
+    async def work(number: int) -> int:
+        nonlocal most, at_work
+        if number >= 2000:
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(0.001)
+            at_work -= 1
+        return number
+
+    class Counted(flow_module._Outcomes[int]):
+        async def space(self) -> None:
+            nonlocal waits
+            waits += taken < 1500
+            await super().space()
+
+    taken = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow_module, "_Outcomes", Counted)
+        async with aclosing(bounded_map(work, range(4000), workers=40)) as flow:
+            async for _ in flow:
+                taken += 1
+    assert (taken, most) == (4000, 40)
+    assert waits < 1500 / 40 * 4 + 40
+
+
+async def test_more_workers_are_started_only_where_no_result_is_ready() -> None:
+    """Results that are there at once need the first workers only; work that waits for all of them gets all."""
+    most, waiting = 0, 0
+    all_wait = asyncio.Event()
+
+    async def work(wait: bool) -> int:
+        nonlocal most, waiting
+        most = max(most, len(asyncio.all_tasks()))
+        if wait:
+            waiting += 1
+            if waiting == 1000:
+                all_wait.set()
+            await all_wait.wait()
+        return 0
+
+    async with aclosing(bounded_map(work, [False] * 5000, workers=1000)) as flow:
+        assert [result async for _, result in flow] == [0] * 5000
+    assert most <= 64 + 1
+    async with aclosing(bounded_map(work, [False] * 1000 + [True] * 1000, workers=1000)) as flow:
+        assert len([result async for result in flow]) == 2000
+
+
 @pytest.mark.parametrize("items", [0, 1, 63, 64, 65, 1000])
 async def test_many_workers_start_in_parts_and_no_more_than_there_is_work_for(items: int) -> None:
     """Ten thousand workers for a few items: all items are done once, and most workers were never started."""
@@ -159,7 +212,26 @@ def test_a_row_that_claims_or_unpacks_to_too_much_is_a_miss() -> None:
     big = zstandard.ZstdCompressor().compress(bytes(memo_disk.MAX_ROW_BYTES + 1))
     unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 100)
     for packed in (big, unsized, b"", b"nonsense"):
-        assert unpack(KEY, memo_disk.ROW_VERSION + bytes(memo_disk.DIGEST_SIZE) + b"s" + packed) is None
+        row = memo_disk.ROW_VERSION + memo_disk._digest(KEY, b"s" + packed) + b"s" + packed
+        assert unpack(KEY, row) is None
+        assert unpack(KEY, first_version(b"x" * 100, b"s" + packed)) is None
+
+
+@settings(deadline=None, max_examples=40)
+@given(payload=st.binary(max_size=2000), bit=st.integers(0, 10**6))
+def test_rows_of_the_first_version_are_read_and_their_damage_noticed(payload: bytes, bit: int) -> None:
+    """Their digest is that of the payload: plain, packed by zlib, or by zstandard."""
+    for kept in (b"r" + payload, b"z" + zlib.compress(payload), b"s" + zstandard.ZstdCompressor().compress(payload)):
+        row = bytearray(first_version(payload, kept))
+        assert unpack(KEY, bytes(row)) == payload
+        assert unpack(b"x" * 32, bytes(row)) is None
+        row[bit % (8 * 34) // 8] ^= 1 << bit % 8
+        assert unpack(KEY, bytes(row)) is None
+
+
+def first_version(payload: bytes, kept: bytes) -> bytes:
+    """Return a row as the first version wrote it."""
+    return b"\x01" + hashlib.blake2b(KEY + payload, digest_size=32).digest() + kept
 
 
 def test_rows_are_packed_in_many_threads_at_once() -> None:
@@ -225,6 +297,35 @@ def test_the_key_is_that_of_the_whole_canonical_json() -> None:
     assert request.key == hashlib.blake2b(canonical, digest_size=32).digest()
 
 
+def test_the_key_of_a_request_never_changes() -> None:
+    """A key written down on 2026-11-20: replies that were paid for then are found for ever."""
+    request = Request(
+        endpoint="https://api.example.com/v1",
+        model="judge-1",
+        messages=(("system", "Compare."), ("user", "A: één\nB: \U0001f600")),
+        max_tokens=512,
+        params=(("temperature", 0.0), ("response_format", {"type": "json_object"})),
+    )
+    assert request.key.hex() == "8fc468916af38497d6a6a07e780f4c1632101f12b5b2cca641a3f0b9ccfbc9d2"
+
+
+async def test_rows_are_read_together_as_they_are_one_by_one(memo_folder: Path) -> None:
+    """Many keys in one statement: the rows that there are, none of another form, whatever their number."""
+    keys = [bytes([number]) * 32 for number in range(200)]
+    memo = Memo.open(memo_folder)
+    await asyncio.gather(*(memo.put(key, Reply(text=f"reply {key[0]}")) for key in keys[:150]))
+    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+        connection.execute("UPDATE Cache SET mode = 4 WHERE key = ?", (keys[3],))
+        connection.execute("UPDATE Cache SET value = 'text' WHERE key = ?", (keys[4],))
+    for count in (0, 1, 64, 200):
+        rows = memo.rows(keys[:count])
+        assert {key: memo.read(key, row) for key, row in rows.items()} == {
+            key: reply for key in keys[:count] if (reply := memo.get(key)) is not None
+        }
+        assert not rows.keys() & {keys[3], keys[4]}
+    memo.close()
+
+
 def test_once_works_a_value_out_once() -> None:
     """The value is kept on its object, and the class shows the descriptor."""
 
@@ -239,3 +340,22 @@ def test_once_works_a_value_out_once() -> None:
     thing = Thing()
     assert (thing.value, thing.value, Thing.calls) == (7, 7, 1)
     assert isinstance(Thing.value, once)
+
+
+async def test_what_is_cancelled_within_the_work_ends_the_map() -> None:
+    """A cancelled task that the work waited for reaches the consumer instead of leaving it waiting for good."""
+
+    async def work(number: int) -> int:
+        if number == 3:
+            inner = asyncio.create_task(asyncio.sleep(60))
+            await asyncio.sleep(0)
+            inner.cancel()
+            await inner
+        return number
+
+    async def all_of_it() -> list[int]:
+        async with aclosing(bounded_map(work, range(6), workers=2)) as flow:
+            return [result async for _, result in flow]
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(all_of_it(), 20)

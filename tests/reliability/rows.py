@@ -12,6 +12,7 @@ CLASSIFY = "engine/test_classify.py::test_"
 LANE = "engine/test_lane.py::test_"
 LIMITER = "engine/test_limiter.py::test_"
 MEMO = "engine/test_memo.py::test_"
+CARE = "engine/test_memo_care.py::test_"
 PARTS = "engine/test_parts.py::test_"
 ERRORS = "commands/test_eval_errors.py::test_"
 EVAL = "commands/test_eval_command.py::test_"
@@ -47,7 +48,11 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
         "simulation/test_sim_wire.py::test_reset_in_the_body",
     ),
-    9: (f"{HTTP}a_server_that_closes_after_each_reply_loses_nothing",),
+    9: (
+        f"{HTTP}a_server_that_closes_after_each_reply_loses_nothing",
+        f"{A}009_a_stale_connection_is_no_try",
+        f"{A}009_only_the_first_is_free",
+    ),
     10: (
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
         "simulation/test_sim_wire.py::test_truncation_against_the_stated_length",
@@ -71,7 +76,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
     ),
     20: (f"{A}020_an_answer_before_the_question_was_read", f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call"),
-    21: (f"{A}021_too_few_file_descriptors",),
+    21: (f"{A}021_too_few_file_descriptors", f"{A}021_fewer_calls_at_a_time_and_said_once"),
     22: (f"{HTTP}proxies_of_the_environment_are_ignored",),
     23: (
         "engine/test_admission.py::test_row_023_one_dead_of_three_endpoints",
@@ -186,7 +191,11 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{READING}lone_surrogates_in_a_reply_can_be_stored",
         f"{MODEL}texts_that_utf8_cannot_hold_are_sent_all_the_same",
     ),
-    55: (f"{EVAL}an_endpoint_that_answers_as_another_model_is_noted",),
+    55: (
+        f"{EVAL}an_endpoint_that_answers_as_another_model_is_noted",
+        f"{C}055_another_model_is_told_once_or_refused",
+        f"{C}055_which_names_are_the_models_own",
+    ),
     56: (f"{PARTS}absurd_usage_counts_as_unknown", f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls"),
     57: (
         f"{AUTHOR}at_most_six_rubrics_are_taken",
@@ -210,21 +219,31 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     63: ("commands/test_main.py::test_a_reader_that_leaves_early_is_no_error",),
     64: (f"{D}064_stopped_and_continued",),
-    65: (f"{KILLS}059_killed_at_random_moments",),
+    65: (f"{D}065_no_more_memory", f"{KILLS}059_killed_at_random_moments"),
     66: (
         f"{KILLS}066_disk_full_at_the_nth_write",
         f"{ERRORS}a_disk_that_fills_up_is_exit_five_and_a_later_run_completes",
         f"{MEMO}real_mounts_behave_like_the_stand_ins",
         f"{MEMO}a_disk_that_has_room_again_loses_nothing",
     ),
-    67: ("commands/test_doctor_and_cache.py::test_a_bad_memo_a_full_disk_and_bad_data_are_found",),
+    67: (
+        f"{D}067_a_disk_too_small_is_told_before_the_first_call",
+        "commands/test_space.py::test_what_the_memo_holds_needs_no_more_room",
+        "commands/test_doctor_and_cache.py::test_a_bad_memo_a_full_disk_and_bad_data_are_found",
+    ),
     68: (
         f"{KILLS}068_io_errors_of_syncs_opens_and_renames",
         f"{MEMO}a_disk_that_stays_broken_is_a_storage_error_that_says_why",
     ),
     69: (f"{ERRORS}a_read_only_memo_serves_what_it_has", f"{MEMO}real_mounts_behave_like_the_stand_ins"),
     70: (f"{HTTP}offline_opens_no_socket", f"{ERRORS}a_read_only_memo_serves_what_it_has"),
-    71: (f"{D}071_a_page_full_of_garbage", f"{MEMO}garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash"),
+    71: (
+        f"{D}071_a_page_full_of_garbage",
+        f"{D}071_what_can_be_read_is_saved_into_a_new_file",
+        f"{CARE}damaged_pages_cost_the_rows_on_them",
+        f"{CARE}the_tree_above_the_rows_is_not_needed",
+        f"{MEMO}garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash",
+    ),
     72: (f"{MEMO}a_file_that_is_no_database_is_refused_and_kept", f"{MEMO}an_empty_database_file_is_refused"),
     73: (f"{MEMO}any_flipped_bit_in_a_row_is_noticed", f"{EVAL}damaged_memo_rows_are_asked_again_and_noted"),
     74: (f"{D}074_a_log_cut_at_any_place", f"{PARTS}a_torn_or_foreign_line_costs_only_itself"),
@@ -235,7 +254,10 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{RESUME}two_runs_at_once_share_one_memo",
     ),
     76: (f"{D}076_a_lock_that_stays", f"{MEMO}a_lock_held_by_another_program_delays_and_does_not_lose"),
-    77: ("commands/test_doctor_and_cache.py::test_a_memo_on_a_network_or_in_memory_is_warned_about",),
+    77: (
+        f"{D}077_a_memo_on_a_network_is_warned_about",
+        "commands/test_doctor_and_cache.py::test_a_memo_on_a_network_or_in_memory_is_warned_about",
+    ),
     78: (f"{D}078_a_clock_that_jumps", f"{CLASSIFY}how_long_to_wait_is_read_from_every_spelling"),
     79: (f"{D}079_a_forked_child", "engine/test_claims.py::test_row_079_a_fork_after_opening_is_noticed"),
     80: (
@@ -390,13 +412,8 @@ ROWS: dict[int, tuple[str, ...]] = {
 }
 
 NOT_MET: dict[int, str] = {
-    9: "a try on a stale connection counts as one of the twenty tries of its call",
-    14: "a reply over the cap is tried again like any lost call, not once only",
-    21: "the limit on calls under way is not halved when file descriptors run out; calls wait and are tried again",
-    55: "there is no --strict-model; another model's answers are noted in metrics and manifest",
-    65: "no memory limit is set in a test; the kernel's kill is SIGKILL, which row 59 covers",
-    67: "a run does not estimate the space it needs before it starts",
-    71: "no new file is made of the rows that can still be read; the damaged ones are asked again",
-    77: "no cache mode for network file systems; svr doctor warns",
-    81: "replies are parsed on the event loop, at most 8 MiB each",
+    67: "svr eval estimates the space that it needs; a training does not",
+    71: "a memo is not read through whenever it opens after a kill; svr cache verify and repair do that when told",
+    77: "no cache mode for network file systems; a run and svr doctor warn",
+    81: "replies are read on the event loop: 8 MiB take 30 ms, and a thread would hold Python's lock as long",
 }

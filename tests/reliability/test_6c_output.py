@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rig import ask, completion, name_judge, scripted_engine, serving, svr, write_bench
 
 from svr_async.engine.request import ReplyRejectedError
+from svr_async.errors import ModelError
 from svr_async.judges.reading import read_brackets, read_comparisons
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
 
 NONCE = "0123456789abcdef"
 IDS = ("R1", "R2", "R3", "R4")
@@ -71,3 +77,41 @@ def test_row_046_the_last_whole_object_counts() -> None:
 def test_row_053_the_last_bracket_is_the_verdict(before: str, side: str) -> None:
     """Whatever was quoted before it, the last [[A]] or [[B]] is the direct verdict."""
     assert read_brackets(f"{before}\n[[{side}]]").value == side
+
+
+def test_row_055_another_model_is_told_once_or_refused(tmp_path: Path) -> None:
+    """Another model's answers are noted; with --strict-model the run ends with exit 4, and so do kept ones later on."""
+    flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--concurrency", "4")
+    write_bench(tmp_path / "bench.jsonl", 30)
+    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
+    with serving(SimConfig(faults=faults)) as odd:
+        name_judge(tmp_path, odd.base_url)
+        strict = svr(*flags, "--strict-model", "--memo", "strict", "--out", "one", cwd=tmp_path)
+        assert (strict.returncode, strict.stderr.count("--strict-model)")) == (4, 1), strict.stderr
+        assert "answered as 'gpt-oss-120b-preview', not 'gpt-oss-120b'" in strict.stderr
+        assert odd.stats()["completed"] <= 8
+        kept = svr("cache", "stats", "--memo", "strict", "--json", cwd=tmp_path)
+        assert orjson.loads(kept.stdout)["rows"] == 0
+        plain = svr(*flags, "--memo", "plain", "--out", "two", cwd=tmp_path)
+        assert (plain.returncode, plain.stderr.count("answered as 'gpt-oss-120b-preview'")) == (0, 1), plain.stderr
+    later = svr(*flags, "--strict-model", "--memo", "plain", "--out", "three", "--offline", cwd=tmp_path)
+    assert (later.returncode, "the endpoint, as the memo has it, answered as" in later.stderr) == (4, True), (
+        later.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("named", "accepted"),
+    [("m", True), ("", True), ("m-2024-08-06", True), ("m-0613", True), ("m-mini", False), ("M", False), ("n", False)],
+)
+async def test_row_055_which_names_are_the_models_own(memo_folder: Path, named: str, accepted: bool) -> None:
+    """The same name, none, or a dated version of it is accepted under --strict-model; nothing else is."""
+    async with scripted_engine(memo_folder, lambda *_: completion("yes", model=named), strict_model=True) as (
+        engine,
+        _,
+    ):
+        if accepted:
+            assert (await engine.complete(ask())).value == "yes"
+        else:
+            with pytest.raises(ModelError, match="answered as"):
+                await engine.complete(ask())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +24,7 @@ from rig import (
     judge_at,
     name_judge,
     pairs,
+    run_python,
     scripted_engine,
     serving,
     svr,
@@ -95,6 +98,29 @@ def test_row_064_stopped_and_continued(slow: tuple[SimServer, Path]) -> None:
     check(server.log(), place / "memo", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
 
 
+@pytest.mark.parametrize("more_mib", [0, 1, 8])
+def test_row_065_no_more_memory(slow: tuple[SimServer, Path], more_mib: int) -> None:
+    """However a process ends that is given no more memory, the next run has what it paid for, and the same bytes.
+
+    One in ten stands still in the event loop's own clean-up and has to be killed, as an operator would.
+    """
+    server, folder = slow
+    place = place_for(slow, f"memory-{more_mib}")
+    with background(*FLAGS, "--concurrency", "4", cwd=place) as process:
+        wait_until(lambda: server.stats()["completed"] >= 8)
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + more_mib * 2**20
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
+        try:
+            process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate(timeout=15)
+    again = svr(*FLAGS, cwd=place)
+    assert again.returncode == 0, again.stderr
+    check(server.log(), place / "memo", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
+
+
 # --- the memo on disk ------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +177,64 @@ def test_row_071_a_page_full_of_garbage(tmp_path: Path) -> None:
     memo.close()
     assert sum(one is not None for one in found) > 200
     assert all(one is None or one == Reply(text=f"text {n}") for n, one in enumerate(found))
+
+
+def test_row_071_what_can_be_read_is_saved_into_a_new_file(slow: tuple[SimServer, Path]) -> None:
+    """`svr cache repair` makes a memo of the rows that are whole: the run is the same and pays for the others only."""
+    server, folder = slow
+    place = place_for(slow, "damaged")
+    assert svr(*FLAGS, cwd=place).returncode == 0
+    database = place / "memo" / "cache.db"
+    data = bytearray(database.read_bytes())
+    leaf = next(start for start in range(8192, len(data), 4096) if data[start] == 13)
+    data[:100] = os.urandom(100)  # the header: no database any more
+    data[leaf : leaf + 4096] = os.urandom(4096)
+    database.write_bytes(data)
+    refused = svr(*FLAGS, cwd=place)
+    assert (refused.returncode, "svr cache repair" in refused.stderr) == (5, True)
+    done = svr("cache", "repair", "--memo", "memo", "--json", cwd=place)
+    facts = orjson.loads(done.stdout)
+    assert (place / facts["kept_as"]).read_bytes() == data
+    server.reset()
+    assert svr(*FLAGS, cwd=place).returncode == 0
+    kept = svr("cache", "stats", "--memo", "memo", "--json", cwd=place)
+    assert (server.stats()["completed"], facts["rows"] > 20) == (
+        orjson.loads(kept.stdout)["rows"] - facts["rows"],
+        True,
+    )
+    assert (place / "run" / "items.jsonl").read_bytes() == (folder / "smooth" / "run" / "items.jsonl").read_bytes()
+
+
+def test_row_067_a_disk_too_small_is_told_before_the_first_call(slow: tuple[SimServer, Path]) -> None:
+    """A run that may not fit is refused with exit 5 and what is missing; --force begins it; a dry run shows both."""
+    server, folder = slow
+    place = place_for(slow, "small")
+    shell = (
+        "import shutil, types; shutil.disk_usage = lambda _: types.SimpleNamespace(free=20 * 2**20); "
+        "from svr_async.commands import main; main()"
+    )
+    refused = run_python(shell, *FLAGS, cwd=place)
+    assert (refused.returncode, refused.stderr.count("\n")) == (5, 1), refused.stderr
+    assert "MiB" in refused.stderr
+    assert "20 MiB are free" in refused.stderr
+    assert "--force" in refused.stderr
+    assert server.stats()["completed"] == 0
+    planned = run_python(shell, *FLAGS, "--dry-run", cwd=place)
+    assert "on the disk, where 20 MiB are free" in planned.stdout
+    forced = run_python(shell, *FLAGS, "--force", cwd=place)
+    assert forced.returncode == 0, forced.stderr
+    assert (place / "run" / "items.jsonl").read_bytes() == (folder / "smooth" / "run" / "items.jsonl").read_bytes()
+
+
+def test_row_077_a_memo_on_a_network_is_warned_about(slow: tuple[SimServer, Path]) -> None:
+    """A run whose memo lies on a network file system says so in a line, and goes on."""
+    place = place_for(slow, "network")
+    shell = (
+        "from svr_async.commands.doctor import local; local.file_system_of = lambda _: 'nfs4'; "
+        "from svr_async.commands import main; main()"
+    )
+    done = run_python(shell, *FLAGS, "--limit", "2", cwd=place)
+    assert (done.returncode, done.stderr.count("locks are not safe")) == (0, 1), done.stderr
 
 
 async def _fill(folder: Path, count: int) -> None:

@@ -17,7 +17,11 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 
 SENTINEL = "sk-sentinel/4f9c+2e7d1b"
-FORMS = [form.encode() for form in (SENTINEL, quote(SENTINEL, safe=""), base64.b64encode(SENTINEL.encode()).decode())]
+ESCAPED = (SENTINEL.replace("/", "\\/"), SENTINEL.replace("+", "\\u002B"), SENTINEL.replace("/", "\\\\\\/"))  # by JSON
+FORMS = [
+    form.encode()
+    for form in (SENTINEL, quote(SENTINEL, safe=""), base64.b64encode(SENTINEL.encode()).decode(), *ESCAPED)
+]
 Mode = Callable[[str], web.Response]
 
 
@@ -26,12 +30,21 @@ def _json(status: int, text: str, **headers: str) -> web.Response:
     return web.json_response({"error": error}, status=status, headers={"X-Echo": text, **headers})
 
 
+def _escaped(status: int, form: str) -> Mode:
+    """Answer as some servers do: JSON with characters of the key written as escapes."""
+
+    def mode(_: str) -> web.Response:
+        body = '{"error": {"message": "bad key %s"}, "model": "m", "choices": [{"message": {"content": "[[A]] %s"}}]}'
+        return web.Response(status=status, text=body % (form, form), content_type="application/json")
+
+    return mode
+
+
 def _answer(text: str) -> web.Response:
     choice = {"message": {"role": "assistant", "content": f"[[{text}]] {text}"}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
-    return web.json_response(
-        {"id": text, "model": text, "system_fingerprint": text, "choices": [choice], "usage": usage}
-    )
+    reply = {"id": text, "model": text, "system_fingerprint": text, "choices": [choice], "usage": usage}
+    return web.json_response({**reply, "data": [{"id": text}]})
 
 
 MODES: dict[str, Mode] = {
@@ -44,6 +57,11 @@ MODES: dict[str, Mode] = {
         status=401, text=f"<html><title>{text}</title></html>", content_type="text/html"
     ),
     "a 403 that repeats it": lambda text: _json(403, text),
+    "an error with escaped slashes": _escaped(500, ESCAPED[0]),
+    "a refusal with escaped slashes": _escaped(401, ESCAPED[0]),
+    "an answer with an escaped plus": _escaped(200, ESCAPED[1]),
+    "an answer with slashes escaped twice": _escaped(200, ESCAPED[2]),
+    "a content coding of that name": lambda text: web.json_response({}, headers={"Content-Encoding": text}),
     "a redirect that repeats it": lambda text: web.Response(status=307, headers={"Location": f"/?k={quote(text)}"}),
 }
 
@@ -142,5 +160,5 @@ def test_row_120_the_key_is_in_no_traceback(place: tuple[Path, Echo]) -> None:
 def test_the_search_would_find_it(tmp_path: Path) -> None:
     """The search itself finds the key in each of the forms that it can take."""
     found: list[Any] = [found_in(b"x" + form + b"y") for form in FORMS]
-    assert found == [True, True, True]
+    assert found == [True] * 6
     assert not found_in(b"nothing")

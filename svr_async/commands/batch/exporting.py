@@ -18,9 +18,10 @@ from svr_async.commands.batch.plan import BatchRun, Unanswered, choose_endpoint,
 from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import open_folder
 from svr_async.engine.batch.folder import EXPORT, Export, alone, awaited_beside, load_export, save_export
-from svr_async.engine.batch.reader import BATCH_PRICE_SHARE, Planned
+from svr_async.engine.batch.reader import Planned
 from svr_async.engine.batch.requests import BatchLimits, RequestFiles
 from svr_async.engine.batch.results import DamagedLineError, custom_ids
+from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge
@@ -167,7 +168,9 @@ def _told(folder: Path, profile: Profile, facts: dict[str, Any], words: Sequence
     if facts["too_long"]:
         lines.append(f"{facts['too_long']} requests are longer than a file may be: the command itself asks them.")
     if facts["staged"]:
-        lines.append("Calls that depend on these replies are exported after the import, by the same command.")
+        lines.append(
+            "Calls that depend on these replies are exported after the import, by the same command into another folder."
+        )
     lines += ["Next:", f"  svr batch submit {folder}", f"  svr batch import {folder} --wait"]
     return "\n".join([*lines, *_vllm(folder, profile, facts)])
 

@@ -178,7 +178,7 @@ async def served(profile: Profile, key: Secret) -> Served:
             data = await reply.content.read(MAX_MODELS_BYTES)
             if reply.status in {401, 403}:
                 raise AuthError(f"HTTP {reply.status} for the list of models", hint=f"set ${profile.key_env}")
-            return Served(reached=True, rows=_rows(data), tls=tls)
+            return Served(reached=True, rows=_rows(key.mask_bytes(data)), tls=tls)
     except aiohttp.ClientConnectorError as error:
         raise EndpointDownError(f"cannot connect: {error}", hint=DOWN) from error
     except (aiohttp.ClientError, OSError, TimeoutError):

@@ -101,6 +101,8 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 )
 @budget_option
 @max_calls_option
+@click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers.")
+@click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")

@@ -55,5 +55,7 @@ class EvalFlags:
     escalate_below: float | None = None
     report: str | None = None
     given: frozenset[str] = frozenset()
+    strict_model: bool = False
+    force: bool = False
     processes: int = 1
     share: tuple[int, int] = (0, 1)

@@ -69,8 +69,12 @@ def open_judge(
     folder: Path,
     *,
     budget: Budget | None = None,
+    judges: int = 1,
 ) -> OpenJudge:
-    """Open the judge; an endpoint's final failures are kept in the run folder. Judges of one run share a budget."""
+    """Open the judge; an endpoint's final failures are kept in the run folder.
+
+    The `judges` of one run share a budget, and the files that a process may open.
+    """
     if plan.profile is None:
         return open_offline_judge(plan.spec, {pair.id: pair.prompt for pair in pairs})
     from svr_async.engine.config import EngineConfig  # noqa: PLC0415
@@ -85,6 +89,7 @@ def open_judge(
         tpm=flags.tpm or plan.profile.tpm,
         give_up_after_s=flags.give_up_after_s,
         offline=flags.offline,
+        strict_model=flags.strict_model,
         dry_run=flags.dry_run,
     )
     options = EndpointOptions(
@@ -94,6 +99,7 @@ def open_judge(
         failures=FailureLog(folder / "failures.jsonl", forget=flags.retry_errors),
         prompts=flags.prompts,
         timeout_s=flags.timeout_s,
+        engines=judges,
     )
     if flags.budget is not None and plan.profile.price is None:
         raise UsageError(

@@ -225,9 +225,11 @@ async def open_bench(flags: EvalFlags, settled: SettledPlan, pairs: Sequence[Pre
     """Open all judges on one budget; those already open are closed where one cannot be."""
     budget = Budget(max_calls=flags.max_calls, max_usd=flags.budget)
     opened: list[OpenJudge] = []
+    count = len(settled.judges)
     try:
         for one in settled.judges:
-            opened.append(open_judge(flags, one, pairs, folder, budget=budget))  # noqa: PERF401  (closed on error)
+            judge = open_judge(flags, one, pairs, folder, budget=budget, judges=count)
+            opened.append(judge)
     except BaseException:
         for judge in opened:
             await judge.close()

@@ -33,6 +33,7 @@ LOOK_S = 0.05
 GRACE_S = 2.0  # beyond the drain, before a worker that does not end is killed
 LINE_BYTES = 2**24
 TOLD = (*CALLS, "in_flight", "waiting")
+SPENT = ("calls", "usd", "answered", "lost", "untold_usd")  # of a worker's part of the caps
 DRAIN, QUICKLY = b"drain\n", b"quickly\n"
 LAUNCH = (  # a bug is told by the parent, which meets it too; SVR_TRACE=1 shows it in the worker
     "import os, sys; os.environ.get('SVR_TRACE') or setattr(sys, 'excepthook', lambda *_: None); "
@@ -131,7 +132,8 @@ def _model_of(bench: Bench) -> str:
 
 def _carry_over(bench: SharedBench) -> None:
     """Take over what the workers spent, what failed for good and what was damaged."""
-    bench.budget.calls, bench.budget.usd = bench.told.total("calls"), bench.told.total("usd")
+    for name in SPENT:
+        setattr(bench.budget, name, bench.told.total(name))
     for place, judge in enumerate(bench.judges):
         if judge.engine is not None:
             judge.engine.reload_failures()
@@ -191,17 +193,30 @@ async def _live(crew: Crew, share: Share, life: int) -> int | None:
     assert process.stdout is not None
     ear = asyncio.create_task(_stop_with(crew.stopper, process))
     try:
-        job = {"flags": flags_to_json(flags_of(crew.flags, share)), "folder": str(crew.folder)}
+        job = {"flags": flags_to_json(_flags_left(crew, share)), "folder": str(crew.folder)}
         _tell(process, orjson.dumps(job) + b"\n")
         ended = False
         async for line in process.stdout:
-            ended = (line.endswith(b"\n") and _hear(crew, (share[0], life), orjson.loads(line))) or ended
+            report = _report_in(line)
+            ended = (report is not None and _hear(crew, (share[0], life), report)) or ended
         code = await process.wait()
     finally:
         ear.cancel()
         crew.bench.told.end((share[0], life))
         _kill(process)
     return None if ended else code
+
+
+def _flags_left(crew: Crew, share: Share) -> EvalFlags:
+    """Return the flags of a share, its caps less what earlier lives of its worker have told to have spent."""
+    flags = flags_of(crew.flags, share)
+    told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
+    calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
+    return replace(
+        flags,
+        max_calls=None if flags.max_calls is None else max(0, flags.max_calls - calls),
+        budget=None if flags.budget is None else max(0.0, flags.budget - usd),
+    )
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
@@ -224,6 +239,15 @@ async def _stop_with(stopper: Stopper, process: asyncio.subprocess.Process) -> N
     _tell(process, DRAIN if stopper.error is None else QUICKLY)
     await asyncio.sleep(DRAIN_AFTER_SIGNAL_S + GRACE_S)
     _kill(process)
+
+
+def _report_in(line: bytes) -> dict[str, Any] | None:
+    """Return what a worker reports; None for half a line, and for what a library printed before the worker began."""
+    try:
+        found = orjson.loads(line) if line.endswith(b"\n") else None
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and found.keys() & {"note", "ended"} else None
 
 
 def _hear(crew: Crew, who: tuple[int, int], message: dict[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from svr_async.commands.eval.judge import JudgePlan
 from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing, with_shipped_bank
 from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, unused_flags, with_plan
 from svr_async.commands.eval.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.commands.eval.space import free_bytes, network_note, room_at_most, room_for, shortage, words
 from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import Planned, describe_plan, guessed_by, total_plan
 from svr_async.commands.stopping import draining, has_hung_up
@@ -39,7 +40,8 @@ from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
 LONG_WAIT = ": waiting "  # in what an engine tells while all its calls wait
-UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report"}  # flags that say nothing about a run
+NOTE = "note: "  # begins what an engine tells once
+UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report", "force"}  # flags that say nothing about a run
 
 
 def make_record(
@@ -106,10 +108,13 @@ def run_command(flags: EvalFlags) -> int:
         from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
 
         write_frontier([folder], folder / "frontier.html")
+        click.echo(f"frontier  {folder}/frontier.html", err=flags.as_json)
     return code
 
 
 async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> int:
+    if not flags.dry_run:
+        await _look_around(flags, record, method, plan, folder)
     bench = await open_bench(flags, plan, record.pairs, folder)
     if flags.processes > 1 and bench.sending and not flags.offline:
         bench = share_out(bench)
@@ -120,6 +125,26 @@ async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: S
         return await _judge_and_write(flags, record, evaluation, bench, folder)
     finally:
         await bench.close()
+
+
+async def _look_around(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> None:
+    """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
+    sending = sum(judge.profile is not None for judge in plan.judges)
+    if not sending or flags.offline:
+        return
+    if note := network_note(flags.memo):
+        click.echo(f"note: {note}", err=True)
+    if flags.force or shortage(room_at_most(len(record.pairs), sending), flags.memo, folder) is None:
+        return
+    counting = replace(flags, dry_run=True)
+    bench = await open_bench(counting, plan, record.pairs, folder)
+    try:
+        counted = await _count_calls(make_evaluation(counting, record.pairs, method, bench), bench)
+    finally:
+        await bench.close()
+    error = shortage(room_for(counted, len(record.pairs)), flags.memo, folder)
+    if error is not None:
+        raise error
 
 
 def make_evaluation(flags: EvalFlags, pairs: Sequence[PreferencePair], method: Method, bench: Bench) -> Evaluation:
@@ -161,8 +186,8 @@ async def _judge_and_write(
 
 
 def tell_retry(say: Callable[[str], None], detail: str, *, verbose: bool) -> None:
-    """Say why calls wait for long; with --verbose also why each of them is tried again."""
-    if LONG_WAIT in detail:
+    """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
+    if LONG_WAIT in detail or detail.startswith(NOTE):
         say(detail)
     elif verbose:
         say(f"trying again: {detail}")
@@ -243,14 +268,23 @@ async def _dry_run(flags: EvalFlags, evaluation: Evaluation, bench: Bench) -> in
     if not bench.sending:
         click.echo("0 calls: this judge sends nothing")
         return 0
+    plan = await _count_calls(evaluation, bench)
+    need, free = room_for(plan, len(evaluation.pairs)).total, free_bytes(flags.memo)
+    if flags.as_json:
+        click.echo(orjson.dumps(plan | {"disk_bytes": need, "free_bytes": free}, option=orjson.OPT_INDENT_2))
+    else:
+        click.echo(f"{describe_plan(plan)}\n  at most about {words(need)} on the disk, where {words(free)} are free")
+    return 0
+
+
+async def _count_calls(evaluation: Evaluation, bench: Bench) -> dict[str, Any]:
+    """Return calls, tokens and dollars to come, of judges that were opened for a dry run."""
     planned = {judge.judge.name: watched(judge) for judge in bench.sending}
     stopper = Stopper()
     await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
     if stopper.error is not None:
         raise stopper.error
-    plan = total_plan({name: one.price() for name, one in planned.items()})
-    click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2) if flags.as_json else describe_plan(plan))
-    return 0
+    return total_plan({name: one.price() for name, one in planned.items()})
 
 
 def watched(judge: OpenJudge) -> Planned:

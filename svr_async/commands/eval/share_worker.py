@@ -24,7 +24,7 @@ from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
-from svr_async.commands.eval.processes import QUICKLY, TOLD, error_to_json
+from svr_async.commands.eval.processes import QUICKLY, SPENT, TOLD, error_to_json
 from svr_async.commands.eval.run import make_evaluation, tell_retry
 from svr_async.commands.eval.shares import flags_from_json, places_of
 from svr_async.commands.loops import loop_factory
@@ -35,14 +35,16 @@ from svr_async.judges.opening import OpenJudge
 from svr_async.observability.session import watching_as_told
 
 REPORT_S = 0.2
-INPUT, OUTPUT = 0, 1
+INPUT = 0
 
 
 def main() -> None:
-    """Do the job on standard input."""
+    """Do the job on standard input; what a library prints goes to standard error, for reports have the output."""
+    output = os.dup(1)
+    os.dup2(2, 1)
     job = orjson.loads(_first_line())
     with watching_as_told(_silent), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_do(flags_from_json(job["flags"]), Path(job["folder"])))
+        runner.run(_do(flags_from_json(job["flags"]), Path(job["folder"]), output))
 
 
 def _silent(_: str) -> None:
@@ -61,6 +63,7 @@ def _first_line() -> bytes:
 class _Voice:
     """What is to be reported. Its output never blocks: a parent that is held up holds up nothing here."""
 
+    output: int
     done: list[int] = field(default_factory=list)
     bench: Bench | None = None
     unsaid: bytearray = field(default_factory=bytearray)
@@ -68,7 +71,7 @@ class _Voice:
     def say(self, message: Mapping[str, Any]) -> None:
         self.unsaid += orjson.dumps(message) + b"\n"
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            del self.unsaid[: os.write(OUTPUT, self.unsaid)]
+            del self.unsaid[: os.write(self.output, self.unsaid)]
 
     def note(self, text: str) -> None:
         self.say({"note": text})
@@ -77,15 +80,15 @@ class _Voice:
         done, self.done = self.done, []
         judges = [] if self.bench is None else [_facts(judge) for judge in self.bench.judges]
         budget = None if self.bench is None else self.bench.budget
-        spent = {"calls": budget.calls, "usd": budget.usd} if budget else {"calls": 0, "usd": 0.0}
+        spent = {name: 0 if budget is None else getattr(budget, name) for name in SPENT}
         self.say({"done": done, "judges": judges, **spent, "error": error_to_json(error), "ended": ended})
 
     def finish(self) -> None:
         """Say what is still unsaid, waiting for the parent to take it."""
-        os.set_blocking(OUTPUT, True)
+        os.set_blocking(self.output, True)
         with contextlib.suppress(BrokenPipeError):
             while self.unsaid:
-                del self.unsaid[: os.write(OUTPUT, self.unsaid)]
+                del self.unsaid[: os.write(self.output, self.unsaid)]
 
 
 def _facts(judge: OpenJudge) -> dict[str, Any] | None:
@@ -100,9 +103,9 @@ def _facts(judge: OpenJudge) -> dict[str, Any] | None:
     }
 
 
-async def _do(flags: EvalFlags, folder: Path) -> None:
-    os.set_blocking(OUTPUT, False)
-    voice, stopper = _Voice(), Stopper()
+async def _do(flags: EvalFlags, folder: Path, output: int) -> None:
+    os.set_blocking(output, False)
+    voice, stopper = _Voice(output), Stopper()
     error: SvrError | None = None
     try:
         await _judge_share(flags, folder, voice, stopper)

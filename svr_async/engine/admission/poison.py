@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from svr_async.engine.classify import Failure
+from svr_async.engine.classify import OVERSIZE, Failure
 from svr_async.vocabulary.verdict import Outcome
 
 SAME = 8  # times in a row with the same signature
+OVERSIZE_SAME = 2  # replies over the cap: damage does not make the same one twice, and each costs the whole cap
 WELL = 0.95  # of the other calls succeed
 FEWEST_OTHERS = 3
 MISFITS, FIRST_REPLIES = 20, 50
@@ -84,6 +85,8 @@ class Trouble:
 
     def _is_poisoned(self, failure: Failure, *, alone: bool) -> bool:
         """Whether it is this call's own fault; alone, the endpoint's own words are needed, and that it ever worked."""
+        if failure.signature in OVERSIZE:
+            return self._same >= OVERSIZE_SAME
         if self._same < SAME:
             return False
         good = self._record.good - self._good

@@ -17,7 +17,7 @@ import orjson
 from svr_async.engine.batch.requests import CHAT_URL
 from svr_async.engine.classify import Kind, classify_status
 from svr_async.engine.reply import error_in_body
-from svr_async.engine.secrets import MASK, Secret
+from svr_async.engine.secrets import Secret
 from svr_async.errors import EndpointDownError, RefusedError, StorageError, SvrError
 from svr_async.vocabulary.atomic import reason, sync_folder
 
@@ -187,7 +187,7 @@ class BatchClient:
 
     def _masked(self, data: bytes) -> bytes:
         """Mask the key where an endpoint echoes it, before anything is shown or kept."""
-        return data.replace(self._key.reveal().encode(), MASK.encode()) if self._key else data
+        return self._key.mask_bytes(data)
 
     def _refused(self, response: aiohttp.ClientResponse, data: bytes) -> Exception:
         """Turn an error reply into the exception that its kind calls for."""
@@ -211,20 +211,13 @@ class _TryAgainError(Exception):
 
 async def masked(pieces: AsyncIterator[bytes], key: Secret) -> AsyncIterator[bytes]:
     """Yield the bytes of a stream with the key masked, also where it is cut between two pieces."""
-    secret = key.reveal().encode()
     kept = b""
     async for piece in pieces:
-        data = (kept + piece).replace(secret, MASK.encode()) if secret else piece
-        keep = _overlap(data, secret)
-        kept, ready = data[len(data) - keep :], data[: len(data) - keep]
-        yield ready
+        data = key.mask_bytes(kept + piece)
+        ready = max(0, len(data) - key.longest_bytes)  # what follows may be the beginning of a key
+        kept = data[ready:]
+        yield data[:ready]
     yield kept
-
-
-def _overlap(data: bytes, secret: bytes) -> int:
-    """Return how many bytes at the end of `data` may be the beginning of `secret`."""
-    longest = min(len(data), len(secret) - 1)
-    return next((size for size in range(longest, 0, -1) if secret.startswith(data[-size:])), 0)
 
 
 async def _write_stream(pieces: AsyncIterator[bytes], path: Path) -> None:

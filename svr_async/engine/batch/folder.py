@@ -199,10 +199,11 @@ def alone(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"cannot open {folder}: {reason(error)}", hint="name another folder") from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another svr batch works in {folder}", hint="wait for it to end") from None
         yield
-    except BlockingIOError:
-        raise UsageError(f"another svr batch works in {folder}", hint="wait for it to end") from None
     finally:
         os.close(handle)
 

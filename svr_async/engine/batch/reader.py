@@ -18,7 +18,6 @@ from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import Question, estimate_tokens
 
 T = TypeVar("T")
-BATCH_PRICE_SHARE = 0.5  # OpenAI's Batch API guide: half of the price of the same calls made live; clones follow it
 PUTS_AT_ONCE = 1024
 
 
@@ -41,8 +40,8 @@ class Planned:
     def dollars(self, price: Price | None, *, worst: bool = False) -> float | None:
         """Return the cost at the price of a batch; None where the price is not known."""
         completion = self.max_completion_tokens if worst else self.completion_tokens
-        usage = Usage(prompt_tokens=self.prompt_tokens, completion_tokens=completion)
-        return None if price is None else BATCH_PRICE_SHARE * price.cost(usage)
+        usage = Usage(prompt_tokens=self.prompt_tokens, completion_tokens=completion, batch=True)
+        return None if price is None else price.cost(usage)
 
 
 @dataclass(slots=True)
@@ -74,8 +73,9 @@ class Kept:
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             completion_tokens=self.completion_tokens,
+            batch=True,
         )
-        return None if price is None else BATCH_PRICE_SHARE * price.cost(usage)
+        return None if price is None else price.cost(usage)
 
 
 class BatchReader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
@@ -18,7 +18,7 @@ import orjson
 
 from svr_async.engine.classify import classify_status
 from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
-from svr_async.engine.secrets import MASK, Secret
+from svr_async.engine.secrets import Secret
 from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import reason
 
@@ -56,7 +56,8 @@ class ResultLine:
 
     def reply(self) -> Reply:
         """Read the answer as one over HTTP is read; BadBodyError where it is no complete chat completion."""
-        return read_completion(self.body, self.status)
+        reply = read_completion(self.body, self.status)
+        return replace(reply, usage=replace(reply.usage, batch=True))
 
     def failure(self) -> str:
         """Say in words why there is no reply."""
@@ -204,7 +205,7 @@ class ResultFiles:
 
     def _masked(self, data: bytes) -> bytes:
         """Mask the API key where an endpoint echoes it, before anything is kept or shown."""
-        return data.replace(self._secret.reveal().encode(), MASK.encode()) if self._secret else data
+        return self._secret.mask_bytes(data)
 
 
 def _key_of(custom_id: str) -> bytes | None:

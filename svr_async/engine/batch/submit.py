@@ -133,9 +133,34 @@ async def download(folder: Path, state: State, client: BatchClient) -> list[Path
         for kind, file_id in (("results", batch.output), ("errors", batch.errors)):
             target = result_path(folder, batch, kind)
             if batch.ended and file_id and not target.exists():
-                await client.download(file_id, target)
+                await _fetch(client, file_id, target, batch.done if kind == "results" else batch.failed)
                 fresh.append(target)
     return fresh
+
+
+async def _fetch(client: BatchClient, file_id: str, target: Path, lines: int) -> None:
+    """Fetch a file, once more where it has fewer lines than the endpoint counts (some count otherwise than they write).
+
+    EndpointDownError, and no file, where it ends in the middle of a line: then the next look fetches it again.
+    """
+    for _ in range(2):
+        await client.download(file_id, target)
+        if _whole_lines(target) >= lines:
+            return
+
+
+def _whole_lines(path: Path) -> int:
+    """Return how many lines a file has, blank ones left out; where the last one is cut off, remove the file."""
+    found, last = 0, b"{}"
+    with path.open("rb") as file:
+        for line in filter(bytes.strip, file):
+            found, last = found + 1, line
+    if not last.endswith((b"\n", b"}")):
+        path.unlink()
+        raise EndpointDownError(
+            f"{path.name} was cut off in line {found}", hint="run the same command again: it is fetched anew"
+        )
+    return found
 
 
 def submitted(export: Export, state: State | None) -> int:

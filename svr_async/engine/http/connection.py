@@ -14,10 +14,12 @@ from typing import Any
 
 import httptools
 
-from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, too_large
+from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, stale, too_large
 
 READ_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
+MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES  # of a reply, chunk heads and trailers included
+MOST_PARTS = 1024  # of a body that are held one by one: a chunk of two bytes takes thirty times its length
 MAX_HEADER_BYTES = 8190  # one header, as aiohttp has it
 
 
@@ -50,9 +52,9 @@ class Connection(asyncio.BufferedProtocol):
     """Sends one request at a time; `reusable` says whether another may follow."""
 
     __slots__ = (
-        "_buffer", "_complete", "_found", "_head_bytes", "_head_read", "_headers", "_keep", "_loop", "_parser",
-        "_parts", "_reply_bytes", "_status", "_surplus", "_transport", "_waiter", "idle_since", "lost", "on_header",
-        "reusable",
+        "_blocks", "_buffer", "_complete", "_found", "_head_bytes", "_head_read", "_headers", "_keep", "_loop",
+        "_parser", "_parts", "_reply_bytes", "_status", "_surplus", "_transport", "_waiter", "_wire_bytes",
+        "idle_since", "lost", "on_header", "reusable",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
@@ -73,7 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         """Send a whole request; the future gives the reply or a CallFailedError."""
         self._found.clear()
         self._parts: list[bytes] = []
-        self._status = self._head_bytes = self._reply_bytes = 0
+        self._blocks: list[bytes] = []
+        self._status = self._head_bytes = self._reply_bytes = self._wire_bytes = 0
         self._head_read = self._complete = self._surplus = self._keep = False
         self._waiter = waiter = self._loop.create_future()
         self._transport.write(data)
@@ -109,6 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiter is None:
             self.abort()  # bytes that nobody asked for
             return
+        self._wire_bytes += nbytes
+        if self._wire_bytes > MAX_WIRE_BYTES:
+            self.fail(too_large())
+            return
         if not self._head_read:
             self._head_bytes += nbytes
             if self._head_bytes > MAX_HEAD_BYTES + READ_BYTES:
@@ -137,8 +144,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self.lost.done():
             self.lost.set_result(None)
         if self._waiter is not None:
+            name = type(exc).__name__ if exc else "ServerDisconnected"
             where = "in the middle of the reply" if self._head_bytes else "before a reply"
-            self.fail(broken(type(exc).__name__ if exc else "ServerDisconnected", f"closed {where} {exc or ''}"))
+            unused = self.idle_since and not self._head_bytes  # it has served before: it was closed while it was idle
+            self.fail(stale(name) if unused else broken(name, f"closed {where} {exc or ''}"))
 
     # --- for the parser -----------------------------------------------------------------------------------------------
 
@@ -165,6 +174,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._reply_bytes > MAX_BODY_BYTES:
             self.fail(too_large())
             return
+        if len(self._parts) == MOST_PARTS:
+            self._blocks.append(b"".join(self._parts))
+            self._parts.clear()
         self._parts.append(body)
 
     def on_message_complete(self) -> None:
@@ -187,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
         if unsent and self._status == HTTPStatus.OK:
             self.fail(broken("EarlyReply", "the reply came before the request was sent"))
             return
-        parts = self._parts
+        parts = [*self._blocks, *self._parts] if self._blocks else self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         coding = self._headers.get(b"Content-Encoding") or self._headers.get(b"content-encoding")
         if coding or body[:1] != b"{":
@@ -209,7 +221,7 @@ def unpacked(body: bytes, coding: str) -> bytes:
     if coding in {"", "identity"}:
         return body
     if coding not in {"gzip", "x-gzip", "deflate"}:
-        raise broken("ContentEncoding", f"a content coding that was not asked for: {coding[:40]!r}")
+        raise broken("ContentEncoding", "a content coding that was not asked for")
     bare = coding == "deflate" and body[:1] and body[0] & 0x0F != zlib.DEFLATED
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
     try:
@@ -217,7 +229,7 @@ def unpacked(body: bytes, coding: str) -> bytes:
     except zlib.error as error:
         raise broken("ContentEncoding", f"cannot be unpacked: {error}") from None
     if inflater.unconsumed_tail:
-        raise too_large()
+        raise too_large(packed=True)
     if not inflater.eof:
         raise broken("ContentEncoding", "the compressed body was cut off")
     return data

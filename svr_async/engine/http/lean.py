@@ -29,7 +29,7 @@ from svr_async.engine.http.transport import (
     timed_out,
 )
 from svr_async.engine.request import Request
-from svr_async.engine.secrets import MASK, Secret
+from svr_async.engine.secrets import Secret
 
 DNS_TTL_S = 60.0
 SWEEP_S = 0.02
@@ -46,6 +46,7 @@ class LeanTransport:
     ) -> None:
         self._url = f"{base_url}/chat/completions"
         self._timeout_s = timeout_s
+        self._key = key
         self._secret = key.reveal().encode() if key else b""
         self._extra = dict(headers)
         self._origin: _Origin | None = None
@@ -149,10 +150,8 @@ class LeanTransport:
 
     def _without_key(self, reply: RawReply) -> RawReply:
         """Mask the key where a server echoes it, before anything is logged or kept."""
-        if not self._secret or self._secret not in reply.body:
-            return reply
-        body = reply.body.replace(self._secret, MASK.encode())
-        return RawReply(status=reply.status, headers=reply.headers, body=body)
+        body = self._key.mask_bytes(reply.body)
+        return reply if body is reply.body else RawReply(status=reply.status, headers=reply.headers, body=body)
 
 
 class _Origin:

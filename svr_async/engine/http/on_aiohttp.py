@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 
 import aiohttp
 
@@ -15,11 +17,12 @@ from svr_async.engine.http.transport import (
     CallFailedError,
     RawReply,
     classify_exception,
+    stale,
     timed_out,
     too_large,
 )
 from svr_async.engine.request import Request
-from svr_async.engine.secrets import MASK, Secret
+from svr_async.engine.secrets import Secret
 
 
 class AiohttpTransport:
@@ -29,7 +32,7 @@ class AiohttpTransport:
         self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
     ) -> None:
         self._url = f"{base_url}/chat/completions"
-        self._secret = key.reveal().encode() if key else b""
+        self._key = key
         self._timeout_s = timeout_s
         self._extra = dict(headers)
         self._session: aiohttp.ClientSession | None = None
@@ -50,7 +53,8 @@ class AiohttpTransport:
         except TimeoutError:
             raise timed_out(self._timeout_s) from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
-            raise CallFailedError(classify_exception(error)) from error
+            failure = classify_exception(error)  # its words may quote what the server sent
+            raise CallFailedError(replace(failure, detail=self._key.mask(failure.detail))) from error
 
     async def close(self) -> None:
         """Close the session and wait for its connections."""
@@ -59,33 +63,46 @@ class AiohttpTransport:
             self._session = None
 
     def _open(self) -> aiohttp.ClientSession:
+        tracing = aiohttp.TraceConfig()
+        tracing.on_connection_reuseconn.append(_note_reuse)
         headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **self._extra}
-        if self._secret:
-            headers["Authorization"] = f"Bearer {self._secret.decode()}"
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key.reveal()}"
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             headers=headers,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[tracing],
         )
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str] | None) -> RawReply:
-        async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
-            data = self._without_key(await _read_capped(response.content))
+        reused: list[bool] = []
+        asked = session.post(self._url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=reused)
+        try:
+            response = await asked
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            if reused:
+                raise stale(type(error).__name__) from error
+            raise
+        async with response:
+            packed = "Content-Encoding" in response.headers
+            data = self._key.mask_bytes(await _read_capped(response.content, packed=packed))
             return RawReply(status=response.status, headers=response.headers, body=data)
 
-    def _without_key(self, data: bytes) -> bytes:
-        """Mask the key where a server echoes it, before anything is logged or kept."""
-        return data.replace(self._secret, MASK.encode()) if self._secret else data
+
+async def _note_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    """Note that a request goes over a connection that has served before."""
+    context.trace_request_ctx.append(True)
 
 
-async def _read_capped(stream: aiohttp.StreamReader) -> bytes:
+async def _read_capped(stream: aiohttp.StreamReader, *, packed: bool) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in stream.iter_any():
         size += len(part)
         if size > MAX_BODY_BYTES:
-            raise too_large()
+            raise too_large(packed=packed)
         parts.append(part)
     return b"".join(parts)

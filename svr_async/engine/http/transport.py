@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.classify import STALE, Billed, Failure, Kind
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
 from svr_async.errors import RefusedError, UsageError
@@ -117,14 +117,20 @@ def broken(name: str, text: str) -> CallFailedError:
     return _failed(f"the connection failed: {name} {text}".strip(), name, Billed.UNKNOWN)
 
 
+def stale(name: str) -> CallFailedError:
+    """A kept-alive connection that was closed before a byte of the reply: a fresh one will do."""
+    return _failed(f"the connection failed: {name}, it had been kept open too long", STALE, Billed.UNKNOWN)
+
+
 def timed_out(seconds: float) -> CallFailedError:
     """No complete reply in time."""
     return _failed(f"no complete reply within {seconds:g} s", "timeout", Billed.UNKNOWN)
 
 
-def too_large() -> CallFailedError:
-    """A body over the cap."""
-    return _failed(f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB", "too large", Billed.UNKNOWN)
+def too_large(*, packed: bool = False) -> CallFailedError:
+    """A body over the cap, as it is or only when it is unpacked."""
+    signature = "unpacks to too much" if packed else "too large"
+    return _failed(f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB", signature, Billed.UNKNOWN)
 
 
 def bad_certificate(error: Exception) -> CallFailedError:
