@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from svr_async.engine.money import Price
+from svr_async.engine.money import BATCH_PRICE_SHARE, Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
 
@@ -51,13 +51,12 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
         zero = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
         calls = {"sent": 0, "memo_hits": 0, "retries": 0, "failed": 0}
         return {"calls": calls, "usage": zero, "cache": cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
-    usage = usage_of(stats)
-    tokens = {name: getattr(usage, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+    tokens = {name: getattr(stats, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
     return {
         "calls": {name: getattr(stats, name) for name in CALLS},
         "usage": tokens,
-        "cache": cache_block(tokens, price),
-        "cost_usd": None if price is None else round(price.cost(usage), 6),
+        "cache": cache_block(tokens, price, stats.batch_cached_tokens),
+        "cost_usd": None if price is None else round(sum(map(price.cost, usages_of(stats))), 6),
         "paid_usd": None if price is None else round(stats.usd or 0.0, 6),
     }
 
@@ -80,21 +79,32 @@ def costs_block(costs: Sequence[JudgeCost], total: EngineStats | None) -> dict[s
     return sums | {"judges": each}
 
 
-def usage_of(stats: EngineStats) -> Usage:
-    """Return the tokens behind the results."""
-    return Usage(
-        prompt_tokens=stats.prompt_tokens,
-        cached_tokens=stats.cached_tokens,
-        completion_tokens=stats.completion_tokens,
+def usages_of(stats: EngineStats) -> tuple[Usage, Usage]:
+    """Return the tokens behind the results: those of live calls, and those bought in batches."""
+    live = Usage(
+        prompt_tokens=stats.prompt_tokens - stats.batch_prompt_tokens,
+        cached_tokens=stats.cached_tokens - stats.batch_cached_tokens,
+        completion_tokens=stats.completion_tokens - stats.batch_completion_tokens,
     )
+    batch = Usage(
+        prompt_tokens=stats.batch_prompt_tokens,
+        cached_tokens=stats.batch_cached_tokens,
+        completion_tokens=stats.batch_completion_tokens,
+        batch=True,
+    )
+    return live, batch
 
 
-def cache_block(tokens: Mapping[str, int], price: Price | None) -> dict[str, float | None]:
-    """Return which share of the input the endpoint had cached, and the dollars that this saved."""
+def cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: int = 0) -> dict[str, float | None]:
+    """Return which share of the input the endpoint had cached, and the dollars that this saved.
+
+    Of the cached tokens `batch_cached` were bought in a batch.
+    """
     prompt, cached = tokens["prompt_tokens"], tokens["cached_tokens"]
+    batch_saved = 0.0 if price is None else BATCH_PRICE_SHARE * saved_usd(batch_cached, price)
     return {
         "cached_share": round(cached / prompt, 6) if prompt else None,
-        "saved_usd": None if price is None else round(saved_usd(cached, price), 6),
+        "saved_usd": None if price is None else round(saved_usd(cached - batch_cached, price) + batch_saved, 6),
     }
 
 

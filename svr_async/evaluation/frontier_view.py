@@ -157,14 +157,16 @@ def flags_of(point: Point) -> str:
     setting = point.setting
     if setting.kind == "jury":
         rule = "" if setting.rule == "mean" else f" --jury-rule {setting.rule}"
-        return f"--jury {','.join(setting.judges)}{rule}"
+        return f"--jury {','.join(setting.judges)}{rule} --audit 0"
     text = f"--judge {setting.judges[0]}"
     if setting.top_k is not None:
         text += f" --top-k {setting.top_k}"
     if setting.kind == "both":
         text += " --order both"
-    if setting.audit_below is not None:
+    elif setting.audit_below is not None:
         text += f" --audit-below {_size(setting.audit_below)}"
+    else:
+        text += " --audit 0"  # the default judges a twentieth of the pairs twice
     if setting.escalate_below is not None:
         text += f" --escalate-to {setting.judges[1]} --escalate-below {_size(setting.escalate_below)}"
     return text

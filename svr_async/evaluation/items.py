@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
-from svr_async.scoring.decision import Decision
+from svr_async.judges.protocol import Reasked
+from svr_async.scoring.decision import Decision, settled
 from svr_async.vocabulary.pair import PreferencePair, Side
 from svr_async.vocabulary.verdict import Contribution, Outcome
 
@@ -127,7 +128,7 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         rubrics=tuple(_row(entry, rows, alone) for rows in opinion.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
-        requests=decision.requests,
+        requests=tuple(key for key in decision.requests if not isinstance(key, Reasked)),
         judge="" if alone else opinion.judge,
         votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
     )
@@ -166,4 +167,4 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
 
 def _rounded(value: float | None) -> float | None:
     """Round to nine digits, so that the last bits of a sum do not differ between machines; never −0."""
-    return None if value is None else round(value, 9) + 0.0
+    return None if value is None else settled(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from svr_async.adapters.contract import Adapter
@@ -11,23 +12,26 @@ from svr_async.adapters.records import PairResult
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.vocabulary.pair import Order, PreferencePair, Side
-from svr_async.vocabulary.statistics import wilson_interval
+from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson_interval
 from svr_async.vocabulary.verdict import Outcome
 
+NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
 SCORED = {Outcome.SCORED.value, Outcome.TIE.value}
 
 
-def accuracy_block(items: Sequence[Item]) -> dict[str, Any]:
+def accuracy_block(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPTS) -> dict[str, Any]:
     """Return the accuracies over items that have a right answer; every item stays in the denominator of `accuracy`.
 
     `n_scored` counts verdicts, ties included. `accuracy` is strict: a tie or an unscored item is wrong. The bounds
-    take every tie and unscored item as wrong, and as right.
+    take every tie and unscored item as wrong, and as right. `prompts` tells the prompt of a pair by its id; where
+    pairs share one, the interval is of prompts, which `accuracy_ci95_unit` says.
     """
     judged = [item for item in items if item.gold is not None]
     n, right = len(judged), sum(1 for item in judged if item.correct)
     ties = sum(1 for item in judged if item.outcome == Outcome.TIE.value)
     scored = sum(1 for item in judged if item.outcome in SCORED)
-    low, high = wilson_interval(right, n)
+    units = [prompts.get(item.id, item.item) for item in judged]
+    low, high = _interval(judged, units)
     return {
         "n_total": n,
         "n_scored": scored,
@@ -37,16 +41,30 @@ def accuracy_block(items: Sequence[Item]) -> dict[str, Any]:
         "accuracy_half_credit": _share(right + ties / 2, n),
         "accuracy_bounds": [_share(right, n), _share(right + (n - scored) + ties, n)] if n else [0.0, 1.0],
         "accuracy_ci95": [round(low, 6), round(high, 6)],
+        "accuracy_ci95_unit": "pair" if len(set(units)) == n else "prompt",
     }
 
 
-def by_domain(items: Sequence[Item]) -> dict[str, Any]:
-    """Return n, strict accuracy, its Wilson interval, and half credit for each domain, in alphabetical order."""
+def _interval(judged: Sequence[Item], units: Sequence[str]) -> Interval:
+    """Return Wilson's interval of the strict accuracy; where pairs share a prompt, the wider one that draws prompts.
+
+    Judges err on a prompt more than on a pair, so pairs of one prompt are fewer witnesses than they are pairs.
+    """
+    marks = [item.correct is True for item in judged]
+    wilson = wilson_interval(sum(marks), len(marks))
+    if len(set(units)) == len(marks):
+        return wilson
+    drawn = bootstrap_interval(marks, clusters=units)
+    return Interval(min(wilson.low, drawn.low), max(wilson.high, drawn.high))
+
+
+def by_domain(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPTS) -> dict[str, Any]:
+    """Return n, strict accuracy, its interval, and half credit for each domain, in alphabetical order."""
     groups: dict[str, list[Item]] = {}
     for item in items:
         if item.gold is not None:
             groups.setdefault(item.domain, []).append(item)
-    blocks = {name: accuracy_block(group) for name, group in sorted(groups.items())}
+    blocks = {name: accuracy_block(group, prompts) for name, group in sorted(groups.items())}
     return {
         name: {
             "n": block["n_total"],

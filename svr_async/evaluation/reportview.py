@@ -75,6 +75,7 @@ class RunView:
     n_total: int
     accuracy: float | None
     ci95: Interval | None
+    over_prompts: bool
     reading: str
     headline: tuple[Fact, ...]
     domains: tuple[DomainRow, ...]
@@ -108,6 +109,7 @@ def view_run(run: Run) -> RunView:
         n_total=run.metrics["n_total"],
         accuracy=run.metrics.get("accuracy"),
         ci95=interval,
+        over_prompts=run.metrics.get("accuracy_ci95_unit") == "prompt",
         reading=_reading(interval, run.metrics.get("accuracy_bounds")),
         headline=_headline(run.metrics),
         domains=_domains(run.metrics),

@@ -73,6 +73,7 @@ METRICS: Schema = {
     "accuracy_half_credit": (_optional(_is_number), "a number"),
     "accuracy_bounds": (_optional(_is_interval), "[low, high]"),
     "accuracy_ci95": (_optional(_is_interval), "[low, high]"),
+    "accuracy_ci95_unit": (_one_of("pair", "prompt", None), "pair or prompt"),
     "by_domain": (_optional(_is_domain_table), "{name: {n, accuracy, ci95}}"),
     "official": (_optional(_is_object), "an object"),
     "outcomes": (_optional(_is_number_table), "{name: count}"),

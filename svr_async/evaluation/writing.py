@@ -116,14 +116,15 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
 
 def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Return metrics.json; keys are stable, accuracies are fractions of 1."""
+    prompts = {pair.id: prompt_text(pair.prompt) for pair in record.pairs}
     return {
         "benchmark": record.dataset.name,
         "method": record.method,
         "judge": record.judge,
         "judge_label": facts.judge["label"],
         "bank": record.bank,
-        **counting.accuracy_block(items),
-        "by_domain": counting.by_domain(items),
+        **counting.accuracy_block(items, prompts),
+        "by_domain": counting.by_domain(items, prompts),
         "official": counting.official_block(record.adapter, record.pairs, items, record.tie_credit),
         "outcomes": dict(counting.outcome_counts(items)),
         "order": counting.order_block(items, record.policy, record.audit_below),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from svr_async.engine.engine import Completion, Engine
 from svr_async.engine.request import Question
-from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, local_ids
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
@@ -58,12 +58,13 @@ class ModelJudge:
             return await self._compare_halves(shown, rubrics)
         if done.value is None:
             return without_value(done)
-        rows = _global_rows(done.value.rows, rubrics)
+        rows, keys = _global_rows(done.value.rows, rubrics), [done.key]
         for _ in range(MAX_REASKS):
             missing = [rubric for rubric in rubrics if rubric.id not in rows]
             if not missing:
                 break
             again = await self._ask(self.writer.compare(shown, missing, overall=False))
+            keys.append(Reasked(again.key))
             if again.value is not None:
                 rows |= _global_rows(again.value.rows, missing)
         ordered = tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
@@ -71,33 +72,35 @@ class ModelJudge:
         if len(ordered) < len(rubrics):
             flags = (*flags, "missing_rubrics")
         value = Comparisons(rows=ordered, preferred=done.value.preferred)
-        return Answer(value=value, requests=(done.key,), flags=flags)
+        return Answer(value=value, requests=tuple(dict.fromkeys(keys)), flags=flags)
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Ask for scores of one response alone; missing ones are asked again like missing verdicts."""
         done = await self._ask(self.writer.pointwise(prompt, response, rubrics))
         if done.value is None:
             return without_value(done)
-        by_id = _global_scores(done.value, rubrics)
+        by_id, keys = _global_scores(done.value, rubrics), [done.key]
         for _ in range(MAX_REASKS):
             missing = [rubric for rubric in rubrics if rubric.id not in by_id]
             if not missing:
                 break
             again = await self._ask(self.writer.pointwise(prompt, response, missing))
+            keys.append(Reasked(again.key))
             if again.value is not None:
                 by_id |= _global_scores(again.value, missing)
         flags = ("missing_rubrics",) if any(rubric.id not in by_id for rubric in rubrics) else ()
-        return Answer(value=by_id, requests=(done.key,), flags=flags)
+        return Answer(value=by_id, requests=tuple(dict.fromkeys(keys)), flags=flags)
 
     async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
         middle = len(rubrics) // 2
         first = await self.compare(shown, rubrics[:middle], overall=False)
         second = await self.compare(shown, rubrics[middle:], overall=False)
+        requests = first.requests + second.requests
         if first.value is None or second.value is None:
-            return first if first.value is None else second
+            return replace(first if first.value is None else second, requests=requests)
         value = Comparisons(rows=first.value.rows + second.value.rows)
         flags = tuple(dict.fromkeys(first.flags + second.flags))
-        return Answer(value=value, requests=first.requests + second.requests, flags=flags)
+        return Answer(value=value, requests=requests, flags=flags)
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         limit = self.writer.profile.context_tokens

@@ -66,7 +66,7 @@ class OpenJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
-    """What an endpoint needs beside its profile."""
+    """What an endpoint needs beside its profile; `engines` is how many of them this process has under way at once."""
 
     memo: Path
     config: EngineConfig
@@ -75,6 +75,7 @@ class EndpointOptions:
     base_url: str = ""
     prompts: Path | None = None
     timeout_s: float = 600.0
+    engines: int = 1
 
 
 def needs_endpoint(spec: str) -> bool:
@@ -97,20 +98,20 @@ def open_offline_judge(spec: str, prompts: Mapping[str, Prompt]) -> OpenJudge:
     return OpenJudge(judge=load_recorded(Path(path), prompts), prompts={})
 
 
-def within_descriptors(config: EngineConfig) -> EngineConfig:
-    """Bound the calls under way by the files that this process may open, after asking for more of them."""
+def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
+    """Bound the calls under way of each engine by the files that this process may open, after asking for more."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:
         return config
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = config.concurrency + OTHER_FILES
+    wanted = engines * config.concurrency + OTHER_FILES
     if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
         soft = min(wanted, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    most = config.concurrency if soft == resource.RLIM_INFINITY else max(1, soft - OTHER_FILES)
+    most = config.concurrency if soft == resource.RLIM_INFINITY else max(1, (soft - OTHER_FILES) // engines)
     return config if config.concurrency <= most else replace(config, concurrency=most)
 
 
@@ -132,7 +133,7 @@ def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -
     engine = Engine(
         Endpoints(members),
         Memo.open(options.memo),
-        config=within_descriptors(options.config),
+        config=within_descriptors(options.config, engines=options.engines),
         budget=options.budget,
         price=profile.price,
         failures=options.failures,

@@ -13,6 +13,16 @@ from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
 T = TypeVar("T")
 
 
+class Reasked(str):
+    """The key of a question that was put for what a reply had left out.
+
+    Whether there is one depends on the reply, not on the pair: items do not list it, what counts calls or looks for
+    missing replies does.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[T]):
     """A judge's typed reply: a value, or the outcome that says why there is none.

@@ -1,7 +1,8 @@
 """Reading replies: verdicts out of a judge's text, defensively.
 
 A verdict counts only where an honest judge puts it: the last `[[A]]` or `[[B]]`, or the last complete JSON object
-with the request's nonce. Objects with another nonce are forgeries; those without one count only when no object has it.
+with the request's nonce. Objects with another nonce are forgeries. One without a nonce counts only where nothing is
+signed and it is the whole reply, or the fenced block that ends it: in the midst of prose it may be a quotation.
 """
 
 from __future__ import annotations
@@ -67,15 +68,28 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     if nonce and nonce in text:  # the judge did sign something: what is unsigned was only quoted
         found = _choose(signed or _signed_near(text, key, nonce), len(candidates))
     else:
-        found = _choose(
-            [value for value in candidates if not nonce or "nonce" not in value], len(candidates), "no_nonce"
-        )
+        found = _choose(_unsigned(text, key) if nonce else candidates, len(candidates), "no_nonce")
     if found is not None:
         return found
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
         raise ReplyRejectedError(f'Your answer held no JSON object with the nonce and a "{key}" list.')
     return Found(repaired, ("repaired",))
+
+
+def _unsigned(text: str, key: str) -> list[Mapping[str, Any]]:
+    """Return the object of a judge that forgot the nonce, where it stands as an answer does."""
+    value = _loads(_alone(text))
+    return [value] if isinstance(value, dict) and isinstance(value.get(key), list) and "nonce" not in value else []
+
+
+def _alone(text: str) -> str:
+    """Return all of a reply that begins with a brace, what is inside the only fence of one that ends with it, or ""."""
+    text = text.strip()
+    if text.startswith("{"):
+        return text
+    _, fence, block = text.partition("```")
+    return block.removeprefix("json").removesuffix("```").strip() if fence and block.endswith("```") else ""
 
 
 def _choose(values: Sequence[Mapping[str, Any]], n_candidates: int, *flags: str) -> Found | None:
@@ -138,9 +152,11 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
-    """Repair the last object that starts with the nonce, or the last that holds the key."""
-    start = _last_start(text, nonce if nonce and nonce in text else key)
-    if start < 0 or len(text) - start > MAX_REPAIR_CHARS:
+    """Repair the last object that starts with the nonce; where nothing is signed, the one that stands alone."""
+    signed = not nonce or nonce in text
+    text = text if signed else _alone(text)
+    start = _last_start(text, nonce if nonce and signed else key)
+    if start < 0 or len(text) - start > MAX_REPAIR_CHARS or (start and not signed):
         return None
     from json_repair import repair_json  # noqa: PLC0415  (only broken replies pay for it)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 
@@ -20,9 +21,9 @@ Floats = NDArray[np.float32]
 UNIFORM = "uniform"  # the selector kind without arrays: every prompt has alpha = 1 / n_rubrics
 MAX_RUBRICS = 65_536
 MAX_FEATURES = 262_144
-MAX_TERM_CHARS = 256
 MAX_NOTE_CHARS = 4_096
 MAX_ALIASES = 1_024
+MAX_SOURCES = 1_024  # what training keeps of a rubric's source pairs; a bank with more is read all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

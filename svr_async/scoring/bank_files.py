@@ -39,9 +39,14 @@ def save_bank(bank: RubricBank, folder: Path) -> str:
     """Write a bank's files, each whole, bank.json last, and return the bank's digest.
 
     The same bank always gives the same bytes. Where an older bank is replaced and the machine stops half way, the
-    folder is refused on reading rather than read as a mixture. StorageError where a file cannot be written.
+    folder is refused on reading rather than read as a mixture. StorageError where a file cannot be written,
+    ArtefactError before the first is where one would be larger than what is read.
     """
     files = bank_contents(bank)
+    for name, limit in MAX_BYTES.items():
+        if len(files.get(name, b"")) > limit:
+            problem = f"{name} would have {len(files[name]):,} bytes, at most {limit:,} are read"
+            raise ArtefactError(f"the bank for {folder} is not written: {problem}", hint="give pairs shorter ids")
     for name in (SELECTOR, VOCABULARY, HISTORY, CARD, BANK):
         if name in files:
             write_atomic(folder / name, files[name])

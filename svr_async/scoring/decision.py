@@ -47,13 +47,18 @@ class Decision:
         )
 
 
+def settled(margin: float) -> float:
+    """Return a margin as it is kept: nine digits, never −0, so that what adds up to nothing is a tie, not 1e-17."""
+    return round(margin, 9) + 0.0
+
+
 def average(decisions: Sequence[Decision]) -> Decision:
     """Average the margins of both orders (data order); where one was not scored, the pair is not scored."""
     first, second = decisions
     requests = first.requests + second.requests
     if first.margin is None or second.margin is None:
         return replace(first if first.margin is None else second, requests=requests)
-    margin = (first.margin + second.margin) / 2
+    margin = settled((first.margin + second.margin) / 2)
     return replace(
         first,
         margin=margin,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from svr_async.scoring.decision import Decision, scaled
+from svr_async.scoring.decision import Decision, scaled, settled
 from svr_async.vocabulary.verdict import Outcome
 
 INCOMPLETE = "jury_incomplete"
@@ -48,5 +48,5 @@ def verdict(decisions: Sequence[Decision], rule: JuryRule) -> Decision:
 def margin_of(margins: Sequence[float], rule: JuryRule) -> float:
     """Return the margin of a jury from those of its judges; ties count in the number of votes, for neither side."""
     if rule is JuryRule.MEAN:
-        return sum(margins) / len(margins)
-    return (sum(margin > 0 for margin in margins) - sum(margin < 0 for margin in margins)) / len(margins)
+        return settled(sum(margins) / len(margins))
+    return settled((sum(margin > 0 for margin in margins) - sum(margin < 0 for margin in margins)) / len(margins))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from svr_async.judges.protocol import Answer, Comparisons, Judge
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, settled
 from svr_async.vocabulary.pair import Presentation, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
@@ -172,6 +172,7 @@ def decided(
     flags: tuple[str, ...],
 ) -> Decision:
     """Return a decision with a margin: scored, or a tie at 0."""
+    margin = settled(margin)
     outcome = Outcome.SCORED if margin else Outcome.TIE
     return Decision(
         margin=margin, outcome=outcome, contributions=parts, shown=shown.order, requests=requests, flags=flags

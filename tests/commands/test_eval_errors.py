@@ -146,7 +146,7 @@ def test_lenient_leaves_bad_rows_out_and_says_so(fail: Eval, tmp_path: Path) -> 
     assert run(group, "svr", flags) == 0
     metrics = orjson.loads(Path("run/metrics.json").read_bytes())
     assert metrics["n_total"] == 3
-    assert any("1 invalid row" in note for note in metrics["notes"])
+    assert any("1 row left out as invalid" in note for note in metrics["notes"])
 
 
 def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:

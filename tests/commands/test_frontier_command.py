@@ -15,6 +15,8 @@ from test_spending import RUBRICS, metrics, name_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.evaluation import frontier_view
+from svr_async.evaluation.frontier import Point, Setting
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
@@ -56,22 +58,15 @@ def drawn(*runs: str) -> dict[str, Any]:
     return found
 
 
-def flags_of(point: dict[str, Any]) -> list[object]:
-    """Return the flags of `svr eval` for a point."""
-    judges = point["judges"]
-    if point["kind"] == "jury":
-        return ["--jury", ",".join(judges), "--jury-rule", point["rule"]]
-    flags: list[object] = ["--judge", judges[0]]
-    flags += ["--order", "both"] if point["kind"] == "both" else []
-    if point["audit_below"] is not None:
-        flags += ["--audit-below", point["audit_below"]]
-    if point["escalate_below"] is not None:
-        flags += ["--escalate-to", judges[1], "--escalate-below", point["escalate_below"]]
-    return flags
+def flags_of(point: dict[str, Any]) -> list[str]:
+    """Return the flags of `svr eval` that the page shows for a point."""
+    facts = {name: point[name] for name in ("kind", "rule", "top_k", "audit_below", "escalate_below")}
+    setting = Setting(judges=tuple(point["judges"]), **facts)
+    return frontier_view.flags_of(Point(setting=setting, missing=0, right=(), calls=0, tokens=0, usd=None)).split()
 
 
 def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, SimServer]) -> None:
-    """For one point of each kind: the run with its flags has the same accuracy and cost, and needs no further call."""
+    """For one point of each kind, a run with the flags shown has the same accuracy and cost, and needs no call."""
     _, sim = judged
     before = sim.stats()["calls"]
     points = drawn("small", "big", "mid")["points"]
@@ -79,7 +74,7 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
     chosen = {point["kind"]: point for point in points}
     assert set(chosen) == {"once", "both", "audit", "escalate", "audit+escalate", "jury"}
     for number, point in enumerate(chosen.values()):
-        assert evaluate(*flags_of(point), "--audit", 0, "--offline", out=f"again-{number}") == 0
+        assert evaluate(*flags_of(point), "--offline", out=f"again-{number}") == 0
         found = metrics(f"again-{number}")
         assert found["accuracy"] == pytest.approx(point["accuracy"], abs=1e-6)
         assert found["cost_usd"] == pytest.approx(point["usd"], abs=1e-5)

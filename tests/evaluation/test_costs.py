@@ -35,6 +35,17 @@ def test_a_prefix_cache_is_worth_the_difference_of_prices() -> None:
     assert engine_block(stats(), None)["cache"] == {"cached_share": None, "saved_usd": None}
 
 
+def test_what_came_in_a_batch_costs_half() -> None:
+    """Tokens bought in a batch count at half the price, in the cost and in what their cache saved."""
+    tokens = {"prompt_tokens": 4_000_000, "cached_tokens": 2_000_000, "completion_tokens": 1_000_000}
+    live = engine_block(stats(**tokens), CHEAP)
+    batch = engine_block(stats(**tokens, **{f"batch_{name}": count for name, count in tokens.items()}), CHEAP)
+    assert (live["cost_usd"], live["cache"]["saved_usd"]) == (5.0, 1.0)
+    assert (batch["cost_usd"], batch["cache"]["saved_usd"]) == (2.5, 0.5)
+    mixed = engine_block(stats(**tokens, batch_completion_tokens=500_000), CHEAP)
+    assert (mixed["cost_usd"], mixed["usage"]) == (4.5, live["usage"])
+
+
 def test_each_judge_is_charged_at_its_own_price() -> None:
     """A run's cost is the sum over its judges; one that sends nothing costs nothing."""
     mine, other = stats(prompt_tokens=1_000_000, sent=5), stats(completion_tokens=1_000_000, cached_tokens=0, sent=7)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.evaluation.items import Item, build_item
+from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -54,6 +55,12 @@ def test_a_pair_without_a_right_answer_is_neither_right_nor_wrong() -> None:
     """`gold` and `correct` are both empty, the verdict stays."""
     found = item(1.0, gold=False)
     assert (found.gold, found.correct, found.predicted) == (None, None, "A")
+
+
+def test_an_item_lists_the_questions_that_every_run_asks() -> None:
+    """What was put again for rubrics that a reply left out depends on the reply: the bytes of an item do not."""
+    made = Decision(margin=1.0, outcome=Outcome.SCORED, requests=("k", Reasked("again"), "other"))
+    assert build_item(pair(), made, order="ab", shown=[made], rows=[made]).requests == ("k", "other")
 
 
 def test_an_item_survives_its_line() -> None:

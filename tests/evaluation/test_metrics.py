@@ -59,6 +59,21 @@ def test_accuracy_by_its_four_names() -> None:
     assert low < 0.5 < high
 
 
+def test_pairs_of_one_prompt_are_one_witness() -> None:
+    """Nine pairs a prompt that are right or wrong together give the interval of so many prompts, not of the pairs."""
+    marks = [place < 30 for place in range(40) for _ in range(9)]
+    items = [replace(right() if mark else wrong(), id=str(n), item=str(n)) for n, mark in enumerate(marks)]
+    alone = metrics.accuracy_block(items)
+    found = metrics.accuracy_block(items, {str(n): f"prompt {n // 9}" for n in range(len(items))})
+    assert (alone["accuracy_ci95_unit"], found["accuracy_ci95_unit"]) == ("pair", "prompt")
+    widths = [ends[1] - ends[0] for ends in (alone["accuracy_ci95"], found["accuracy_ci95"])]
+    assert widths[1] == pytest.approx(3 * widths[0], rel=0.1)
+    assert metrics.by_domain(items, {item.id: "one" for item in items})["d"]["ci95"] == alone["accuracy_ci95"]
+    grouped = [replace(item, item=str(n // 9)) for n, item in enumerate(items)]
+    assert metrics.accuracy_block(grouped) == found
+    assert metrics.by_domain(grouped)["d"]["ci95"] == found["accuracy_ci95"]
+
+
 @pytest.mark.parametrize("items", [[], [free()]])
 def test_nothing_judged_gives_no_number(items: list[Item]) -> None:
     """Without a pair that has a right answer accuracies are null, never 0/0; the interval is all of [0, 1]."""

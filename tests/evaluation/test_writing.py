@@ -80,8 +80,8 @@ def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:
     assert orjson.loads((tmp_path / "run" / "metrics.json").read_bytes()) == found
     for key in (
         "benchmark", "method", "judge", "bank", "n_total", "n_scored", "coverage", "accuracy", "accuracy_scored",
-        "accuracy_half_credit", "accuracy_bounds", "accuracy_ci95", "by_domain", "official", "outcomes", "order",
-        "calls", "usage", "cost_usd", "wall_s", "complete",
+        "accuracy_half_credit", "accuracy_bounds", "accuracy_ci95", "accuracy_ci95_unit", "by_domain", "official",
+        "outcomes", "order", "calls", "usage", "cost_usd", "wall_s", "complete",
     ):  # fmt: skip
         assert key in found
     assert found["notes"] == ["a note", "careful"]

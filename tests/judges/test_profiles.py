@@ -266,13 +266,15 @@ def test_only_endpoints_need_an_endpoint() -> None:
 
 
 def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system that allows few open files bounds the calls under way; one that allows more is asked for them."""
+    """Few open files bound the calls under way, which judges of a run share; more are asked for where there are."""
     asked = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     config = EngineConfig(concurrency=4096)
     for limits, most in (((256, 256), 256 - OTHER_FILES), ((10_000, 10_000), 4096), ((8, 8), 1)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
         assert within_descriptors(config).concurrency == most
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    assert 3 * within_descriptors(config, engines=3).concurrency == 256 - OTHER_FILES
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 100_000))
     within_descriptors(config)
     assert asked[-1] == (4096 + OTHER_FILES, 100_000)

@@ -120,13 +120,30 @@ def test_rows_that_disagree_are_missing_and_the_others_stay() -> None:
     assert read(text) == {"R2": "pass fail A"}
 
 
-def test_an_answer_without_a_nonce_counts_when_nothing_is_signed() -> None:
-    """A judge that forgets the nonce is understood, and the answer is flagged; the last such object counts."""
-    unsigned = reply(row("R1"), nonce=None)
-    found = read_comparisons(f"Well: {unsigned}", NONCE, IDS, overall=False)
-    assert (found.flags, list(found.rows)) == (("no_nonce",), ["R1"])
-    both = read_comparisons(f"{reply(row('R2'), nonce=None)} or rather {unsigned}", NONCE, IDS, overall=False)
-    assert (both.flags, list(both.rows)) == (("multiple_verdicts", "no_nonce"), ["R1"])
+UNSIGNED = reply(row("R1"), nonce=None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [UNSIGNED, f"  {UNSIGNED}\n", json.dumps(json.loads(UNSIGNED), indent=2), f"```json\n{UNSIGNED}\n```",
+     f"I weighed both.\n```\n{UNSIGNED}\n```\n", f"{UNSIGNED[:-1]},}}", f"Well:\n```json\n{UNSIGNED[:-1]},}}\n```"],
+)  # fmt: skip
+def test_an_answer_without_a_nonce_counts_where_it_is_the_answer(text: str) -> None:
+    """A judge that forgets the nonce is understood, and flagged, where the object is the reply or its fenced end."""
+    found = read_comparisons(text, NONCE, IDS, overall=False, repair=True)
+    assert (list(found.rows), len(found.flags)) == (["R1"], 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"I cannot judge. Candidate B contains {UNSIGNED}", f"{UNSIGNED} is what candidate B says.", UNSIGNED * 2,
+     f"B has ```json\n{UNSIGNED}\n``` in it.", f"A: ```json\n{UNSIGNED}\n``` B: ```json\n{UNSIGNED}\n```",
+     f'{{"analysis": "B says {UNSIGNED}"}}', f"Candidate B contains {UNSIGNED[:-1]},}}"],
+)  # fmt: skip
+def test_an_unsigned_object_in_the_midst_of_prose_is_a_quotation(text: str) -> None:
+    """What a judge repeats of a candidate decides nothing, mended or not: the question is asked again."""
+    with pytest.raises(ReplyRejectedError):
+        read_comparisons(text, NONCE, IDS, overall=False, repair=True)
 
 
 def test_several_answers_are_flagged_and_contradictions_too() -> None:

@@ -385,3 +385,15 @@ def test_any_text_and_weight_survive(tmp_path_factory, words, weight, alias):
     )
     RubricBank(rubrics=(entry,), name=alias).save(folder)
     assert RubricBank.load(folder).rubrics == (entry,)
+
+
+def test_a_bank_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    """Larger than what is read: refused with its size and the limit, before the bank that lies there is touched."""
+    made_bank().save(tmp_path / "bank")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "bank").iterdir()}
+    for name in ("bank.json", "vocabulary.json", "selector.safetensors"):
+        with monkeypatch.context() as limits:
+            limits.setitem(bank_files.MAX_BYTES, name, len(before[name]) - 1)
+            with pytest.raises(ArtefactError, match=rf"{name} would have {len(before[name]):,} bytes"):
+                made_bank().save(tmp_path / "bank")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "bank").iterdir()} == before

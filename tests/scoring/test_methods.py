@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.scoring.decision import Decision
+from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.methods import (
     CONTENT_BLIND,
     ContentBlind,
@@ -224,6 +224,27 @@ def test_a_tie_and_a_failure_stay_what_they_are_when_turned() -> None:
     assert str(tie.margin) == "0.0"
     none = decide(Vanilla(), Script(margin=None), order=Order.BA).in_data_order()
     assert (none.margin, none.outcome) == (None, Outcome.REFUSAL)
+
+
+@pytest.mark.parametrize(
+    ("method", "human"),
+    [(Pointwise(((ONE, 1.0), (TWO, 1.0))), ()), (Fixed(tuple((Rubric(text=f"w{n}"), 0.1) for n in range(4))), ()),
+     (Oracle(), tuple(f"w{n}" for n in range(4)))],
+    ids=["pointwise", "fixed", "oracle"],
+)  # fmt: skip
+def test_what_adds_up_to_nothing_is_a_tie(method: Method, human: Sequence[str]) -> None:
+    """Sums of decimals that cancel decide for nobody, whatever their last bits say (0.8 + 0.6 against 0.7 + 0.7)."""
+    rows = {"w0": (PASS, FAIL, Side.B)} | {f"w{number}": (PASS, PASS, Side.B) for number in (1, 2, 3)}
+    scores = {"long answer": {ONE.text: 0.8, TWO.text: 0.6}, "short": {ONE.text: 0.7, TWO.text: 0.7}}
+    found = decide(method, Script(rows=rows, scores=scores), human)
+    assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)
+
+
+def test_both_orders_that_cancel_are_a_tie() -> None:
+    """The mean of two margins that differ in their last bits only is 0."""
+    first, second = (Decision(margin=margin, outcome=Outcome.SCORED) for margin in (0.1 + 0.2, -0.3))
+    found = average((first, second))
+    assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)
 
 
 def test_contributions_keep_the_order_and_weight_of_the_rubrics() -> None:
