@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import click
 
-from svr_async.errors import ConfigError
+from svr_async.errors import ConfigError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
 
 
 def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
@@ -67,6 +68,16 @@ def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str
     return ",".join(urls)
 
 
+def _licence(_: click.Context, __: click.Parameter, text: str) -> str:
+    """Refuse, before anything is computed, a text that no bank can hold."""
+    if len(text) > MOST_LICENCE_CHARS or not text.isprintable():
+        raise UsageError(
+            f"--licence has {len(text):,} characters, or some that cannot be printed",
+            hint=f"name it in a line of at most {MOST_LICENCE_CHARS:,}",
+        )
+    return text
+
+
 base_url_option = click.option(
     "--base-url",
     multiple=True,
@@ -99,7 +110,9 @@ memo_option = click.option(
 lenient_option = click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
-licence_option = click.option("--licence", default="", metavar="TEXT", help="The licence of the bank, for its card.")
+licence_option = click.option(
+    "--licence", default="", metavar="TEXT", callback=_licence, help="The licence of the bank, for its card."
+)
 pool_option = click.option(
     "--pool",
     type=click.Choice(["cross", "own", "all"]),
@@ -109,6 +122,16 @@ pool_size_option = click.option(
     "--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool."
 )
 
+retry_errors_option = click.option(
+    "--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run."
+)
+min_coverage_option = click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Exit 3 when a smaller share of the questions gets an answer.",
+)
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
@@ -153,6 +176,8 @@ def asking(function: F) -> F:
         concurrency_option,
         budget_option,
         max_calls_option,
+        retry_errors_option,
+        min_coverage_option,
         prompts_option,
         memo_option,
         quiet_option,

@@ -12,6 +12,7 @@ from svr_async.fit.arrays import FitArrays
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
+Found = tuple[Ints, Ints, Ints, Floats]  # rows that hold both ends of an edge, the places of both, its value
 
 PIECE = 16  # features per piece: a few dozen features a prompt leave little padding
 PAST_UINT16 = 2**16
@@ -202,33 +203,31 @@ def _bank_edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
 
 def _pool_edges(arrays: FitArrays, rubric: Ints, judged: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
     """Return for each row the edges between two of its own judged entries, as places in the pool (row, edge)."""
-    n_rows, width = rubric.shape
+    n_rows = len(rubric)
     i, j, value = (edges[0] for edges in _bank_edges(arrays))
     if not len(value):
         return np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.int32), np.zeros((n_rows, 0), np.float32)
-    keys = i.astype(np.int64) * arrays.n_rubrics + j
-    by_key = np.argsort(keys)
-    keys, value = keys[by_key], value[by_key]
-    found: list[tuple[npt.NDArray[np.int64], int, int, Floats]] = []
-    for a in range(width):
-        for b in range(width):
-            wanted = rubric[:, a].astype(np.int64) * arrays.n_rubrics + rubric[:, b]
-            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            rows = np.flatnonzero((keys[at] == wanted) & judged[:, a] & judged[:, b])
-            if len(rows):
-                found.append((rows, a, b, value[at[rows]]))
+    row, place, start = _entries_of(rubric, judged & np.isin(rubric, np.concatenate([i, j])), arrays.n_rubrics)
+    found: list[Found] = []
+    for one, other, close in zip(i.tolist(), j.tolist(), value.tolist(), strict=True):
+        here, there = slice(start[one], start[one + 1]), slice(start[other], start[other + 1])
+        rows, at, beside = np.intersect1d(row[here], row[there], assume_unique=True, return_indices=True)
+        found.append((rows, place[here][at], place[there][beside], np.full(len(rows), close, np.float32)))
     return _gather_edges(found, n_rows)
 
 
-def _gather_edges(
-    found: list[tuple[npt.NDArray[np.int64], int, int, Floats]], n_rows: int
-) -> tuple[Ints, Ints, Floats]:
-    """Turn lists of (rows, place, place, value) into padded (row, edge) arrays."""
-    row = np.concatenate([f[0] for f in found] or [np.zeros(0, np.int64)])
-    first = np.concatenate([np.full(len(f[0]), f[1], np.int32) for f in found] or [np.zeros(0, np.int32)])
-    second = np.concatenate([np.full(len(f[0]), f[2], np.int32) for f in found] or [np.zeros(0, np.int32)])
-    value = np.concatenate([f[3] for f in found] or [np.zeros(0, np.float32)])
-    by_row = np.argsort(row, kind="stable")
+def _entries_of(rubric: Ints, used: npt.NDArray[np.bool_], n_rubrics: int) -> tuple[Ints, Ints, npt.NDArray[np.int64]]:
+    """Return row and place of each used entry, those of a rubric together and by row, and where each rubric's begin."""
+    row, place = (at.astype(np.int32) for at in np.nonzero(used))
+    number = rubric[row, place]
+    by_rubric = np.argsort(number, kind="stable")
+    return row[by_rubric], place[by_rubric], ragged.indptr_of(np.bincount(number, minlength=n_rubrics))
+
+
+def _gather_edges(found: list[Found], n_rows: int) -> tuple[Ints, Ints, Floats]:
+    """Turn (rows, places, places, values) of edges into padded (row, edge) arrays, in the order of the places."""
+    row, first, second, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    by_row = np.lexsort((second, first, row))
     borders = ragged.indptr_of(np.bincount(row, minlength=n_rows))
     width = int(ragged.lengths(borders).max(initial=0))
     return (

@@ -106,16 +106,20 @@ def importance(selector: Selector, feature_index: Ints, feature_value: Floats) -
     return alpha_numpy(selector, feature_index, feature_value) * selector.weight
 
 
-def importance_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
-    """Return alpha · weight (prompt, rubric) of several prompt rows of `arrays` at once."""
+def hidden_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
+    """Return the hidden units (prompt, unit) of several prompt rows of `arrays`; rows of sum 1 for kind `topics`."""
     start, stop = arrays.feature_indptr[:-1][prompts], arrays.feature_indptr[1:][prompts]
-    hidden = np.stack(
+    return np.stack(
         [
             hidden_numpy(selector, arrays.feature_index[a:b], arrays.feature_value[a:b])
             for a, b in zip(start, stop, strict=True)
         ]
     )
-    logits = hidden @ selector.output.T + selector.output_bias
+
+
+def importance_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
+    """Return alpha · weight (prompt, rubric) of several prompt rows of `arrays` at once."""
+    logits = hidden_matrix(selector, arrays, prompts) @ selector.output.T + selector.output_bias
     simplex = sparsemax_numpy if selector.kind == "mlp" else positive_numpy
     return np.stack([simplex(row) for row in logits]) * selector.weight
 

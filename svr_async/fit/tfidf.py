@@ -16,6 +16,7 @@ from svr_async.errors import ArtefactError
 from svr_async.fit import ragged
 
 MAX_FEATURES = 4096  # app:selector
+MAX_TERM_CHARS = 256  # a longer word, such as a sequence of DNA, says nothing of another prompt; no bank holds it
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two or more word characters
 
 SparseRows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]
@@ -52,15 +53,24 @@ def vocabulary_from_json(text: str, idf: npt.NDArray[np.float32]) -> Vocabulary:
 
 
 def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES) -> Vocabulary:
-    """Learn the most frequent words and pairs of words, accents folded; empty where the texts hold no word."""
-    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (slow to import)
+    """Learn the most frequent words and pairs of words, accents folded; empty where the texts hold no word.
 
-    vectoriser = TfidfVectorizer(strip_accents="unicode", ngram_range=(1, 2), max_features=max_features, min_df=1)
+    Of terms as frequent as each other the first in the alphabet are taken, on whatever processor; what scikit-learn
+    takes of them differs from one to another.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415  (slow to import)
+
     if not any(True for text in texts for _ in _terms(text)):
         return Vocabulary(terms={}, idf=np.zeros(0, np.float32))
-    vectoriser.fit(texts)
-    terms = {str(term): int(column) for term, column in vectoriser.vocabulary_.items()}
-    return Vocabulary(terms=terms, idf=vectoriser.idf_.astype(np.float32))
+    vectoriser = CountVectorizer(strip_accents="unicode", ngram_range=(1, 2))
+    counts = vectoriser.fit_transform(texts)
+    names = vectoriser.get_feature_names_out()
+    short = np.flatnonzero([len(name) <= MAX_TERM_CHARS for name in names])
+    often = np.asarray(counts.sum(axis=0)).ravel()[short]
+    kept = np.sort(short[np.argsort(-often, kind="stable")[:max_features]])
+    shown_in = np.asarray((counts[:, kept] > 0).sum(axis=0)).ravel()
+    idf = np.log((1 + len(texts)) / (1 + shown_in)) + 1
+    return Vocabulary(terms={str(names[n]): place for place, n in enumerate(kept)}, idf=idf.astype(np.float32))
 
 
 def transform(vocabulary: Vocabulary, texts: Sequence[str]) -> SparseRows:

@@ -243,14 +243,15 @@ def _judged(progress: Progress, log: StepLog, data: _Data, config: FitConfig, ra
     record = _record(progress.epoch, log, params, data, config, rate)
     champion = next((old for old in progress.history if old.epoch == progress.best_epoch), None)
     history = (*progress.history, record)
-    margin = standard_error(champion, data) if champion is not None and champion.epoch == 0 else 0.0
+    solved = champion is not None and champion.epoch == 0 and config.kind == "topics"
+    margin = standard_error(champion, data) if champion and solved else 0.0
     if better(record, champion, by=margin):
         return replace(progress, history=history, best=params, best_epoch=record.epoch)
     return replace(progress, history=history)
 
 
 def standard_error(record: EpochRecord, data: _Data) -> float:
-    """Return the standard error of a dev accuracy: descent must beat an informed start by more than chance would."""
+    """Return the standard error of a dev accuracy: descent must beat the solved start by more than chance would."""
     n_pairs = data.dev[1].n_rows if data.dev else data.rows.n_rows
     return float(np.sqrt(max(record.dev_accuracy * (1 - record.dev_accuracy), 0.0) / max(1, n_pairs)))
 

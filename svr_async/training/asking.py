@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from svr_async.engine.flow import bounded_map
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
+from svr_async.training.answers import unanswered
 from svr_async.training.ledger import oriented
 from svr_async.vocabulary.pair import PreferencePair, hashed_order, present
 from svr_async.vocabulary.prefixes import PrefixOrder
@@ -36,7 +37,7 @@ class Asked:
 
     def failed(self) -> int:
         """Questions without an answer."""
-        return sum(count for outcome, count in self.outcomes.items() if outcome != "scored")
+        return unanswered(self.outcomes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

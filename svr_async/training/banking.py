@@ -27,6 +27,7 @@ def build_bank(
     facts: Mapping[str, Any],
     licence: str,
     judge: str = "",
+    prompts_digest: str = "",
     history: BankHistory | None = None,
 ) -> RubricBank:
     """Return the bank of a round; `facts` are the dev metrics that its card shows.
@@ -53,6 +54,7 @@ def build_bank(
         dev_metrics=dict(facts),
         judge=judge or session.crew.judge.label,
         licence=licence,
+        prompts_digest=prompts_digest,
         data_digests={"pairs": session.material.digest},
         history=history,
     )

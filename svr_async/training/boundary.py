@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.fit.forward import alpha_numpy
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix
 from svr_async.training import asking
 from svr_async.training.asking import PoolTask
 from svr_async.training.inducing import counted, induced
@@ -17,7 +19,14 @@ from svr_async.training.problem import HardNegative, build_arrays
 from svr_async.training.prune_redundant import redundancy_edges
 from svr_async.training.session import FittedRound, Growth, Session
 from svr_async.training.state import pair_to_json
-from svr_async.training.support import alternatives, hardest, probed_pair, random_rows, support_rows, usable_probe
+from svr_async.training.support import (
+    alternatives,
+    hard_negatives,
+    probed_pair,
+    random_rows,
+    support_rows,
+    usable_probe,
+)
 from svr_async.vocabulary.pair import PreferencePair
 
 
@@ -43,7 +52,10 @@ async def grow(session: Session, number: int, fitted: FittedRound, growth: Growt
 
 
 def find_support(session: Session, number: int, fitted: FittedRound) -> list[PreferencePair]:
-    """Return the support pairs of this round, hardest first; drawn at random where support mining is ablated."""
+    """Return the support pairs of this round; drawn at random where support mining is ablated.
+
+    By kinds of prompts and at most a share of the pairs where the selector tells kinds apart; else as the paper says.
+    """
     config, train = session.config, session.material.train
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     sources = sources_of(session, fitted.bank)
@@ -51,16 +63,26 @@ def find_support(session: Session, number: int, fitted: FittedRound) -> list[Pre
     arrays = build_arrays(train, (), session.material.prompts, session.ledger, index, sources, edges)
     margins = session.margins(fitted.selector, arrays)
     known = np.diff(arrays.z_indptr) > 0
-    rows = support_rows(margins, known, margin=config.support_margin, most=config.max_support)
+    kinds = kinds_of(fitted.selector, arrays)
+    share = 1.0 if kinds is None else config.support_share
+    most = min(config.max_support, math.ceil(share * len(train)))
+    rows = support_rows(margins, known, margin=config.support_margin, most=most, kinds=kinds)
     if "support" in config.ablate:
         rows = random_rows(train, len(rows), round_number=number)
     return [train[row] for row in rows]
 
 
+def kinds_of(selector: Selector, arrays: FitArrays) -> NDArray[np.float32] | None:
+    """Return each pair's share in each kind of prompts (pair, kind); None where the selector tells no kinds apart."""
+    if selector.kind != "topics" or not arrays.n_pairs:
+        return None
+    return hidden_matrix(selector, arrays, arrays.pair_prompt)
+
+
 async def find_negatives(
     session: Session, number: int, fitted: FittedRound, support: Sequence[PreferencePair]
 ) -> list[HardNegative]:
-    """Return each support pair's response nearest to crossing the boundary, unless that is its own rejected one."""
+    """Return each support pair's responses that are near the boundary or the nearest to it, its own left out."""
     others = alternatives(session.material.train)
     options = {pair.id: [pair, *others.get(pair.id, ())] for pair in support}
     if "probe" not in session.config.ablate:
@@ -79,16 +101,17 @@ async def find_negatives(
     await judge_tasks(session, f"negatives-{number}", tasks, session.boundary)
     found = []
     trained_on = {pair.id for pair in session.material.train}
+    near = session.config.support_margin if fitted.selector.kind == "topics" else -math.inf
     for pair in support:
         if pair.id in active:
             importance = _importance(session, fitted, pair)
             margins = [
                 (option, _margin(session.boundary, option, index, importance, active[pair.id]))
                 for option in options[pair.id]
+                if option is pair or _all_judged(session.boundary, option, pair, index, active[pair.id])
             ]
-            negative = hardest(pair, margins)
-            if negative is not None and negative.pair.id not in trained_on:
-                found.append(negative)
+            negatives = hard_negatives(pair, margins, margin=near)
+            found += [negative for negative in negatives if negative.pair.id not in trained_on]
     return found
 
 
@@ -116,6 +139,14 @@ def _pool_for(session: Session, fitted: FittedRound, pair: PreferencePair) -> li
     importance = _importance(session, fitted, pair)
     best = np.argsort(-importance, kind="stable")[: session.config.selection_pool]
     return sorted(int(place) for place in best if importance[place] > 0)
+
+
+def _all_judged(
+    ledger: Ledger, option: PreferencePair, pair: PreferencePair, index: Mapping[str, int], places: Sequence[int]
+) -> bool:
+    """Whether an option has a verdict wherever its original has one: what was not answered is no low margin."""
+    known, wanted = (set(ledger.entries(one.id, index)[0].tolist()) for one in (option, pair))
+    return bool(known) and wanted.intersection(places) <= known
 
 
 def _margin(

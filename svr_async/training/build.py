@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 
-from svr_async.scoring.bank import MAX_ALIASES, MAX_NOTE_CHARS, UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import (
+    MAX_ALIASES,
+    MAX_NOTE_CHARS,
+    MAX_SOURCES,
+    UNIFORM,
+    BankRubric,
+    InferenceSettings,
+    RubricBank,
+)
 from svr_async.training.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
 from svr_async.vocabulary.rubric import rubric_id
 
@@ -32,7 +41,7 @@ def bank_rubric(
         support_count=support_count,
         activation_rate=float(activation_rate),
         aliases=tuple(alias for alias in candidate.aliases if len(alias) <= MAX_NOTE_CHARS)[:MAX_ALIASES],
-        source_pair_ids=candidate.source_pair_ids,
+        source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
         example_prompts=tuple(example_prompts)[:EXAMPLES],
     )
 
@@ -60,9 +69,10 @@ def merge_banks(banks: Sequence[RubricBank], *, cutoff: float = MERGE_CUTOFF, ca
     """Return one bank with the rubrics of all, near-identical ones merged as in training; it still needs a fit.
 
     Selectors of different fits cannot be joined, so every prompt gets the rubrics with the largest weights. A weight is
-    the mean of the merged rubrics' weights by their counts; activation rates are dropped.
+    the mean of the merged rubrics' importances by their counts: weight times activation rate, since a fit may leave all
+    weights equal and tell rubrics apart by how active they are. Activation rates are dropped.
     """
-    entries = [entry for bank in banks for entry in bank.rubrics]
+    entries = [replace(entry, weight=value) for bank in banks for entry, value in _importances(bank)]
     merged = merge([candidate_of(entry) for entry in entries], cutoff=cutoff, cap=cap)
     home = {rubric_id(text): place for place, candidate in enumerate(merged) for text in candidate.texts}
     parts: list[list[BankRubric]] = [[] for _ in merged]
@@ -83,6 +93,13 @@ def merge_banks(banks: Sequence[RubricBank], *, cutoff: float = MERGE_CUTOFF, ca
     )
 
 
+def _importances(bank: RubricBank) -> Iterator[tuple[BankRubric, float]]:
+    """Yield each rubric with its importance for a prompt in the mean; alpha is 1 / n where a bank gives no rates."""
+    rated = any(entry.activation_rate for entry in bank.rubrics)
+    for entry in bank.rubrics:
+        yield entry, entry.weight * (entry.activation_rate if rated else 1 / len(bank))
+
+
 def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:
     counts = [max(1, entry.observed_count) for entry in members]
     domains = {entry.domain for entry in members}
@@ -93,7 +110,7 @@ def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:
         observed_count=candidate.observed_count,
         support_count=sum(entry.support_count for entry in members),
         aliases=candidate.aliases[:MAX_ALIASES],
-        source_pair_ids=candidate.source_pair_ids,
+        source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
         example_prompts=tuple(dict.fromkeys(key for entry in members for key in entry.example_prompts))[:EXAMPLES],
     )
 

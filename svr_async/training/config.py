@@ -30,6 +30,7 @@ class TrainConfig:
     pools: PoolConfig = field(default_factory=PoolConfig)
     support_margin: float = 0.2
     max_support: int = 1024
+    support_share: float = 0.1  # ours, for `topics`: at most this share of the training pairs; each costs a probe
     min_weight: float = 0.08
     min_activation: float = 0.01
     enough_judged: int = 400  # ours: judgements before a rubric may be pruned in a round that is not the last
@@ -48,6 +49,8 @@ class TrainConfig:
             raise UsageError(f"rounds must be >= 1 (got {self.rounds})")
         if not 0 < self.dev_share < 1:
             raise UsageError(f"dev_share must lie between 0 and 1 (got {self.dev_share:g})")
+        if not 0 < self.support_share <= 1:
+            raise UsageError(f"support_share must lie above 0 and at most at 1 (got {self.support_share:g})")
         unknown = sorted(self.ablate - set(ABLATIONS))
         if unknown:
             raise UsageError(f"there is no part {unknown[0]!r} to ablate", hint=f"there are {', '.join(ABLATIONS)}")

@@ -8,10 +8,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from svr_async.training.word_runs import SPACELESS, half_words, word_runs
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 RUN_WORDS = 13
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +26,27 @@ class Contamination:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, HTML entities read, Unicode folded (NFKC), case and punctuation aside."""
+    """Return the words of a text, HTML entities read, Unicode folded (NFKC), case and punctuation aside.
+
+    Scripts without spaces give a word for each character; two of them count as one word.
+    """
     return _WORD.findall(unicodedata.normalize("NFKC", html.unescape(text)).casefold())
 
 
 def runs_of(text: str) -> Iterator[int]:
     """Yield a hash of each run of 13 words; a shorter text of at least 6 words is one run, a shorter one none."""
     words = words_of(text)
-    if len(words) < RUN_WORDS:
-        if len(words) >= RUN_WORDS // 2:
-            yield hash(tuple(words))
-        return
-    for start in range(len(words) - RUN_WORDS + 1):
-        yield hash(tuple(words[start : start + RUN_WORDS]))
+    for start, end in _spans(words):
+        yield hash(tuple(words[start:end]))
+
+
+def _spans(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the runs of 13 words begin and end: the whole of a shorter text that has 6."""
+    halves = sum(half_words(words))
+    if halves >= 2 * RUN_WORDS:
+        yield from word_runs(words, RUN_WORDS)
+    elif halves >= 2 * (RUN_WORDS // 2):
+        yield 0, len(words)
 
 
 def find_contaminated(
@@ -59,10 +68,12 @@ def find_contaminated(
 
 def _first_hit(pair: PreferencePair, held: dict[int, tuple[str, str]]) -> Contamination | None:
     for text in _texts(pair):
-        for place, run in enumerate(runs_of(text)):
+        words = words_of(text)
+        for start, end in _spans(words):
+            run = hash(tuple(words[start:end]))
             if run in held:
                 benchmark, item = held[run]
-                shared = " ".join(words_of(text)[place : place + RUN_WORDS])
+                shared = " ".join(words[start:end])
                 return Contamination(pair_id=pair.id, benchmark=benchmark, item=item, shared=shared)
     return None
 

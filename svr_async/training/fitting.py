@@ -31,7 +31,8 @@ def fit_round(
 
     result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
     log.curves.append(curve)
-    session.say(f"round {number}: fit ended, best epoch {result.best_epoch}, dev accuracy {result.dev_accuracy:.4f}")
+    accuracy = f"{100 * result.dev_accuracy:.1f} %"
+    session.say(f"round {number}: fit ended, best epoch {result.best_epoch}, dev accuracy {accuracy}")
     return result.selector
 
 

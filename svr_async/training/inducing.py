@@ -54,6 +54,7 @@ def counted(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
             group[0],
             source_pair_ids=tuple(sorted({pair for one in group for pair in one.source_pair_ids})),
             observed_count=sum(one.observed_count for one in group),
+            aliases=tuple(sorted({alias for one in group for alias in one.aliases})),
         )
         for group in groups.values()
     )

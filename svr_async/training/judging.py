@@ -17,12 +17,14 @@ from svr_async.training.pools import PoolInputs, PoolPolicy, plan_pools
 from svr_async.training.problem import Sources
 from svr_async.training.session import FittedRound, Growth, Session
 from svr_async.training.state import ledger_rows, pair_to_json, rubric_to_json
+from svr_async.vocabulary.rubric import Rubric
 
 
 def sources_of(session: Session, bank: Sequence[Candidate]) -> Sources:
     """Return where rubrics came from."""
-    rows = {pair.id: session.material.prompts.row(pair) for pair in session.material.train}
-    return Sources.of(bank, rows)
+    material = session.material
+    train, dev = ({pair.id: material.prompts.row(pair) for pair in pairs} for pairs in (material.train, material.dev))
+    return Sources.of(bank, train, dev)
 
 
 async def judge_pools(
@@ -52,11 +54,15 @@ async def judge_pools(
     )
     pools = plan_pools(inputs, session.config.pools, round_number=number)
     tasks = [
-        PoolTask(pair, [bank[place].rubric for place in pool])
-        for pair, pool in zip(pairs, pools, strict=True)
-        if len(pool)
+        PoolTask(pair, _rubrics(bank, pool, sources, row)) for pair, pool, row in zip(pairs, pools, rows, strict=True)
     ]
-    await judge_tasks(session, stage, tasks)
+    await judge_tasks(session, stage, [task for task in tasks if task.rubrics])
+
+
+def _rubrics(bank: Sequence[Candidate], pool: NDArray[np.int32], sources: Sources, row: int) -> list[Rubric]:
+    """Return the rubrics of a pool without those that a dev prompt gave itself, whatever the policy."""
+    barred = sources.held_out.get(row, ())
+    return [bank[place].rubric for place in pool.tolist() if place not in barred]
 
 
 async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
@@ -67,7 +73,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
     z = session.stages.load(stage, digest, lambda _, arrays: arrays["z"])
     if z is None:
         if tasks:
-            session.say(f"judging {sum(map(len, asked))} entries of {len(tasks)} pairs")
+            session.say(f"judging {sum(map(len, asked)):,} entries of {len(tasks):,} pairs")
         found, outcomes = await asking.judge_pools(session.crew, tasks)
         values, arrays = ledger_rows(asked, found)
         session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes.outcomes)}, arrays)

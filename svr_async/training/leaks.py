@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from svr_async.training.word_runs import SPACELESS, word_runs
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 
@@ -32,9 +33,7 @@ _RELATIVE = re.compile(
     r"|\b(?:above|below|previous|preceding|aforementioned) (?:rubric|criteri(?:on|a))s?\b",
     re.IGNORECASE,
 )
-# Scripts that write no spaces between words: two of their characters count as a word.
-_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
+_TOKEN = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}]+")
 
 
 class Refusal(StrEnum):
@@ -104,7 +103,8 @@ def self_contained(text: str) -> bool:
 
 
 def _quotes(text: str, source: Source) -> Refusal | None:
-    runs = list(_runs(_tokens(text)))
+    tokens = _tokens(text)
+    runs = [_spaced(tokens[start:end]) for start, end in word_runs(tokens, QUOTE_WORDS)]
     if any(run in response for run in runs for response in source.responses):
         return Refusal.QUOTES_RESPONSE
     return Refusal.QUOTES_PROMPT if any(run in source.prompt for run in runs) else None
@@ -116,20 +116,3 @@ def _tokens(text: str) -> list[str]:
 
 def _spaced(tokens: Iterable[str]) -> str:
     return f" {' '.join(tokens)} "
-
-
-def _runs(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield every shortest run of tokens that counts QUOTE_WORDS words; a character without spaces is half a word."""
-    halves = [1 if _is_spaceless(token) else 2 for token in tokens]
-    start = held = 0
-    for end, half in enumerate(halves, 1):
-        held += half
-        while held - halves[start] >= 2 * QUOTE_WORDS:
-            held -= halves[start]
-            start += 1
-        if held >= 2 * QUOTE_WORDS:
-            yield _spaced(tokens[start:end])
-
-
-def _is_spaceless(token: str) -> bool:
-    return len(token) == 1 and re.match(rf"[{_SPACELESS}]", token) is not None

@@ -10,35 +10,40 @@ from numpy.typing import NDArray
 from svr_async.judges.protocol import Comparisons
 from svr_async.vocabulary.pair import Order, PreferencePair
 
+NOTHING = np.zeros(0, dtype=np.int32)
+
 
 class Ledger:
-    """z by pair and rubric. An entry that is not there was not judged, or the judge abstained."""
+    """z by pair and rubric. An entry that is not there was not judged, or the judge abstained.
+
+    A pair's entries lie in arrays, 12 bytes each: a judge that costs nothing judges all pairs on a whole bank.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._rows: dict[str, dict[int, float]] = {}
-        self._asked: dict[str, set[int]] = {}
+        self._rows: dict[str, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
+        self._asked: dict[str, NDArray[np.int32]] = {}
 
     def note(self, pair_id: str, asked: Iterable[str], z: Mapping[str, float]) -> None:
         """Keep the entries of one pair; `asked` are all rubrics that were put to the judge, abstentions included."""
-        self._asked.setdefault(pair_id, set()).update(self._number(rubric_id) for rubric_id in asked)
-        row = self._rows.setdefault(pair_id, {})
-        for rubric_id, value in z.items():
-            row[self._number(rubric_id)] = value
+        numbers = np.array([self._number(rubric_id) for rubric_id in asked], dtype=np.int32)
+        self._asked[pair_id] = np.union1d(self._asked.get(pair_id, NOTHING), numbers)
+        held, values = self._rows.get(pair_id, (NOTHING, NOTHING))
+        row = dict(zip(held.tolist(), values.tolist(), strict=True))
+        row |= {self._number(rubric_id): value for rubric_id, value in z.items()}
+        self._rows[pair_id] = np.array([*row], dtype=np.int32), np.array([*row.values()], dtype=np.float32)
 
     def entries(self, pair_id: str, index: Mapping[str, int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return (bank index, z) of one pair for the rubrics in `index`, in rising order of the index."""
-        row = self._rows.get(pair_id, {})
-        table = self._table(index)
-        found = sorted((table[number], value) for number, value in row.items() if table[number] >= 0)
-        rubric = np.array([entry for entry, _ in found], dtype=np.int32)
-        return rubric, np.array([value for _, value in found], dtype=np.float32)
+        numbers, values = self._rows.get(pair_id, (NOTHING, NOTHING))
+        places = self._table(index)[numbers]
+        order = np.argsort(places)[np.count_nonzero(places < 0) :]
+        return places[order].astype(np.int32), values[order].astype(np.float32)
 
     def asked(self, pair_id: str, index: Mapping[str, int]) -> NDArray[np.int32]:
         """Return the bank indices of the rubrics that the judge was asked about for one pair."""
-        table = self._table(index)
-        numbers = self._asked.get(pair_id, set())
-        return np.array(sorted(int(table[n]) for n in numbers if table[n] >= 0), dtype=np.int32)
+        places = self._table(index)[self._asked.get(pair_id, NOTHING)]
+        return np.sort(places[places >= 0]).astype(np.int32)
 
     def _number(self, rubric_id: str) -> int:
         return self._numbers.setdefault(rubric_id, len(self._numbers))

@@ -29,13 +29,21 @@ def nearest_prompts(features: sparse.csr_matrix, offered: sparse.csr_matrix, *, 
 def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.int32]:
     """Return the columns of the largest positive scores of each row, in falling order."""
     width = min(count, scores.shape[1])
-    top = np.argpartition(-scores, width - 1, axis=1)[:, :width] if width < scores.shape[1] else _all(scores)
+    top = _top(scores, width) if width < scores.shape[1] else _all(scores)
     values = np.take_along_axis(scores, top, axis=1)
     order = np.lexsort((top, -values), axis=1)
     top, values = np.take_along_axis(top, order, axis=1), np.take_along_axis(values, order, axis=1)
     best = np.full((scores.shape[0], count), -1, dtype=np.int32)
     best[:, :width] = np.where(values > 0, top, -1)
     return best
+
+
+def _top(scores: NDArray[np.float32], width: int) -> NDArray[np.int64]:
+    """Return the columns of the `width` largest scores of each row; of equals at the border the lower columns."""
+    border = -np.partition(-scores, width - 1, axis=1)[:, width - 1 : width]
+    above, equal = scores > border, scores == border
+    wanted = above | (equal & (np.cumsum(equal, axis=1) <= width - above.sum(axis=1, keepdims=True)))
+    return np.nonzero(wanted)[1].reshape(len(scores), width)
 
 
 def _all(scores: NDArray[np.float32]) -> NDArray[np.int64]:

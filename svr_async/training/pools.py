@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from svr_async.errors import UsageError
 
 Indices = NDArray[np.int32]
+NEAR = 8
 
 
 class PoolPolicy(StrEnum):
@@ -36,7 +37,12 @@ class PoolConfig:
 
     policy: PoolPolicy = PoolPolicy.CROSS
     size: int = 18
-    near: int = 8
+    near: int = NEAR
+
+    @classmethod
+    def of_size(cls, policy: PoolPolicy, size: int) -> PoolConfig:
+        """Return a pool of this size with the usual parts: as many of similar prompts as 8 of 18 are, at most 8."""
+        return cls(policy=policy, size=size, near=min(NEAR, size * 4 // 9))
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -87,7 +93,7 @@ def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[n
     if config.policy is PoolPolicy.OWN:
         return np.unique(inputs.mined[row])[: config.size].astype(np.int32)
     own = {int(index) for index in inputs.own[row]}
-    chosen = _near(inputs, row, own, config.near)
+    chosen = _near(inputs, row, own, min(config.near, config.size))
     taken = own | set(chosen)
     wanted = max(0, config.size - len(chosen))
     favourites = [int(index) for index in inputs.preferred[row] if int(index) not in taken][: wanted // 2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,36 +59,52 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the bank's rubrics came from: for each rubric the prompt rows, and the rubrics of each prompt row."""
+    """Where the bank's rubrics came from: for each rubric the prompt rows, and the rubrics of each prompt row.
+
+    `held_out` are the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
+    """
 
     rows_of: tuple[tuple[int, ...], ...]
     rubrics_of: Mapping[int, tuple[int, ...]]
+    held_out: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bank: Sequence[Candidate], row_of_pair: Mapping[str, int]) -> Sources:
-        """Collect sources; pairs that are not among the training prompts are left out."""
+    def of(
+        cls, bank: Sequence[Candidate], row_of_pair: Mapping[str, int], row_of_dev: Mapping[str, int] | None = None
+    ) -> Sources:
+        """Collect sources by the prompt rows of training pairs and of dev pairs; other pairs are left out."""
         rows_of = tuple(
             tuple(sorted({row_of_pair[pair] for pair in rubric.source_pair_ids if pair in row_of_pair}))
             for rubric in bank
         )
-        rubrics_of: dict[int, list[int]] = {}
-        for number, rows in enumerate(rows_of):
-            for row in rows:
-                rubrics_of.setdefault(row, []).append(number)
-        return cls(rows_of=rows_of, rubrics_of={row: tuple(numbers) for row, numbers in rubrics_of.items()})
+        rubrics_of, held_out = (_mined_from(bank, rows) for rows in (row_of_pair, row_of_dev or {}))
+        return cls(rows_of=rows_of, rubrics_of=rubrics_of, held_out=held_out)
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other.
 
         They would not be in the bank without this prompt, so judging it on them is no evidence. A rubric that other
         prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
-        the chosen response, would keep only the evidence against it.
+        the chosen response, would keep only the evidence against it. Of a dev prompt all are returned: nothing that was
+        mined from it may tell how well a bank does on it.
         """
+        if row in self.held_out:
+            return np.array(self.held_out[row], dtype=np.int32)
         return np.array([n for n in self.rubrics_of.get(row, ()) if self.rows_of[n] == (row,)], dtype=np.int32)
 
     def mined(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt."""
         return np.array(self.rubrics_of.get(row, ()), dtype=np.int32)
+
+
+def _mined_from(bank: Sequence[Candidate], row_of_pair: Mapping[str, int]) -> dict[int, tuple[int, ...]]:
+    """Return, by prompt row, the places of the rubrics that were mined from these pairs."""
+    found: dict[int, dict[int, None]] = {}
+    for number, rubric in enumerate(bank):
+        for pair in rubric.source_pair_ids:
+            if pair in row_of_pair:
+                found.setdefault(row_of_pair[pair], {})[number] = None
+    return {row: tuple(numbers) for row, numbers in found.items()}
 
 
 def build_arrays(

@@ -29,15 +29,19 @@ def prune(
 
     A bank is never left empty: where nothing is relevant, the most relevant rubric stays (paper `sec:prune`). Before
     the `last` round a rubric that several prompts gave is kept until it has been `judged` often enough to be told apart
-    from chance: what is pruned does not come back.
+    from chance: what is pruned does not come back. That patience, and that weight counts only where a rubric is ever
+    active, are ours, for selectors of kind `topics`, which begin with equal weights; others are pruned as the paper
+    says.
     """
-    config = session.config
+    config, ours = session.config, selector.kind == "topics"
     activation = activation_rates(session, selector)
     relevance = activation * selector.weight
     covered = np.array([support.get(candidate.rubric.id, 0) > 0 for candidate in bank])
-    relevant = (selector.weight >= config.min_weight) & (activation > 0)
+    relevant = selector.weight >= config.min_weight
+    if ours:
+        relevant &= activation > 0
     relevant |= (activation >= config.min_activation) | covered
-    if not last:
+    if ours and not last:
         several = np.array([candidate.observed_count >= config.several for candidate in bank])
         relevant |= several & (judged < config.enough_judged)
     order = np.lexsort((np.arange(len(bank)), -relevance))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
+from svr_async.training.answers import unanswered_lines
 from svr_async.training.boundary import grow
 from svr_async.training.choosing import measure
 from svr_async.training.inducing import induced
@@ -36,11 +37,12 @@ async def run_rounds(session: Session) -> list[FittedRound]:
     for number in range(1, config.rounds + 1):
         bank = merge(without(growth.candidates, growth.pruned), cutoff=config.merge_cutoff, cap=config.bank_cap)
         if not bank:
-            raise DegenerateFitError("no rubric was induced, so the bank is empty", hint=NO_RUBRIC)
+            failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
+            raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
         session.say(f"round {number}: {len(growth.candidates)} candidates, {len(bank)} rubrics after merging")
         fitted, growth_after = await one_round(session, number, bank, growth, rounds)
         rounds.append(fitted)
-        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, dev accuracy {fitted.dev_accuracy:.4f}")
+        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, dev accuracy {100 * fitted.dev_accuracy:.1f} %")
         if number == config.rounds:
             break
         following = await grow(session, number, fitted, growth_after)

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from svr_async import __version__
 from svr_async.errors import ArtefactError
+from svr_async.training.answers import unanswered
 from svr_async.vocabulary.atomic import reason, write_atomic
 
 Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 FORMAT = 2
+OUTCOMES = "outcomes"  # of a stage's questions, among its values
 REMOVE = "remove that file; the stage is computed again, without a call where the memo has the replies"
 
 
@@ -50,11 +52,14 @@ class Stages:
     """The folder of a training run's stages.
 
     `marks` are the fingerprints of the systems that answered; they are kept with each stage and read back with it, so
-    that a bank says who judged for it even where no call was needed any more.
+    that a bank says who judged for it even where no call was needed any more. `outcomes` are those of the questions of
+    each stage that was read or kept. With `retry` a stage with questions that have no answer is computed again.
     """
 
     folder: Path
     marks: set[str] = field(default_factory=set)
+    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
+    retry: bool = False
 
     def load(self, name: str, digest: str, read: Callable[[Any, Arrays], T]) -> T | None:
         """Return `read(values, arrays)` of a stage, or None where it was not computed from these inputs.
@@ -65,8 +70,11 @@ class Stages:
         head = _read_head(path) if path.exists() else None
         if head is None or (head["format"], head["version"], head["digest"]) != (FORMAT, __version__, digest):
             return None
+        if self.retry and unanswered(head["values"].get(OUTCOMES, {})):
+            return None
         arrays = _read_arrays(path.with_suffix(".npz"), head["arrays"]) if head["arrays"] else {}
         self.marks.update(head["marks"])
+        self._note(name, head["values"])
         return read(head["values"], arrays)
 
     def save(self, name: str, digest: str, values: Mapping[str, Any], arrays: Arrays | None = None) -> None:
@@ -77,6 +85,11 @@ class Stages:
             write_atomic(path.with_suffix(".npz"), blob)
         head = {"format": FORMAT, "version": __version__, "digest": digest, "marks": sorted(self.marks)}
         write_atomic(path, _sealed({**head, "arrays": _sha256(blob) if blob else "", "values": dict(values)}))
+        self._note(name, values)
+
+    def _note(self, name: str, values: Mapping[str, Any]) -> None:
+        if values.get(OUTCOMES):
+            self.outcomes[name] = dict(values[OUTCOMES])
 
 
 def _sealed(head: Mapping[str, Any]) -> bytes:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.training.merge import Candidate
-from svr_async.vocabulary.rubric import rubric_id
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -226,6 +227,8 @@ def rubrics_problem(rubrics: Sequence[StoreRubric]) -> str:
             return f"the rubric {entry.id} occurs twice"
         if entry.id != rubric_id(entry.candidate.rubric.text):
             return f"the id of rubric {entry.id} is not the hash of its text"
+        if len(entry.candidate.rubric.text) > MAX_RUBRIC_CHARS:
+            return f"the text of rubric {entry.id} is longer than the {MAX_RUBRIC_CHARS} characters that a bank holds"
         seen.add(entry.id)
     return ""
 
@@ -238,4 +241,6 @@ def features_problem(vocabulary: Mapping[str, int], idf: NDArray[np.float32]) ->
         return "idf must be finite and >= 0"
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         return "the vocabulary must number its terms 0, 1, 2 …, each once"
+    if any(len(term) > MAX_TERM_CHARS for term in vocabulary):
+        return f"the vocabulary holds a term longer than the {MAX_TERM_CHARS} characters that a bank holds"
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,16 +18,38 @@ from svr_async.vocabulary.pair import PreferencePair, hashed_fraction
 from svr_async.vocabulary.similarity import normalised
 
 COMPARED_CHARS = 4000
+_PROSE_MARKS = re.compile("[\\s.,;:!?…'\"’“”]+")
 
 
-def support_rows(margins: NDArray[np.float32], known: NDArray[np.bool_], *, margin: float, most: int) -> list[int]:
+def support_rows(
+    margins: NDArray[np.float32],
+    known: NDArray[np.bool_],
+    *,
+    margin: float,
+    most: int,
+    kinds: NDArray[np.float32] | None = None,
+) -> list[int]:
     """Return the rows with margin <= `margin`, hardest first, ties in row order, at most `most` (paper `sec:adv`).
 
-    Rows that are not `known` (no judged entry) have no margin and are left out.
+    With `kinds` (row, kind), each row's share in each kind of prompts, pairs of the kinds that fail most often come
+    first, and the hardest first among equals: the hardest pairs of all are mostly labelled the wrong way round. Rows
+    that are not `known` (no judged entry) have no margin and are left out.
     """
-    near = np.flatnonzero(known & (margins <= margin))
-    ordered = near[np.argsort(margins[near], kind="stable")]
-    return [int(row) for row in ordered[:most]]
+    near = known & (margins <= margin)
+    rows = np.flatnonzero(near)
+    hardest_first = margins[rows]
+    order = np.argsort(hardest_first, kind="stable")
+    if kinds is not None:
+        order = np.lexsort((hardest_first, -failing(kinds, near)[rows]))
+    return [int(row) for row in rows[order][:most]]
+
+
+def failing(kinds: NDArray[np.float32], near: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return, for each row, the share of its kind that is near the boundary; `kinds` (row, kind) has rows of sum 1."""
+    shares = kinds.astype(np.float64)
+    failing_share: NDArray[np.float64] = shares.T @ near / np.maximum(shares.sum(axis=0), 1e-12)
+    of_rows: NDArray[np.float64] = shares @ failing_share
+    return of_rows
 
 
 def random_rows(pairs: Sequence[PreferencePair], count: int, *, round_number: int) -> list[int]:
@@ -37,15 +61,18 @@ def random_rows(pairs: Sequence[PreferencePair], count: int, *, round_number: in
 def usable_probe(pair: PreferencePair, probe: str | None, *, same: float) -> bool:
     """Whether a probe is another response: not empty, no refusal, and less similar to the chosen one than `same`.
 
-    Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits; a text
-    that differs in its other characters alone, as code does by a bracket, is another response.
+    Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits. Where
+    those are the same, a text is another response if it differs further on, or in a symbol, as code does by a bracket;
+    white space, case and the marks of prose alone make none.
     """
-    if probe is None or not probe.strip() or probe.strip() == pair.chosen.strip() or is_refusal(view_of(probe)):
+    if probe is None or not probe.strip() or _bare(probe) == _bare(pair.chosen) or is_refusal(view_of(probe)):
         return False
     first, second = normalised(pair.chosen)[:COMPARED_CHARS], normalised(probe)[:COMPARED_CHARS]
-    if first == second:
-        return len(pair.chosen) != len(probe)
-    return float(Indel.normalized_similarity(first, second)) < same
+    return first == second or float(Indel.normalized_similarity(first, second)) < same
+
+
+def _bare(text: str) -> str:
+    return _PROSE_MARKS.sub("", text).casefold()
 
 
 def probed_pair(pair: PreferencePair, probe: str, *, round_number: int) -> PreferencePair:
@@ -66,9 +93,14 @@ def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, tuple[Preferen
     }
 
 
-def hardest(original: PreferencePair, margins: Sequence[tuple[PreferencePair, float]]) -> HardNegative | None:
-    """Return the candidate with the smallest margin, ties to the earlier; None where that is the pair itself."""
-    if not margins:
-        return None
-    pair, _ = min(margins, key=lambda entry: entry[1])
-    return None if pair.id == original.id else HardNegative(pair=pair, of=original.id)
+def hard_negatives(
+    original: PreferencePair, margins: Sequence[tuple[PreferencePair, float]], *, margin: float = -math.inf
+) -> list[HardNegative]:
+    """Return the candidate with the smallest margin, ties to the earlier, and all with one <= `margin`; never the pair.
+
+    The paper takes the smallest alone. Where a pair is decided wrongly, that is often the pair itself, and the near
+    copy that shows what its two responses hide would be lost.
+    """
+    lowest = min(margins, key=lambda entry: entry[1], default=(original, 0.0))[0]
+    taken = [pair for pair, value in margins if pair is lowest or value <= margin]
+    return [HardNegative(pair=pair, of=original.id) for pair in taken if pair.id != original.id]

@@ -13,9 +13,11 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import name_judge, read_lines, write_bench
 
 from svr_async.adapters import get_adapter
+from svr_async.commands.batch.plan import known_of, params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train.run import decontaminated
+from svr_async.commands.train.command import train
+from svr_async.commands.train.run import TrainFlags, decontaminated, train_config
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
@@ -386,6 +388,72 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
             (folder / "bank" / name).write_bytes(data[:-20] if name == broken else data)
         assert svr(*flags, "--bank", "bank") == 7, broken
         last_line(capsys)
+
+
+def test_what_no_bank_can_hold_is_refused_before_anything_is_computed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An id, a domain, a licence or a rubric that is too long: one line that names it, and nothing is written."""
+    write_made(folder / "made.jsonl", 40)
+    rows = read_lines(folder / "made.jsonl")
+    for field in ("id", "domain"):
+        long = [{**row, field: "x" * 4097} if n == 30 else row for n, row in enumerate(rows)]
+        (folder / "long.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in long))
+        assert svr("train", "long.jsonl", "--out", "out", "-q") == 2
+        assert "4,097" in last_line(capsys)
+    assert svr("train", "made.jsonl", "--out", "out", "-q", "--licence", "x" * 4097) == 2
+    assert "--licence" in last_line(capsys)
+    write_candidates(folder / "c.jsonl", "Is kind.", "Is kind " * 70)
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 7
+    assert "c.jsonl line 2" in last_line(capsys)
+    assert not any((folder / name).exists() for name in ("out", "store", "store.stages"))
+
+
+def test_files_of_candidates_may_be_joined(folder: Path) -> None:
+    """A rubric that both have is judged once, with the sources of both."""
+    write_made(folder / "made.jsonl", 40)
+    for name, pairs in (("one", ["made-1", "made-2"]), ("two", ["made-2", "made-3"])):
+        write_candidates(folder / f"{name}.jsonl", "Is kind.", f"Is {name}.")
+        lines = [row | {"sources": pairs} for row in read_lines(folder / f"{name}.jsonl")]
+        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in lines))
+    joined = (folder / "one.jsonl").read_bytes() + (folder / "two.jsonl").read_bytes()
+    (folder / "both.jsonl").write_bytes(joined)
+    assert svr("judge", "made.jsonl", "--candidates", "both.jsonl", "--out", "store", "-q") == 0
+    kind, *others = FeatureStore.load(folder / "store").rubrics
+    assert kind.candidate.source_pair_ids == ("made-1", "made-2", "made-3")
+    assert (kind.candidate.observed_count, len(others)) == (2, 2)
+
+
+def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rubrics that were induced with another seed, as those of merged banks: said, and left out just there."""
+    write_made(folder / "made.jsonl")
+    assert svr("induce", "made.jsonl", "--out", "c.jsonl", "--seed", "1", "-q") == 0
+    capsys.readouterr()
+    for pool in ("all", "cross"):
+        assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", pool, "--pool", pool) == 0
+        assert "came from prompts that are held out here" in capsys.readouterr().err
+        store = FeatureStore.load(folder / pool)
+        sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
+        judged = 0
+        for row in np.flatnonzero(store.is_dev).tolist():
+            entries = store.z.index[store.z.indptr[row] : store.z.indptr[row + 1]].tolist()
+            assert not [place for place in entries if store.pair_ids[row] in sources[place]]
+            judged += len(entries)
+        assert judged > 0
+    assert svr("induce", "made.jsonl", "--out", "same.jsonl", "-q") == 0
+    assert svr("judge", "made.jsonl", "--candidates", "same.jsonl", "--out", "same") == 0
+    assert "held out here" not in capsys.readouterr().err
+
+
+def test_epochs_are_chosen_as_the_bank_will_be_used() -> None:
+    """By the best so many rubrics as are used for a prompt; the paper's text has no such number."""
+    params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
+    for more, top_k in (({}, 96), ({"judge": "gpt-oss-120b"}, 6), ({"judge": "gpt-oss-120b", "top_k": 12}, 12)):
+        config = train_config(TrainFlags(**{**params, **more}))
+        assert (config.top_k_choices, config.fit.top_k) == ((top_k,), top_k)
+    assert train_config(TrainFlags(**{**params, "preset": "paper"})).fit.top_k is None
 
 
 # --- data split ------------------------------------------------------------------------------------------------------

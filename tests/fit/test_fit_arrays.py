@@ -131,3 +131,30 @@ def test_rows_are_cut_into_short_pieces():
     borders, per_row = ragged.pieces(np.array([0, 0, 3, 10]), 4)
     np.testing.assert_array_equal(per_row, [1, 1, 2])
     np.testing.assert_array_equal(borders, [0, 0, 3, 7, 10])
+
+
+def test_the_edges_of_a_pool_are_those_between_its_own_judged_entries():
+    """For each row, in the order of the places: what a search through all pairs of places finds, padded with zeros."""
+    from svr_async.fit.batches import tabulate  # noqa: PLC0415  (as above)
+
+    rng = np.random.default_rng(5)
+    pairs = np.array(sorted({tuple(sorted(rng.choice(20, 2, replace=False).tolist())) for _ in range(50)}))
+    value = rng.random(len(pairs)).astype(np.float32)
+    arrays = replace(
+        made_arrays(n_pairs=30, n_rubrics=20, pool=9),
+        redundancy_i=pairs[:, 0],
+        redundancy_j=pairs[:, 1],
+        redundancy_value=value,
+    )
+    edges = {tuple(pair): close for pair, close in zip(pairs.tolist(), value.tolist(), strict=True)}
+    table, _ = tabulate(arrays, pooled=True)
+    for row, pool in enumerate(table.rubric.tolist()):
+        wanted = [
+            (a, b, edges[one, other])
+            for a, one in enumerate(pool)
+            for b, other in enumerate(pool)
+            if (one, other) in edges
+        ]
+        found = list(zip(*(part[row].tolist() for part in table[-3:]), strict=True))
+        assert found[: len(wanted)] == wanted
+        assert not any(map(any, found[len(wanted) :]))

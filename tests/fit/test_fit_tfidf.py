@@ -80,3 +80,17 @@ def test_idf_must_be_finite():
     """A NaN in idf is refused."""
     with pytest.raises(ArtefactError, match="finite"):
         Vocabulary(terms={"a": 0}, idf=np.array([np.nan], np.float32))
+
+
+def test_of_terms_as_frequent_as_each_other_the_first_in_the_alphabet_are_learned():
+    """Where the cut falls among equals, no processor's way to sort decides which of them are features."""
+    words = [f"w{number:05}" for number in range(3000)]
+    shuffled = np.random.default_rng(0).permutation(words).tolist()
+    vocabulary = learn([*shuffled, "often used", "often used"], max_features=40)
+    assert list(vocabulary.terms) == ["often", "often used", "used", *words[:37]]
+
+
+def test_a_word_longer_than_a_bank_can_hold_is_no_feature():
+    """Sequences, hashes and encoded files have no spaces; neither they nor their pairs with a neighbour are learned."""
+    vocabulary = learn([f"{'acgt' * 70} is a sequence", f"{'ab' * 127} {'cd' * 10}"])
+    assert set(vocabulary.terms) == {"is", "sequence", "is sequence", "ab" * 127, "cd" * 10}

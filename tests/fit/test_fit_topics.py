@@ -8,9 +8,9 @@ from made_arrays import made_arrays
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.config import DEFAULT
-from svr_async.fit.forward import alpha_numpy, hidden_numpy
+from svr_async.fit.forward import alpha_numpy, hidden_matrix, hidden_numpy
 from svr_async.fit.grouping import learn_gates, softmax
-from svr_async.fit.topics import SHRINKAGE, effects, start_topics
+from svr_async.fit.topics import PROMPTS_PER_TOPIC, SHRINKAGE, effects, start_topics
 
 
 def test_groups_follow_the_words():
@@ -86,6 +86,15 @@ def test_one_topic_and_no_words_work():
     assert selector.hidden.shape == (24, 1)
     alpha = alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32))
     np.testing.assert_allclose(alpha.sum(), 1, atol=1e-6)
+
+
+def test_where_topics_are_few_several_groupings_share_one_softmax():
+    """Two topics leave room for three groupings in six and for one in two; gates of all have a sum of 1."""
+    arrays = made_arrays(n_pairs=2 * PROMPTS_PER_TOPIC)
+    alone, three = (start_topics(arrays, replace(DEFAULT, hidden=room)) for room in (2, 6))
+    assert (alone.hidden.shape[1], three.hidden.shape[1]) == (2, 6)
+    assert hidden_matrix(three, arrays, np.arange(9)).sum(axis=1) == pytest.approx(np.ones(9), abs=1e-5)
+    np.testing.assert_array_equal(alone.hidden, three.hidden[:, :2])
 
 
 def test_the_start_repeats():

@@ -4,7 +4,7 @@ import numpy as np
 import orjson
 import pytest
 
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank import MAX_SOURCES, BankRubric, InferenceSettings, RubricBank
 from svr_async.training.bank_diff import diff_banks
 from svr_async.training.build import bank_rubric, candidate_of, main_domain, merge_banks
 from svr_async.training.merge import Candidate, merge
@@ -44,14 +44,14 @@ def test_a_domain_needs_more_than_half(pairs, domain):
 
 
 def test_banks_become_one():
-    """Near-identical rubrics merge, their weights averaged by count; the rest stays; equal settings survive."""
+    """Near-identical rubrics merge, their importances averaged by count; the rest stays; equal settings survive."""
     shared = {"judge": "j", "licence": "l", "inference": InferenceSettings(filler_weight=0.25)}
     one = bank(("Names the river and its bridge", 0.25), ("Cites a source", 1.0), name="one", **shared)
     two = bank(("Names the river and also its bridge", 0.75), name="two", **shared)
     both = merge_banks([one, two])
     assert {entry.text: entry.weight for entry in both.rubrics} == {
-        "Names the river and its bridge": 0.5,
-        "Cites a source": 1.0,
+        "Names the river and its bridge": 0.4375,
+        "Cites a source": 0.5,
     }
     assert (both.selector_kind, both.judge, both.licence, both.name) == ("uniform", "j", "l", "one + two")
     assert both.inference.filler_weight == 0.25
@@ -106,3 +106,28 @@ def test_a_merged_bank_can_be_merged_again():
     """Candidates of a bank merge into themselves."""
     held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
     assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
+
+
+def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are():
+    """A fit by topics leaves all weights equal; the rubrics that were used most come first, never the first by id."""
+    texts = [f"Says a thing of kind {'abcdefgh'[number] * 9}" for number in range(8)]
+    rates = (0.02, 0.3, 0.0, 0.11, 0.25, 0.07, 0.04, 0.2)
+    rubrics = tuple(
+        BankRubric(rubric=Rubric(text=text), weight=4.0, activation_rate=rate)
+        for text, rate in zip(texts, rates, strict=True)
+    )
+    merged = merge_banks([RubricBank(rubrics=rubrics)])
+    assert merged.texts == tuple(text for _, text in sorted(zip(rates, texts, strict=True), reverse=True))
+    assert merged.rubrics[0].weight == pytest.approx(1.2)
+    again = merge_banks([merged])
+    assert again.texts == merged.texts
+
+
+def test_a_bank_keeps_so_many_of_a_rubrics_source_pairs_that_it_can_be_read_again():
+    """A rubric of a hundred thousand pairs names some of them; how often it was proposed and its domain are of all."""
+    pairs = tuple(f"p{number:06}" for number in range(5000))
+    given = Candidate(rubric=Rubric(text="Cites a source"), source_pair_ids=pairs, observed_count=5000)
+    entry = bank_rubric(given, domains=dict.fromkeys(pairs[1500:], "code"))
+    assert entry.source_pair_ids == pairs[:MAX_SOURCES]
+    assert (entry.observed_count, entry.domain) == (5000, "code")
+    assert len(merge_banks([RubricBank(rubrics=(entry,))]).rubrics[0].source_pair_ids) == MAX_SOURCES

@@ -61,3 +61,26 @@ def test_no_benchmark_and_no_pairs_are_no_hits():
     """Nothing to compare is fine."""
     assert find_contaminated([pair()], []) == []
     assert find_contaminated([], BENCH) == []
+
+
+SPACELESS = {
+    "Chinese": ("请说明为什么潮汐在海湾里比在开阔的海面上更高并举一个例子", "简短的问候"),
+    "Japanese": ("みずうみのほとりにすむ漁師はなぜ朝早く舟を出すのですか", "おはよう"),
+    "Thai": ("เหตุใดน้ำขึ้นน้ำลงในอ่าวจึงสูงกว่าในทะเลเปิด", "สวัสดีครับ"),
+}
+
+
+@pytest.mark.parametrize("script", SPACELESS)
+def test_runs_are_found_in_scripts_that_write_no_spaces(script):
+    """Two characters count as a word: the text inside a longer one is a hit, a greeting or the half of it is none."""
+    text, greeting = SPACELESS[script]
+    bench = [("bench", [pair("i", text, chosen=greeting)])]
+    assert len(find_contaminated([pair(chosen=f"{greeting}{text}{greeting}")], bench)) == 1
+    assert find_contaminated([pair(prompt=greeting), pair(prompt=f"{text[:12]}{greeting}")], bench) == []
+
+
+def test_thirteen_words_are_counted_over_both_kinds_of_script():
+    """A product's name in Latin letters is one word among the characters around it."""
+    text = "请说明为什么 SuperTide 在海湾里比在 open sea 更高并举一个例子"
+    hits = find_contaminated([pair(prompt=f"问题：{text}？")], [("bench", [pair("i", text)])])
+    assert [(hit.item, hit.shared.split()[:2]) for hit in hits] == [("i", ["请", "说"])]

@@ -1,5 +1,7 @@
 """The ledger: orientation of every entry, and what missing means."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,24 @@ def test_entries_follow_the_bank_that_is_asked_for():
     ledger.note("p", ["new"], {"new": -0.25})
     assert ledger.asked("p", index).tolist() == [0, 1, 2]
     assert ledger.entries("p", index)[1].tolist() == [0.25, 1.25, -0.25]
+
+
+def test_the_last_verdict_counts():
+    """A rubric that is noted again, in another order and beside new ones, has the later z."""
+    ledger = Ledger()
+    ledger.note("p", ["b", "a"], {"b": 0.25, "a": -0.25})
+    ledger.note("p", ["c", "b"], {"c": 0.75, "b": 1.25})
+    assert ledger.entries("p", {"a": 0, "b": 1, "c": 2})[1].tolist() == [-0.25, 1.25, 0.75]
+
+
+def test_an_entry_takes_a_few_bytes():
+    """Tens of millions of entries, all pairs on a whole bank, fit into a machine's memory."""
+    ids = [f"r{number}" for number in range(500)]
+    z = dict.fromkeys(ids, 0.25)
+    ledger = Ledger()
+    tracemalloc.start()
+    for pair_number in range(100):
+        ledger.note(f"p{pair_number}", ids, z)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 20 * 100 * len(ids)

@@ -64,3 +64,13 @@ def test_no_prompt_is_its_own_neighbour_and_only_offered_rows_are_neighbours():
     assert (found[~keep] >= 0).any()
     lonely = sparse.csr_matrix(np.eye(3, dtype=np.float32))
     assert (nearest_prompts(lonely, lonely, count=2) == -1).all()
+
+
+@pytest.mark.parametrize("n", [60, 700])
+def test_of_many_equals_the_lower_rows_are_the_neighbours(n):
+    """Also where far more rows tie than there is room for, at the border of the list and inside it."""
+    rows = sparse.csr_matrix(np.ones((n, 1), np.float32))
+    found = nearest_prompts(rows, rows, count=5).tolist()
+    assert [found[0], found[3], found[n // 2]] == [[1, 2, 3, 4, 5], [0, 1, 2, 4, 5], [0, 1, 2, 3, 4]]
+    mixed = features(n, d=3)
+    assert nearest_prompts(mixed, mixed, count=24).tolist() == reference(mixed, mixed, 24).tolist()

@@ -175,3 +175,14 @@ def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
         n_rubrics=0,
     )
     assert as_lists(plan_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
+
+
+def test_a_pool_is_as_large_as_asked_for_and_explores_at_every_size():
+    """Also below the usual number from similar prompts; of each size at most four of nine come from there."""
+    made = inputs(own=[NOTHING] * N_PAIRS)
+    for size in (1, 4, 8, 9, 18):
+        config = PoolConfig.of_size(PoolPolicy.CROSS, size)
+        assert config.near == size * 4 // 9
+        assert {len(pool) for pool in plan_pools(made, config, round_number=1)} == {size}
+        assert {len(pool) for pool in plan_pools(made, PoolConfig(size=size), round_number=1)} == {size}
+    assert PoolConfig.of_size(PoolPolicy.CROSS, 36).near == PoolConfig().near == 8

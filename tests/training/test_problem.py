@@ -69,3 +69,14 @@ def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives():
     assert arrays.negative_of.tolist() == [-1, -1, -1, -1, 3]
     assert arrays.source_indptr.tolist() == [0, 1, 3, 3]
     assert build_arrays([], [], prompts(), ledger, index, sources(), edges).n_pairs == 0
+
+
+def test_all_that_a_dev_prompt_gave_is_its_own_however_many_other_prompts_gave_it_too():
+    """Rubrics that were induced with another split: what came from a dev prompt cannot tell how a bank does on it."""
+    made = prompts()
+    rows = {pair.id: made.row(pair) for pair in PAIRS}
+    train, dev = ({name: row for name, row in rows.items() if (row == 1) is held} for held in (False, True))
+    found = Sources.of(BANK, train, dev)
+    assert found.own(1).tolist() == [1]
+    assert [found.own(row).tolist() for row in (0, 2)] == [[0], [1]]
+    assert (found.rows_of, found.mined(1).tolist()) == (((0,), (2,), ()), [])

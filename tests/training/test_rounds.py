@@ -28,11 +28,11 @@ def session(**settings):
     return SimpleNamespace(config=TrainConfig(**settings), material=prepare(pairs, pairs[:1], digest="d"))
 
 
-def selector(here, weight, bias):
-    """Return an mlp selector whose alphas depend on the bias alone."""
+def selector(here, weight, bias, kind="topics"):
+    """Return a selector whose alphas depend on the bias alone."""
     width, n = here.material.prompts.n_features, len(weight)
     return Selector(
-        kind="mlp",
+        kind=kind,
         hidden=np.zeros((width, 2), np.float32),
         hidden_bias=np.zeros(2, np.float32),
         output=np.zeros((n, 2), np.float32),
@@ -56,6 +56,15 @@ def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned
     assert activation_rates(here, fitted).tolist() == [0.5, 0.5, 0.0, 0.0]
     assert prune(here, bank(), fitted, {}, JUDGED, last=True) == [0, 1]
     assert prune(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
+
+
+def test_the_papers_selector_is_pruned_by_the_papers_text():
+    """A weight is enough though the rubric is active nowhere, and a rubric that was judged little has no grace."""
+    here = session()
+    fitted = selector(here, [1.0, 1.5, 0.01, 0.0], [5.0, 0.0, 0.0, 0.0], kind="mlp")
+    few = np.zeros(4, np.int64)
+    for last in (True, False):
+        assert prune(here, bank(counts=(9, 9, 9, 9)), fitted, {}, few, last=last) == [0, 1]
 
 
 def test_a_bank_is_never_left_empty():
@@ -110,3 +119,10 @@ def test_the_last_round_is_chosen_unless_an_earlier_one_is_clearly_better(accura
     """Better by more than a standard error on the dev split; a perfect round has none."""
     rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate(accuracies, 1)]
     assert chosen_round(rounds, n_dev).number == number
+
+
+def test_the_papers_preset_takes_the_best_round_however_small_the_lead():
+    """The best by dev accuracy, of equals the first."""
+    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.72, 0.72, 0.71), 1)]
+    assert chosen_round(rounds, 100, best_only=True).number == 2
+    assert chosen_round(rounds, 100).number == 4

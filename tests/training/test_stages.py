@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from svr_async.errors import ArtefactError
 from svr_async.training import stages as module
+from svr_async.training.answers import coverage_counts, unanswered_lines
 from svr_async.training.stages import Stages, digest_of
 
 ARRAYS = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
@@ -156,3 +157,30 @@ def test_a_digest_tells_different_values_apart():
     assert len(set(digests)) == len(digests)
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of(np.arange(8)[::2]) == digest_of(np.arange(0, 8, 2))
+
+
+def test_what_became_of_a_stages_questions_is_known_when_it_is_kept_and_when_it_is_read_back(tmp_path):
+    """Stages without questions say nothing; one that is not read, since its inputs differ, does not count."""
+    counts = {"scored": 309, "context_too_long": 91}
+    stages = Stages(tmp_path)
+    stages.save("judge-1", "d", {"outcomes": counts}, ARRAYS)
+    stages.save("fit-1", "d", {"epochs": 3})
+    later = Stages(tmp_path)
+    assert load(later, "judge-1", "other") is None
+    assert (stages.outcomes, later.outcomes) == ({"judge-1": counts}, {})
+    load(later, "judge-1", "d")
+    load(later, "fit-1", "d")
+    assert later.outcomes == stages.outcomes
+    assert unanswered_lines(later.outcomes) == ["judge-1: 91 of 400 questions have no answer (91 context_too_long)"]
+    assert coverage_counts(later.outcomes) == (91, 400)
+
+
+def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_so(tmp_path):
+    """With `retry`; what has all answers is read back all the same."""
+    Stages(tmp_path).save("induce-1", "d", {"outcomes": {"scored": 2, "refusal": 1}})
+    Stages(tmp_path).save("judge-1", "d", {"outcomes": {"scored": 9}})
+    again = Stages(tmp_path, retry=True)
+    assert load(again, "induce-1", "d") is None
+    assert load(again, "judge-1", "d") is not None
+    again.save("induce-1", "d", {"outcomes": {"scored": 3}})
+    assert load(again, "induce-1", "d") is not None

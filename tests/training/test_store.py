@@ -467,6 +467,18 @@ def test_hostile_parquet_files_are_refused(folder, tmp_path):
     assert len(FeatureStore.load(folder)) == 5
 
 
+def test_what_no_bank_can_hold_is_refused_before_a_fit(folder, tmp_path):
+    """A term or a rubric that is too long, on writing and on reading: a fit would end with a bank that is no bank."""
+    long = replace(HEADER, vocabulary={"bread": 0, "r" * 257: 1, "rain": 2})
+    with pytest.raises(ValueError, match="a term longer than the 256"):
+        FeatureStore.create(tmp_path / "long", long)
+    with pytest.raises(ValueError, match="longer than the 512"):
+        FeatureStore.append(folder, second_part(rubrics=[*first_part().rubrics, *rubrics("x" * 513)]))
+    terms = orjson.dumps({"bread": 0, "r" * 257: 1, "rain": 2})
+    replace_file(folder, "vocabulary.json", terms)
+    assert "a term longer than the 256" in refused(folder)
+
+
 def test_hostile_rubrics_are_refused(folder, tmp_path):
     """A rubric with another's id, an empty cell or a check that is none is refused."""
     name, path = "rubrics-0002.parquet", tmp_path / "x.parquet"

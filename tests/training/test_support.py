@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from svr_async.training.problem import HardNegative
-from svr_async.training.support import alternatives, hardest, probed_pair, random_rows, support_rows, usable_probe
+from svr_async.training.support import (
+    alternatives,
+    failing,
+    hard_negatives,
+    probed_pair,
+    random_rows,
+    support_rows,
+    usable_probe,
+)
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 TEXT = "Cut the bread first. Then warm the pan for two minutes. Put the cheese between the slices and fry both sides."
@@ -25,6 +33,22 @@ def test_support_rows_are_the_hardest_first_with_ties_in_row_order_and_at_most_s
     assert support_rows(margins, known, margin=np.float32(0.2), most=3) == [2, 5, 3]
     assert support_rows(margins, known, margin=-5.0, most=3) == []
     assert support_rows(margins[:0], known[:0], margin=1.0, most=3) == []
+
+
+def test_pairs_of_the_kind_that_fails_most_often_come_first():
+    """A pair of a kind that mostly fails is probed before a harder one of a kind that mostly does not."""
+    margins = np.array([-9.0, 3.0, 3.0, 3.0, 0.1, -0.1, 3.0], np.float32)
+    kinds = np.array([[1, 0]] * 4 + [[0, 1]] * 3, np.float32)
+    rows = support_rows(margins, np.ones(7, bool), margin=0.2, most=9, kinds=kinds)
+    assert rows == [5, 4, 0]
+    assert support_rows(margins, np.ones(7, bool), margin=0.2, most=1, kinds=kinds) == [5]
+
+
+def test_how_often_a_kind_fails_counts_a_prompt_by_its_share_in_each_kind():
+    """Shares are weighed: a prompt between two kinds counts half for each, and a kind without prompts for nothing."""
+    kinds = np.array([[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]], np.float32)
+    near = np.array([True, False, False])
+    np.testing.assert_allclose(failing(kinds, near), [2 / 3, 0, 1 / 3])
 
 
 def test_random_rows_are_drawn_by_pair_id_and_round():
@@ -49,8 +73,11 @@ def test_random_rows_are_drawn_by_pair_id_and_round():
         TEXT.replace("two", "Two"),
         TEXT.replace("sides", "side"),
         "I'm sorry, but I can't help with that.",
+        TEXT.replace(". ", "! "),
+        TEXT.replace(" ", "  "),
+        TEXT.removesuffix(".") + "!!",
     ],
-    ids=["none", "empty", "blank", "same", "newline", "indent", "case", "near", "refusal"],
+    ids=["none", "empty", "blank", "same", "newline", "indent", "case", "near", "refusal", "marks", "spaces", "end"],
 )
 def test_a_probe_that_is_no_other_response_is_discarded(probe):
     """None, nothing, a refusal, the chosen response again or one nearly like it."""
@@ -58,11 +85,13 @@ def test_a_probe_that_is_no_other_response_is_discarded(probe):
 
 
 def test_a_probe_that_is_worse_is_used():
-    """Half of the response, another one, and damage that only a bracket shows."""
+    """Half of the response, another one, and damage that a bracket, an operator or the end of a long text shows."""
     assert usable_probe(pair(), TEXT[:60], same=0.98)
     assert usable_probe(pair(), "Ask somebody who can cook, and do as they say, step by step.", same=0.98)
     code = "```python\nprint(sum([1, 2]))\n```"
     assert usable_probe(pair(chosen=code), code.replace("]))", "])"), same=0.98)
+    assert usable_probe(pair(chosen="return a + b"), "return a - b", same=0.98)
+    assert usable_probe(pair(chosen="word " * 1200 + "is safe"), "word " * 1200 + "no safe", same=0.98)
 
 
 def test_a_probed_pair_is_a_pair_of_its_own():
@@ -87,8 +116,15 @@ def test_alternatives_are_other_rejected_responses_to_the_same_prompt_and_chosen
 def test_the_hardest_candidate_is_the_negative_unless_it_is_the_pair_itself():
     """The smallest margin wins, ties go to the earlier, so to the pair."""
     original, other, third = pair("a"), pair("b"), pair("c")
-    assert hardest(original, []) is None
-    assert hardest(original, [(original, 0.5), (other, 0.5)]) is None
-    assert hardest(original, [(original, 0.1), (other, 0.5)]) is None
+    assert hard_negatives(original, []) == []
+    assert hard_negatives(original, [(original, 0.5), (other, 0.5)]) == []
+    assert hard_negatives(original, [(original, 0.1), (other, 0.5)]) == []
     expected = HardNegative(pair=other, of="a")
-    assert hardest(original, [(original, 0.5), (other, -0.5), (third, -0.5)]) == expected
+    assert hard_negatives(original, [(original, 0.5), (other, -0.5), (third, -0.5)]) == [expected]
+
+
+def test_every_candidate_near_the_boundary_is_a_negative_even_where_the_pair_is_harder():
+    """A pair that is decided wrongly keeps its near copies; what is decided clearly is none."""
+    original, other, third = pair("a"), pair("b"), pair("c")
+    found = hard_negatives(original, [(original, -3.0), (other, 0.2), (third, 0.3)], margin=0.2)
+    assert found == [HardNegative(pair=other, of="a")]

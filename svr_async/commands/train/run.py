@@ -14,6 +14,7 @@ import click
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import select_pairs
 from svr_async.commands.eval.judge import AUTO, parse_concurrency
 from svr_async.commands.loops import loop_factory
@@ -27,7 +28,9 @@ from svr_async.evaluation.costs import engine_block
 from svr_async.fit.config import PRESETS
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
-from svr_async.scoring.bank_history import TrainedOn
+from svr_async.scoring.bank import MAX_NOTE_CHARS, RubricBank
+from svr_async.scoring.bank_history import BankHistory, TrainedOn
+from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
 from svr_async.training.config import TrainConfig
@@ -80,6 +83,8 @@ class TrainFlags:
     rubrics_per_call: int = RUBRICS_PER_CALL
     dry_run: bool = False
     replace: bool = False
+    retry_errors: bool = False
+    min_coverage: float = 1.0
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -107,6 +112,12 @@ def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
             f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
             hint="a pair needs a preference between two different responses",
         )
+    long = next((pair for pair in pairs if max(len(pair.id), len(pair.domain)) > MAX_NOTE_CHARS), None)
+    if long is not None:
+        raise UsageError(
+            f"the pair {long.id[:40]}… has an id of {len(long.id):,} characters and a domain of {len(long.domain):,}",
+            hint=f"a bank holds ids and domains of at most {MAX_NOTE_CHARS:,}; shorten them",
+        )
     return pairs
 
 
@@ -121,12 +132,13 @@ def train_config(flags: TrainFlags) -> TrainConfig:
     policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
     top_k = flags.top_k or (FREE_TOP_K if free else 6)
     fit = replace(PRESETS[flags.preset], seed=flags.seed)
+    fit = fit if fit.top_k is None else replace(fit, top_k=top_k)  # epochs are chosen as the bank will be used
     paper = flags.preset == "paper"
     return TrainConfig(
         rounds=flags.rounds,
         split_seed=flags.seed,
         fit=fit,
-        pools=PoolConfig(policy=policy, size=flags.pool_size),
+        pools=PoolConfig.of_size(policy, flags.pool_size),
         top_k_choices=(top_k,),
         filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
         ablate=frozenset(flags.ablate),
@@ -161,18 +173,18 @@ async def _train(
         with screen_of(flags, judge) as screen:
             log = FitLog(watch=screen)
             session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
-            made_of = digest_of(session.material.digest, config.as_json(), judge.label)
+            made_of = made_of_what(session, judge)
             if not flags.replace:
                 keep_training(flags.out, made_of)
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
             rounds = await run_rounds(session)
-        best = chosen_round(rounds, len(session.material.dev))
+        warnings += unanswered_lines(session.stages.outcomes)
+        best = chosen_round(rounds, len(session.material.dev), best_only=flags.preset == "paper")
         record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
         history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
-        bank = build_bank(session, best, facts=record["dev"], licence=flags.licence, judge=judge.label, history=history)
-        digest = bank.save(flags.out / "bank")
+        digest = _bank(flags, session, best, judge, history).save(flags.out / "bank")
         write_atomic(flags.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
         write_bank_report(flags.out / "bank", flags.out / "report.html")
     finally:
@@ -184,7 +196,42 @@ async def _train(
         print_rounds(record, flags.out, digest, time.monotonic() - begun)
         if asked:
             click.echo(f"calls     {calls_in_words(asked)}")
+    require_answers(session.stages.outcomes, flags.min_coverage, flags.out / "failures.jsonl")
     return 0
+
+
+def _bank(flags: TrainFlags, session: Session, best: FittedRound, judge: OpenJudge, history: BankHistory) -> RubricBank:
+    return build_bank(
+        session,
+        best,
+        facts=_dev_facts(session, best),
+        licence=flags.licence,
+        judge=judge.label,
+        prompts_digest=prompts_digest_of(judge),
+        history=history,
+    )
+
+
+def _dev_facts(session: Session, best: FittedRound) -> dict[str, Any]:
+    return {"accuracy": best.dev_accuracy, "pairs": len(session.material.dev), "round": best.number}
+
+
+def require_answers(outcomes: Outcomes, least: float, failures: Path, *, before: str = "") -> None:
+    """Raise CoverageError where too few questions got an answer; `before` is to be done before they are asked again."""
+    missing, total = coverage_counts(outcomes)
+    hint = f"{failures} says why; {before}--retry-errors asks again, --min-coverage accepts it"
+    require_coverage(missing, total, least, lack="questions have no answer", hint=hint)
+
+
+def made_of_what(session: Session, judge: OpenJudge) -> str:
+    """Return a digest of all that a training's bank is made of: pairs, settings, judge, model, prompts, questions."""
+    asked = session.asker, session.crew.rubrics_per_call
+    return digest_of(session.material.digest, session.config.as_json(), judge.label, *asked)
+
+
+def prompts_digest_of(judge: OpenJudge) -> str:
+    """Return a digest of the prompt templates that a judge is asked with; empty for one that reads none."""
+    return digest_of(dict(judge.prompts)) if judge.prompts else ""
 
 
 def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
@@ -217,13 +264,15 @@ def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamina
     )
 
 
-def chosen_round(rounds: Sequence[FittedRound], n_dev: int) -> FittedRound:
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int, *, best_only: bool = False) -> FittedRound:
     """Return the last round, unless an earlier one is better on dev by more than a standard error.
 
-    The paper publishes the best round by dev accuracy; on a small dev split that picks a round by chance, and later
-    rounds have seen more judgements.
+    The paper publishes the best round by dev accuracy, and so does `best_only`, of equals the first; on a small dev
+    split that picks a round by chance, and later rounds have seen more judgements.
     """
     top = max(rounds, key=lambda one: one.dev_accuracy)
+    if best_only:
+        return top
     error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
     return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
 
@@ -254,7 +303,7 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
             dry_run=flags.dry_run,
         ),
         budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
-        failures=FailureLog(flags.out / "failures.jsonl"),
+        failures=FailureLog(flags.out / "failures.jsonl", forget=flags.retry_errors),
         prompts=flags.prompts,
     )
     return open_endpoint_judge(flags.judge, profile, options)
@@ -298,7 +347,9 @@ def open_session(
     return Session(
         crew=_crew(flags, judge, screen),
         config=config,
-        stages=Stages(flags.out / "stages", judge.engine.fingerprints if judge.engine else set()),
+        stages=Stages(
+            flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.retry_errors
+        ),
         material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs])),
         fit_round=partial(fit_round, log=log),
         calibrate=partial(calibrate_round, log=log),
@@ -340,6 +391,7 @@ def make_record(
         "dev_pairs": len(session.material.dev),
         "ablate": sorted(flags.ablate),
         "rounds": [dict(one.record) for one in rounds],
-        "dev": {"accuracy": best.dev_accuracy, "pairs": len(session.material.dev), "round": best.number},
+        "dev": _dev_facts(session, best),
+        "outcomes": dict(session.stages.outcomes),
         "contaminated": [{"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in dropped],
     }

@@ -21,6 +21,8 @@ from svr_async.commands.train.run import (
     asked_block,
     open_judge,
     open_session,
+    prompts_digest_of,
+    require_answers,
     screen_of,
     train_config,
     training_pairs,
@@ -28,9 +30,10 @@ from svr_async.commands.train.run import (
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
+from svr_async.training.answers import Outcomes, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL
-from svr_async.training.build import candidate_of
-from svr_async.training.inducing import induced
+from svr_async.training.build import bank_rubric, candidate_of
+from svr_async.training.inducing import counted, induced
 from svr_async.training.judging import judge_pools, sources_of
 from svr_async.training.merge import Candidate, merge
 from svr_async.training.rounds import NO_RUBRIC
@@ -46,14 +49,17 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
     out = Path(flags["out"])
     settings = train_flags(flags, stages=out.with_name(f"{out.name}.stages"), descriptive=flags["descriptive"])
-    candidates = _run(settings, _induce)
+    candidates, outcomes = _run(settings, _induce)
+    failed = unanswered_lines(outcomes)
     if not candidates:
-        raise DegenerateFitError(f"no rubric was induced from {settings.pairs}", hint=NO_RUBRIC)
+        why = "".join(f"; {line}" for line in failed)
+        raise DegenerateFitError(f"no rubric was induced from {settings.pairs}{why}", hint=NO_RUBRIC)
     lines = (orjson.dumps(candidate_to_json(c), option=orjson.OPT_APPEND_NEWLINE) for c in candidates)
     write_atomic(out, b"".join(lines))
-    click.echo(
-        orjson.dumps({"rubrics": len(candidates)}) if flags["as_json"] else f"{len(candidates)} rubrics in {out}"
-    )
+    text = "\n".join([f"{len(candidates)} rubrics in {out}", *(f"warning: {line}" for line in failed)])
+    record = {"rubrics": len(candidates), "outcomes": outcomes}
+    click.echo(orjson.dumps(record) if flags["as_json"] else text)
+    require_answers(outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 
 
@@ -71,14 +77,18 @@ def run_judge(flags: Mapping[str, Any]) -> int:
         if occupied:  # by the same command, which then asks nothing, or else it is refused before a call
             session.crew = replace(session.crew, on_begin=lambda *_: _refuse(out))
         index = await _judge_all(session, bank)
-        write_store(session, out, bank, judge=judge.label)
+        write_store(session, out, bank, prompts_digest=prompts_digest_of(judge), judge=judge.label)
         asked.update(asked_block(judge))
         return sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs)
 
-    entries = _run(settings, work)
+    entries, outcomes = _run(settings, work)
     text = f"{entries:,} judged entries on {len(bank)} rubrics in {out}"
     text += f"\ncalls: {calls_in_words(asked)}" if asked else ""
-    click.echo(orjson.dumps({"entries": entries, "rubrics": len(bank), **asked}) if flags["as_json"] else text)
+    text += "".join(f"\nwarning: {line}" for line in unanswered_lines(outcomes))
+    record = {"entries": entries, "rubrics": len(bank), "outcomes": outcomes, **asked}
+    click.echo(orjson.dumps(record) if flags["as_json"] else text)
+    failures = settings.out / "failures.jsonl"
+    require_answers(outcomes, settings.min_coverage, failures, before=f"remove {out}, then ")
     return 0
 
 
@@ -92,7 +102,7 @@ def _price_judging(flags: Mapping[str, Any], bank: Sequence[Candidate]) -> int:
 
     with tempfile.TemporaryDirectory() as nowhere:
         settings = train_flags(flags, stages=Path(nowhere))
-        plan = _run(replace(settings, dry_run=True, quiet=True), work)
+        plan, _ = _run(replace(settings, dry_run=True, quiet=True), work)
     if plan is None:
         click.echo("0 calls: this judge sends nothing")
     else:
@@ -104,6 +114,12 @@ async def _judge_all(session: Session, bank: Sequence[Candidate]) -> dict[str, i
     """Judge the pools of all pairs; return the places of the rubrics by their ids."""
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
     sources = sources_of(session, bank)
+    if sources.held_out:
+        among = len({place for places in sources.held_out.values() for place in places})
+        session.say(
+            f"{among:,} of {len(bank):,} rubrics came from prompts that are held out here, as with another --seed or "
+            f"--limit: none is judged on a held-out prompt that it came from"
+        )
     await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
     return index
 
@@ -116,18 +132,20 @@ async def _induce(session: Session, _: OpenJudge) -> tuple[Candidate, ...]:
     return merge(await induced(session, "induce", session.material.train, {}))
 
 
-def _run(settings: TrainFlags, work: Any) -> Any:
+def _run(settings: TrainFlags, work: Any) -> tuple[Any, Outcomes]:
+    """Return what the work returns, and what became of its questions."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     dataset = get_adapter(settings.adapter).load(settings.pairs, lenient=settings.lenient)
     pairs = training_pairs(dataset, settings)
     config = train_config(settings)
 
-    async def main() -> Any:
+    async def main() -> tuple[Any, Outcomes]:
         judge = open_judge(settings)
         try:
             with screen_of(settings, judge) as screen:
-                return await work(open_session(settings, config, dataset, pairs, judge, screen=screen), judge)
+                session = open_session(settings, config, dataset, pairs, judge, screen=screen)
+                return await work(session, judge), session.stages.outcomes
         finally:
             await judge.close()
 
@@ -137,7 +155,20 @@ def _run(settings: TrainFlags, work: Any) -> Any:
 
 def train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
     """Return the flags of a stage as those of a training that keeps its stages in `stages`."""
-    same = ("adapter", "judge", "base_url", "limit", "seed", "concurrency", "budget", "max_calls", "prompts", "memo")
+    same = (
+        "adapter",
+        "judge",
+        "base_url",
+        "limit",
+        "seed",
+        "concurrency",
+        "budget",
+        "max_calls",
+        "prompts",
+        "memo",
+        "retry_errors",
+        "min_coverage",
+    )
     return TrainFlags(
         **{name: flags[name] for name in same},
         pairs=flags["pairs"],
@@ -172,14 +203,17 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
     found = [_candidate(line, f"{candidates} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
         raise UsageError(f"{candidates} holds 0 rubrics", hint=INDUCED)
-    return found
+    return counted(found)
 
 
 def _candidate(line: bytes, where: str) -> Candidate:
+    """Read a line; ArtefactError, naming it, where it is no candidate or one that no bank can hold."""
     try:
-        return candidate_from_json(orjson.loads(line))
+        found = candidate_from_json(orjson.loads(line))
+        bank_rubric(found)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtefactError(
             f"{where} is not a candidate: {why}", hint="write the file again with svr induce"
         ) from error
+    return found

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from svr_async.training.answers import unanswered_lines
+
 
 def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
     """Print a table of the rounds and where the bank is."""
@@ -35,6 +37,8 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
     console.print(table)
     if record["contaminated"]:
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
+    for line in unanswered_lines(record["outcomes"]):
+        console.print(f"[yellow]warning[/]   {line}", soft_wrap=True)
     console.print(f"[dim]bank[/]      {out / 'bank'}  ({digest[:12]}), {wall_s:.0f} s", soft_wrap=True)
     console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
 

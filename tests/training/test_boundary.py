@@ -1,0 +1,111 @@
+"""The boundary: which response becomes a hard negative, also where the judge has no answer to some questions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from svr_async.fit.forward import Selector
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.scoring.bank import InferenceSettings
+from svr_async.training.asking import Crew
+from svr_async.training.boundary import find_negatives
+from svr_async.training.config import TrainConfig
+from svr_async.training.merge import Candidate
+from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.stages import Stages
+from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
+
+RUBRICS = [Rubric(text="Names the oven"), Rubric(text="Gives the time")]
+PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen="good", rejected="bad")
+REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(1, 4)]
+
+
+class Baker:
+    """Writes the probe "worse"; prefers "good" by what `verdicts` say of the other response, None for no answer."""
+
+    name = label = "baker"
+
+    def __init__(self, verdicts):
+        self.verdicts = verdicts
+
+    async def probe(self, pair):
+        return Answer(value="worse")
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        good = Side.A if shown.response_a == "good" else Side.B
+        held = self.verdicts[shown.response_b if good is Side.A else shown.response_a]
+        if held is None:
+            return Answer(value=None, outcome=Outcome.CONTEXT_TOO_LONG)
+        rows = []
+        for rubric in rubrics:
+            verdict = held[rubric.text]
+            if verdict is not None:
+                both = {good: Verdict.PASS, good.other(): verdict}
+                rows.append(RubricComparison(rubric.id, both[Side.A], both[Side.B], good))
+        return Answer(value=Comparisons(rows=tuple(rows)))
+
+
+def selector(n_features):
+    """Return a selector that has both rubrics active for every prompt."""
+    shapes = {"hidden": (n_features, 2), "hidden_bias": (2,), "output": (2, 2), "output_bias": (2,)}
+    return Selector(
+        kind="mlp",
+        **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()},
+        weight=np.ones(2, np.float32),
+    )
+
+
+async def negatives(folder, **verdicts):
+    """Return the ids of the hard negatives of the one support pair."""
+    material = prepare([PAIR, *REST[:2]], REST[2:], digest="d")
+    judge = Baker(verdicts)
+    session = Session(
+        crew=Crew(judge=judge, author=judge, workers=2),
+        config=TrainConfig(),
+        stages=Stages(folder),
+        material=material,
+        fit_round=lambda *_: pytest.fail("nothing is fitted"),
+        calibrate=lambda *_: pytest.fail("nothing is fitted"),
+        margins=lambda *_: pytest.fail("no margin is asked for"),
+    )
+    fitted = FittedRound(
+        number=1,
+        bank=tuple(Candidate(rubric=rubric) for rubric in RUBRICS),
+        selector=selector(material.prompts.n_features),
+        settings=InferenceSettings(),
+        dev_accuracy=1.0,
+        support_counts={},
+        record={},
+    )
+    return [negative.pair.id for negative in await find_negatives(session, 1, fitted, [PAIR])]
+
+
+def says(oven, time):
+    """Return the verdicts on a response."""
+    return {"Names the oven": oven, "Gives the time": time}
+
+
+FAIL, PASS = Verdict.FAIL, Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("bad", "worse", "expected"),
+    [
+        (says(FAIL, FAIL), says(FAIL, PASS), ["p0~probe1"]),
+        (says(PASS, PASS), says(FAIL, PASS), []),
+        (says(PASS, PASS), None, []),
+        (says(FAIL, PASS), says(None, PASS), []),
+        (says(None, FAIL), says(None, PASS), ["p0~probe1"]),
+        (None, says(PASS, PASS), []),
+        (None, None, []),
+    ],
+    ids=["nearer", "further", "no answer", "half an answer", "alike", "none to its original", "none to both"],
+)
+async def test_a_response_is_a_hard_negative_only_by_verdicts_wherever_its_original_has_one(
+    tmp_path, bad, worse, expected
+):
+    """What the judge did not answer is no low margin: a probe without verdicts never beats a judged response."""
+    assert await negatives(tmp_path, bad=bad, worse=worse) == expected
