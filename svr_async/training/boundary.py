@@ -22,6 +22,7 @@ from svr_async.training.state import pair_to_json
 from svr_async.training.support import (
     alternatives,
     hard_negatives,
+    most_support,
     probed_pair,
     random_rows,
     support_rows,
@@ -65,7 +66,7 @@ def find_support(session: Session, number: int, fitted: FittedRound) -> list[Pre
     known = np.diff(arrays.z_indptr) > 0
     kinds = kinds_of(fitted.selector, arrays)
     share = 1.0 if kinds is None else config.support_share
-    most = min(config.max_support, math.ceil(share * len(train)))
+    most = most_support(len(train), share=share, most=config.max_support)
     rows = support_rows(margins, known, margin=config.support_margin, most=most, kinds=kinds)
     if "support" in config.ablate:
         rows = random_rows(train, len(rows), round_number=number)

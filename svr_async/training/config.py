@@ -30,7 +30,7 @@ class TrainConfig:
     pools: PoolConfig = field(default_factory=PoolConfig)
     support_margin: float = 0.2
     max_support: int = 1024
-    support_share: float = 0.1  # ours, for `topics`: at most this share of the training pairs; each costs a probe
+    support_share: float = 0.1  # ours, for `topics`: at most this share of the pairs, or 64; each costs a probe
     min_weight: float = 0.08
     min_activation: float = 0.01
     enough_judged: int = 400  # ours: judgements before a rubric may be pruned in a round that is not the last

@@ -18,7 +18,13 @@ from svr_async.vocabulary.pair import PreferencePair, hashed_fraction
 from svr_async.vocabulary.similarity import normalised
 
 COMPARED_CHARS = 4000
+FEW = 64  # support pairs: with less, one round in small data finds nothing new and training ends
 _PROSE_MARKS = re.compile("[\\s.,;:!?…'\"’“”]+")
+
+
+def most_support(n_pairs: int, *, share: float, most: int) -> int:
+    """Return how many support pairs there may be: a share of the training pairs, 64 at least, `most` at most."""
+    return min(most, max(FEW, math.ceil(share * n_pairs)))
 
 
 def support_rows(
@@ -32,7 +38,7 @@ def support_rows(
     """Return the rows with margin <= `margin`, hardest first, ties in row order, at most `most` (paper `sec:adv`).
 
     With `kinds` (row, kind), each row's share in each kind of prompts, pairs of the kinds that fail most often come
-    first, and the hardest first among equals: the hardest pairs of all are mostly labelled the wrong way round. Rows
+    first, and the hardest first among equals: of the hardest pairs of all, many are labelled the wrong way round. Rows
     that are not `known` (no judged entry) have no margin and are left out.
     """
     near = known & (margins <= margin)

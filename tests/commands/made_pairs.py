@@ -11,7 +11,7 @@ import pytest
 from svr_async.simulation.files import train_row
 from svr_async.simulation.world import World
 
-N = 90
+N = 60
 PATIENCE_S = 240  # for a process that trains, on a machine that does much else; it takes ten seconds
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "2", "--pool-size", "9", "-q")
 

@@ -10,6 +10,7 @@ from svr_async.training.support import (
     alternatives,
     failing,
     hard_negatives,
+    most_support,
     probed_pair,
     random_rows,
     support_rows,
@@ -128,3 +129,10 @@ def test_every_candidate_near_the_boundary_is_a_negative_even_where_the_pair_is_
     original, other, third = pair("a"), pair("b"), pair("c")
     found = hard_negatives(original, [(original, -3.0), (other, 0.2), (third, 0.3)], margin=0.2)
     assert found == [HardNegative(pair=other, of="a")]
+
+
+def test_support_pairs_are_a_share_within_bounds():
+    """A tenth of the pairs, up to the paper's 1,024, and 64 where that is more."""
+    wanted = {10: 64, 640: 64, 650: 65, 2_850: 285, 10_240: 1_024, 36_591: 1_024}
+    assert {n: most_support(n, share=0.1, most=1_024) for n in wanted} == wanted
+    assert most_support(50_000, share=1.0, most=1_024) == 1_024
