@@ -145,7 +145,11 @@ def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
             raise ConfigError(
                 f"{source}: judge {name}: {key} = {value!r} is {type(value).__name__}, not {_words(wanted)}"
             )
-    return Profile(name=name, source=source, **values)
+    try:
+        return Profile(name=name, source=source, **values)
+    except ConfigError as error:
+        message = error.message.removeprefix(f"judge {name}: ")
+        raise ConfigError(f"{source}: judge {name}: {message}", hint=error.hint) from None
 
 
 def _words(wanted: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import numpy as np
 import orjson
@@ -75,6 +77,15 @@ def test_show_lists_the_heaviest_first(folder):
     assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
     assert "12.50" in out
     assert "5 of 5 rubrics" in out
+
+
+def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path):
+    """Where prompts alone tell the rubrics apart, their weight takes no column."""
+    made(rubrics=tuple(replace(entry, weight=4.0) for entry in made().rubrics)).save(tmp_path / "alike")
+    out = call("show", tmp_path / "alike")
+    assert "5 of 5 rubrics, the most active first; each weighs 4" in out
+    assert "weight " not in out
+    assert "4.000" not in out
 
 
 def test_show_can_be_narrowed(folder):

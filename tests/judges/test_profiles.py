@@ -89,6 +89,7 @@ def test_users_profiles_extend_and_override(tmp_path: Path, monkeypatch: pytest.
         ("[x", "not valid TOML"), ('model = "m"', "outside a [judge] table"),
         ('[x]\nmodel = "m"', "needs base_url"), (f'[x]\nbase_url = "{URL}"', "needs model"),
         (f'[x]\nmodel = 5\nbase_url = "{URL}"', "needs model"),
+        ('[x]\nmodel = "m"\nbase_url = "nope"', "judge x: 'nope' is not a base URL"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nmax_token = 5', "did you mean max_token"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nzzz = 5', "known are"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\neffort_style = "loud"', "effort_style must be one of"),

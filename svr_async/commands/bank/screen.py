@@ -84,7 +84,7 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     _line(
         console,
         "inference",
-        f"top {settings.top_k} of the best {settings.selection_pool}, a filler weighs {settings.filler_weight:g}",
+        f"top {min(settings.top_k, len(bank))} of the best {min(settings.selection_pool, len(bank))}, a filler weighs {settings.filler_weight:g}",
     )
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
@@ -94,8 +94,11 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
             _paragraph(console, label, _pairs(in_one_level(values)))
     for note in bank.notes:
         _paragraph(console, "note", note)
-    _heading(console, f"{len(chosen)} of {len(bank)} rubrics, the heaviest first")
-    heads, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
+    alike = len(bank) > 1 and len({entry.weight for entry in bank.rubrics}) == 1  # then prompts alone tell them apart
+    order = f"the most active first; each weighs {bank.rubrics[0].weight:g}" if alike else "the heaviest first"
+    _heading(console, f"{len(chosen)} of {len(bank)} rubrics, {order}")
+    columns, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
+    heads = [head for head in columns if not (alike and head == "weight")]
     rows = (_row(entry) for entry in chosen)
     _table(console, heads, ([row[head] for head in heads] for row in rows), texts=texts)
 
