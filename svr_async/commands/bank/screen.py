@@ -81,11 +81,8 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     settings = bank.inference
     _line(console, "bank", f"{bank.name or 'without a name'}  {bank.digest[:12]}")
     _line(console, "rubrics", f"{len(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary)} terms")
-    _line(
-        console,
-        "inference",
-        f"top {min(settings.top_k, len(bank))} of the best {min(settings.selection_pool, len(bank))}, a filler weighs {settings.filler_weight:g}",
-    )
+    top, pool = min(settings.top_k, len(bank)), min(settings.selection_pool, len(bank))
+    _line(console, "inference", f"top {top} of the best {pool}, a filler weighs {settings.filler_weight:g}")
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
     data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
