@@ -14,8 +14,9 @@ import asyncio
 import gc
 import resource
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -35,6 +36,9 @@ class Forgetful:
 
     def read(self, key: bytes) -> bytes | None:
         return None
+
+    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {}
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         pass
@@ -67,14 +71,15 @@ def resident_mb() -> float:
 
 
 async def answer(count: int, in_flight: int) -> int:
-    memo = Memo(Path(), Forgetful(), writable=False)
     answered = 0
-    async with (
-        Engine(Echo(), memo, config=EngineConfig(concurrency=in_flight)) as engine,
-        aclosing(engine.map(questions(count, "memory"))) as results,
-    ):
-        async for _, done in results:
-            answered += done.value is not None
+    with tempfile.TemporaryDirectory() as folder:
+        memo = Memo(Path(folder), Forgetful(), writable=True)
+        async with (
+            Engine(Echo(), memo, config=EngineConfig(concurrency=in_flight)) as engine,
+            aclosing(engine.map(questions(count, "memory"))) as results,
+        ):
+            async for _, done in results:
+                answered += done.value is not None
     return answered
 
 

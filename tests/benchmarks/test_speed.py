@@ -141,3 +141,14 @@ def test_peers_without_an_environment_are_skipped_and_said_so(load, tmp_path, ca
     python.touch()
     assert [one.name for one in engine.peers(tmp_path)] == ["litellm"]
     assert capsys.readouterr().out.count("skipped") == 4
+
+
+@pytest.mark.parametrize(("script", "flags"), [("memory.py", ["--questions", "600"]), ("retry.py", ["--quick"])])
+def test_benchmarks_of_one_process_run_to_their_figures(script, flags, tmp_path):
+    """What stands in for an endpoint or a memo there keeps up with the engine: the script ends with its figures."""
+    command = [sys.executable, str(SPEED / script), *flags, "--figures", str(tmp_path / "figures.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    figures = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]
+    assert figures
+    assert all(figure["value"] is not None for figure in figures)
