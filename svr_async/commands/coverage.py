@@ -7,6 +7,7 @@ from svr_async.errors import CoverageError
 
 def require_coverage(missing: int, total: int, least: float, *, lack: str, hint: str) -> None:
     """Raise CoverageError where less than the share `least` of `total` has an answer; `lack` says what is missing."""
-    coverage = 1 - missing / total if total else 1.0
+    coverage = (total - missing) / total if total else 1.0
     if coverage < least:
-        raise CoverageError(f"{missing:,} of {total:,} {lack}: coverage {coverage:.4f} is below {least:g}", hint=hint)
+        shares = f"coverage {100 * coverage:.4g} % is below {100 * least:g} %"
+        raise CoverageError(f"{missing:,} of {total:,} {lack}: {shares}", hint=hint)

@@ -130,7 +130,7 @@ min_coverage_option = click.option(
     type=click.FloatRange(0, 1),
     default=1.0,
     show_default=True,
-    help="Exit 3 when a smaller share of the questions gets an answer.",
+    help="Exit 3 when a smaller share gets an answer.",
 )
 per_call_option = click.option(
     "--rubrics-per-call",

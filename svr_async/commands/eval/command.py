@@ -19,8 +19,10 @@ from svr_async.commands.options import (
     limit_option,
     max_calls_option,
     memo_option,
+    min_coverage_option,
     prompts_option,
     quiet_option,
+    retry_errors_option,
 )
 
 METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
@@ -106,14 +108,8 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
-@click.option("--retry-errors", is_flag=True, help="Ask again what failed for good in an earlier run.")
-@click.option(
-    "--min-coverage",
-    type=click.FloatRange(0, 1),
-    default=1.0,
-    show_default=True,
-    help="Exit 3 when fewer items get a verdict.",
-)
+@retry_errors_option
+@min_coverage_option
 @click.option(
     "--tie-credit",
     type=click.Choice(["0", "0.5"]),

@@ -16,6 +16,7 @@ from svr_async.scoring.methods import ContentBlind, Method
 from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
+    from svr_async.engine.config import EngineConfig
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
@@ -77,24 +78,13 @@ def open_judge(
     """
     if plan.profile is None:
         return open_offline_judge(plan.spec, {pair.id: pair.prompt for pair in pairs})
-    from svr_async.engine.config import EngineConfig  # noqa: PLC0415
     from svr_async.engine.failures import FailureLog  # noqa: PLC0415
     from svr_async.engine.money import Budget  # noqa: PLC0415
     from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
 
-    config = EngineConfig(
-        concurrency=parse_concurrency(flags.concurrency, plan.profile.concurrency),
-        adaptive=flags.concurrency == AUTO,
-        rpm=flags.rpm or plan.profile.rpm,
-        tpm=flags.tpm or plan.profile.tpm,
-        give_up_after_s=flags.give_up_after_s,
-        offline=flags.offline,
-        strict_model=flags.strict_model,
-        dry_run=flags.dry_run,
-    )
     options = EndpointOptions(
         memo=flags.memo,
-        config=config if flags.share == (0, 1) else limits_of(config, flags.share),
+        config=_engine_config(flags, plan.profile),
         budget=budget or Budget(max_calls=flags.max_calls, max_usd=flags.budget),
         failures=FailureLog(folder / "failures.jsonl", forget=flags.retry_errors),
         prompts=flags.prompts,
@@ -107,6 +97,23 @@ def open_judge(
             hint="add price = [in, cached, out] in judges.toml",
         )
     return open_endpoint_judge(plan.spec, plan.profile, options)
+
+
+def _engine_config(flags: EvalFlags, profile: Profile) -> EngineConfig:
+    """Return how an engine asks: the flags before the profile, and this process's share of the limits."""
+    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (offline judges need none)
+
+    whole = EngineConfig(
+        concurrency=parse_concurrency(flags.concurrency, profile.concurrency),
+        adaptive=flags.concurrency == AUTO,
+        rpm=flags.rpm or profile.rpm,
+        tpm=flags.tpm or profile.tpm,
+        give_up_after_s=flags.give_up_after_s,
+        offline=flags.offline,
+        strict_model=flags.strict_model,
+        dry_run=flags.dry_run,
+    )
+    return whole if flags.share == (0, 1) else limits_of(whole, flags.share)
 
 
 def parse_concurrency(text: str, default: int) -> int:

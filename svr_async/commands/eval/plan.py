@@ -32,6 +32,7 @@ ENDPOINT_FLAGS = (
     "budget",
     "max_calls",
     "retry_errors",
+    "strict_model",
     "prompts",
     "memo",
 )

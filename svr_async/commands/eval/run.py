@@ -17,6 +17,7 @@ import orjson
 
 from svr_async import __version__
 from svr_async.adapters import Adapter, Dataset, get_adapter
+from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
@@ -28,7 +29,7 @@ from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import Planned, describe_plan, guessed_by, total_plan
 from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
-from svr_async.errors import CoverageError, SvrError, UsageError
+from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
@@ -213,13 +214,14 @@ def _finish(
             f"stopped by {signal.Signals(stopper.signal).name}: {left} — run the same command to go on", err=True
         )
         return 128 + stopper.signal
-    coverage = metrics["coverage"]  # None where no pair has a right answer
-    if coverage is not None and coverage < flags.min_coverage:
-        unscored = metrics["n_total"] - metrics["n_scored"]
-        raise CoverageError(
-            f"{unscored} of {metrics['n_total']} pairs have no verdict: "
-            f"coverage {coverage:.4f} is below {flags.min_coverage:g}",
-            hint=f"{folder}/items.jsonl says why; --retry-errors asks again, --min-coverage accepts it",
+    if metrics["coverage"] is not None:  # some pair has a right answer
+        again = "without --offline they are asked" if flags.offline else "--retry-errors asks again"
+        require_coverage(
+            metrics["n_total"] - metrics["n_scored"],
+            metrics["n_total"],
+            flags.min_coverage,
+            lack="pairs have no verdict",
+            hint=f"{folder}/items.jsonl says why; {again}, --min-coverage accepts it",
         )
     return 0
 
