@@ -53,6 +53,9 @@ class Claims(Protocol):
     def release(self, key: bytes) -> None:
         """Let the next one claim a question; its reply is in the memo, or it has none."""
 
+    def alone(self) -> int:
+        """Return a number that stays the same while nobody else can have asked anything; 0 where somebody may."""
+
     async def close(self) -> None:
         """Let go of everything."""
 
@@ -71,6 +74,10 @@ class NoClaims:
     def release(self, key: bytes) -> None:
         """Release nothing."""
 
+    def alone(self) -> int:
+        """Tell nothing: who else asks is not known."""
+        return 0
+
     async def close(self) -> None:
         """Close nothing."""
 
@@ -83,7 +90,7 @@ def open_claims(memo: Path) -> Claims:
     place = (str(memo.resolve()), id(asyncio.get_running_loop()))
     opened = _opened.get(place)
     if opened is not None and opened.users:
-        opened.users += 1
+        opened.join()
         return opened
     if not available():
         return NoClaims()
@@ -117,12 +124,18 @@ class FileClaims:
             self._files = opening.pop_all()
         self._mode = _Mode.IDLE
         self._slot = SLOTS
+        self._times_alone = 0
         self._held: set[bytes] = set()
         self._leaving: dict[bytes, float] = {}  # released, and until when it stays locked
         self._waiting = 0
         self._looked_up = self._among_since = 0.0
         self._renewed = (SLOTS, -RENEW_S)
         self._timer: asyncio.TimerHandle | None = None
+
+    def join(self) -> None:
+        """Have one more engine use these claims."""
+        self.users += 1
+        self._times_alone += 1
 
     def hold(self, key: bytes) -> bool:
         """Claim a question that the memo has just missed, if that takes no wait."""
@@ -166,6 +179,10 @@ class FileClaims:
         elif not self._held:
             self._leave()
 
+    def alone(self) -> int:
+        """Return which time this is that one engine has all claims, counted from 1; 0 while it has not."""
+        return self._times_alone if self._mode is _Mode.ALONE and self.users == 1 else 0
+
     async def close(self) -> None:
         """Let go of everything, once the last of its engines does."""
         self.users -= 1
@@ -188,7 +205,7 @@ class FileClaims:
     def _enter(self) -> bool:
         """Pass the gate: alone where nobody is inside or knocks, else among others; False while another is alone."""
         if self._gate.holder(_KNOCK) is None and self._gate.take(0, SLOTS):
-            self._mode, self._slot = _Mode.ALONE, SLOTS
+            self._be_alone()
         elif (slot := self._free_slot()) is not None:
             self._mode, self._slot, self._among_since = _Mode.AMONG, slot, time.monotonic()
         else:
@@ -197,6 +214,10 @@ class FileClaims:
         self._renew()
         self._listen()
         return True
+
+    def _be_alone(self) -> None:
+        self._mode, self._slot = _Mode.ALONE, SLOTS
+        self._times_alone += 1
 
     def _free_slot(self) -> int | None:
         if self._gate.holder(0, SLOTS) == (0, SLOTS):
@@ -254,7 +275,7 @@ class FileClaims:
         self._among_since = time.monotonic()
         if self._gate.holder(_KNOCK) is not None or not self._gate.take(0, SLOTS):
             return
-        self._mode, self._slot = _Mode.ALONE, SLOTS
+        self._be_alone()
         self._leaving.clear()
         for shard in self._shards:
             shard.free(0, 0)

@@ -29,6 +29,7 @@ from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
+_LookedUp = tuple[Question[T], bytes | None, int]  # its row, and which time of being alone it was looked up in
 TOKEN_LIMIT_GROWTH = 2
 LOOK_AHEAD = 64  # questions whose rows are read at once
 MAX_NAMES_KEPT = 64  # system fingerprints seen behind the results, for the record
@@ -141,10 +142,12 @@ class Engine:
         """
         if asyncio.get_running_loop() is not self._loop:
             self._settle()
+        found = self._recall(question, self.memo.get(question.request.key))
+        return await self._complete_missing(question) if found is None else found
+
+    async def _complete_missing(self, question: Question[T]) -> Completion[T]:
+        """Answer a question that the memo has just missed."""
         request = question.request
-        found = self._recall(question, self.memo.get(request.key))
-        if found is not None:
-            return found
         known = self._failures.get(request.key.hex()) if self._failures else None
         if known is not None:
             return _failed(request, *known)
@@ -200,25 +203,39 @@ class Engine:
     def _is_stopping(self) -> bool:
         return self._stopped or self._caller.fatal is not None
 
-    def _look_ahead(self, questions: Iterable[Question[T]]) -> Iterator[tuple[Question[T], bytes | None]]:
-        """Yield questions with their rows in the memo; while some are found there, many are looked up at once.
+    def _look_ahead(self, questions: Iterable[Question[T]]) -> Iterator[_LookedUp[T]]:
+        """Yield questions with their rows in the memo.
 
-        None tells nothing: who asks looks again.
+        Many are looked up at once while some are found, or while nobody else asks: then what is missing stays so.
         """
         if asyncio.get_running_loop() is not self._loop:
             self._settle()
         source, at_once = iter(questions), LOOK_AHEAD
         while some := list(islice(source, at_once)):
-            hits = self._counters.memo_hits
-            rows = self.memo.rows([question.request.key for question in some]) if at_once > 1 else {}
+            hits, alone = self._counters.memo_hits, self._alone()
+            rows = self.memo.rows([question.request.key for question in some]) if at_once > 1 else None
+            if rows is None:
+                rows, alone = {}, 0
             for question in some:
-                yield question, rows.get(question.request.key)
-            at_once = LOOK_AHEAD if self._counters.memo_hits > hits else 1
+                yield question, rows.get(question.request.key), alone
+            at_once = LOOK_AHEAD if self._counters.memo_hits > hits or self._alone() else 1
 
-    async def _complete_looked_up(self, looked_up: tuple[Question[T], bytes | None]) -> Completion[T]:
-        question, row = looked_up
-        found = None if row is None else self._recall(question, self.memo.read(question.request.key, row))
-        return await self.complete(question) if found is None else found
+    def _alone(self) -> int:
+        return 0 if self._claims is None else self._claims.alone()
+
+    async def _complete_looked_up(self, looked_up: _LookedUp[T]) -> Completion[T]:
+        """Answer a question whose row, or that it has none, is known from a while ago.
+
+        There is still none where we have been alone all that while and have not had this question ourselves.
+        """
+        question, row, alone = looked_up
+        key = question.request.key
+        if row:
+            found = self._recall(question, self.memo.read(key, row))
+            return await self.complete(question) if found is None else found
+        if alone and alone == self._alone() and key not in self._behind:
+            return await self._complete_missing(question)
+        return await self.complete(question)
 
     def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
         """Return what a reply from the memo says, None where there is none or it cannot be read."""

@@ -167,12 +167,12 @@ class Memo:
             return None
         return None if row is None else self.read(key, row)
 
-    def rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the rows of those requests that have one, for `read`; it may leave some out that `get` finds."""
+    def rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes] | None:
+        """Return the rows of those requests that have one, for `read`; None where only `get` may read some of them."""
         try:
             return self._rows.read_many(keys)
         except (sqlite3.DatabaseError, diskcache.Timeout):
-            return {}
+            return None
 
     def read(self, key: bytes, row: bytes) -> Reply | None:
         """Return the reply in a row; None, counted, for one that is damaged."""

@@ -49,7 +49,7 @@ class Secret:
         if not self.is_told_apart:
             return data
         data = data.replace(self._text.encode(), MASK.encode())
-        if data.find(b"\\u00") < 0 and (b"/" not in data or b"\\/" not in data):  # on the path of every call
+        if data.rfind(b"\\u00") < 0 and (b"/" not in data or b"\\/" not in data):  # rfind is quicker
             return data
         bare, escaped = _patterns(self._text)  # the first one is fast
         return escaped.sub(MASK.encode(), data) if bare.search(data.translate(None, b"\\")) else data

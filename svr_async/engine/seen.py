@@ -25,10 +25,13 @@ class SeenKeys:
     def __len__(self) -> int:
         return sum(self._counts)
 
+    def __contains__(self, key: bytes) -> bool:
+        table, mark = self._tables[key[0]], _mark(key)
+        return bool(table[_slot(table, mark)])
+
     def add(self, key: bytes) -> bool:
         """Add a key; return whether it is new."""
-        shard = key[0]
-        mark = int.from_bytes(key[8:16], "little") or 1  # 0 is an empty slot
+        shard, mark = key[0], _mark(key)
         if not _place(self._tables[shard], mark):
             return False
         self._counts[shard] += 1
@@ -37,14 +40,24 @@ class SeenKeys:
         return True
 
 
-def _place(table: array[int], mark: int) -> bool:
-    """Put a mark into a table; False where it is there."""
+def _mark(key: bytes) -> int:
+    return int.from_bytes(key[8:16], "little") or 1  # 0 is an empty slot
+
+
+def _slot(table: array[int], mark: int) -> int:
+    """Return where in a table a mark is, or the empty slot where it would be."""
     last = len(table) - 1
     slot = mark & last
-    while held := table[slot]:
-        if held == mark:
-            return False
+    while (held := table[slot]) and held != mark:
         slot = (slot + 1) & last
+    return slot
+
+
+def _place(table: array[int], mark: int) -> bool:
+    """Put a mark into a table; False where it is there."""
+    slot = _slot(table, mark)
+    if table[slot]:
+        return False
     table[slot] = mark
     return True
 

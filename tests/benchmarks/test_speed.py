@@ -133,6 +133,20 @@ def test_rows_become_medians_tables_ratios_and_a_plot(load, tmp_path, capsys):
     assert {"ours", "aiohttp task", "64", "512", "100"} <= set(names)
 
 
+def test_a_ratio_is_that_of_neighbouring_runs(load):
+    """A machine that slows down between runs moves both of a pair; runs of other numbers are compared by medians."""
+    engine = load("engine")
+    row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
+    raw, ours, few = (
+        engine.middle([row | {"cpu_us": cpu} for cpu in spent])
+        for spent in ((100.0, 200.0, 400.0), (90.0, 180.0, 440.0), (50.0,))
+    )
+    found = {(0, 64): {engine.RAW: raw, engine.OURS: ours, "few": few}}
+    assert engine._ratio(found, (0, 64), engine.OURS, engine.RAW) == pytest.approx(0.9)
+    assert engine._ratio(found, (0, 64), "few", engine.RAW) == pytest.approx(0.25)
+    assert engine._ratio(found, (0, 64), "nobody", engine.RAW) is None
+
+
 def test_peers_without_an_environment_are_skipped_and_said_so(load, tmp_path, capsys):
     """Each absent peer is named; one whose Python is there is run."""
     engine = load("engine")
