@@ -94,7 +94,7 @@ def prepare_real(plan: Plan, data: Path, folds: Sequence[int], limit: int | None
     )
     sets = {"rmb": _pairs("rmb", data / "rmb", limit)}
     sets |= {name: _pairs(adapter, data / path, limit) for name, (adapter, path) in SETS.items()}
-    judged = {name: _judged_on_all(plan.out, name, pairs, crew) for name, pairs in sets.items()}
+    judged = {name: judged_on_all(plan.out, name, pairs, crew) for name, pairs in sets.items()}
     for fold in folds:
         _prepare_fold(plan, crew, fold, sets, judged)
 
@@ -108,7 +108,7 @@ def _pairs(adapter: str, path: Path, limit: int | None) -> list[PreferencePair]:
     return [pair for pair in get_adapter(adapter).load(path, lenient=True).pairs if usable(pair)][:limit]
 
 
-def _judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: Crew) -> np.ndarray:
+def judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: Crew) -> np.ndarray:
     """Return z (pair, check) of all checks of the grid, from the file of an earlier run where it fits."""
     grid = grid_rubrics()
     digest = digest_of([[p.id, p.chosen, p.rejected] for p in pairs], [rubric.id for rubric in grid])
