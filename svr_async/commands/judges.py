@@ -91,5 +91,7 @@ def _key(profile: Profile) -> str:
 
 
 def _price(profile: Profile) -> str:
+    from svr_async.evaluation.wording import tariff  # noqa: PLC0415  (--help does not need it)
+
     price = profile.price
-    return "price not entered" if price is None else f"${price.input:g} / ${price.cached:g} / ${price.output:g}"
+    return "price not entered" if price is None else " / ".join(map(tariff, (price.input, price.cached, price.output)))

@@ -13,6 +13,7 @@ from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
 from svr_async.evaluation.opinions import CONTINGENT
+from svr_async.evaluation.wording import dollars
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 
@@ -21,8 +22,8 @@ CHARS_PER_TOKEN = 3.6
 
 
 @dataclass(slots=True)
-class Planned:
-    """Watches what one engine would send; `maybe_*` are of calls that depend on replies that are not there yet.
+class DryRunCount:
+    """Counts what one engine would send; `maybe_*` are of calls that depend on replies that are not there yet.
 
     The share of input that prefix caches serve is that of requests in the order in which they would leave.
     """
@@ -71,7 +72,7 @@ def price_plan(stats: EngineStats, price: Price | None, cached_tokens: int = 0) 
     `saved_usd` is by how much the expected price falls where the endpoint keeps a prefix cache and bills it.
     """
 
-    def dollars(completion: int) -> float | None:
+    def cost(completion: int) -> float | None:
         usage = Usage(prompt_tokens=stats.planned_prompt_tokens, completion_tokens=completion)
         return None if price is None else round(price.cost(usage), 4)
 
@@ -83,8 +84,8 @@ def price_plan(stats: EngineStats, price: Price | None, cached_tokens: int = 0) 
         "cached_tokens": cached,
         "completion_tokens": stats.planned_completion_tokens,
         "max_completion_tokens": stats.planned_max_completion_tokens,
-        "usd": dollars(stats.planned_completion_tokens),
-        "max_usd": dollars(stats.planned_max_completion_tokens),
+        "usd": cost(stats.planned_completion_tokens),
+        "max_usd": cost(stats.planned_max_completion_tokens),
         "saved_usd": None if price is None else round(saved_usd(cached, price), 4),
     }
 
@@ -110,11 +111,13 @@ def describe_plan(plan: Mapping[str, Any]) -> str:
     )
     lines = [whole]
     if plan.get("maybe_calls"):
-        money = "" if plan["maybe_usd"] is None else f", about ${plan['maybe_usd']:.2f} of it"
+        money = "" if plan["maybe_usd"] is None else f", about {dollars(plan['maybe_usd'])} of it"
         lines.append(f"  {plan['maybe_calls']:,} of the calls{money}, are needed only where margins turn out small")
     if plan["cached_tokens"]:
         share = plan["cached_tokens"] / plan["prompt_tokens"]
-        money = "" if plan["saved_usd"] is None else f": ${plan['saved_usd']:.2f} less, about ${_left(plan):.2f}"
+        money = (
+            "" if plan["saved_usd"] is None else f": {dollars(plan['saved_usd'])} less, about {dollars(_left(plan))}"
+        )
         lines.append(f"  a prefix cache at the endpoint can serve {100 * share:.0f} % of the tokens in{money}")
     for name, one in plan.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
@@ -128,9 +131,9 @@ def _left(plan: Mapping[str, Any]) -> float:
 def _cost(plan: Mapping[str, Any]) -> str:
     if plan["usd"] is None:
         return "price unknown: add price = [in, cached, out] to the judge in judges.toml"
-    return f"about ${plan['usd']:.2f}, at worst ${plan['max_usd']:.2f}"
+    return f"about {dollars(plan['usd'])}, at worst {dollars(plan['max_usd'])}"
 
 
-def guessed_by(planned: Sequence[Planned], decision: Decision) -> bool:
+def guessed_by(planned: Sequence[DryRunCount], decision: Decision) -> bool:
     """Whether a decision rests on a reply of any of these judges that is not there yet."""
     return any(one.guessed(decision) for one in planned)

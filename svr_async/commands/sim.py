@@ -143,5 +143,5 @@ def world(seed: int, world_name: str, n_train: int, n_test: int, out: Path) -> N
     from svr_async.simulation.world import World, preset
 
     written = write_world(World(preset(world_name, seed)), out, n_train=n_train, n_test=n_test)
-    click.echo(f"{written.n_train} pairs in {written.train}")
-    click.echo(f"{written.n_test} pairs in {written.test} (simulated; see {written.readme.name})")
+    click.echo(f"{written.n_train:,} pairs in {written.train}")
+    click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")

@@ -227,9 +227,14 @@ def _headline(metrics: Mapping[str, Any]) -> str:
 
 def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
     """Print the benchmark's own scores; tables that repeat the domains, or are long, are left to the report."""
-    official = metrics["official"]
+    from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores  # noqa: PLC0415
+
+    official = own_scores(metrics)
     domains = {name: row["accuracy"] for name, row in metrics["by_domain"].items()}
-    _print_scores(console, "official", {k: v for k, v in official.items() if k not in {"coverage", "tie_credit"}})
+    ruled = has_official_rule(metrics)
+    note = "" if metrics["complete"] else f"  ({UNJUDGED_ARE_WRONG})"
+    main = {k: v for k, v in official.items() if k not in {"coverage", "tie_credit"}}
+    _print_scores(console, "official" if ruled else "scores", main, note)
     for name, value in official.items():
         numbers = _numbers(value) if isinstance(value, dict) else {}
         repeats = {key: round(score, 6) for key, score in numbers.items()} == domains
@@ -237,19 +242,17 @@ def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
             _print_scores(console, name.replace("_", " "), numbers)
 
 
-def _print_scores(console: Any, title: str, scores: Mapping[str, Any]) -> None:
+def _print_scores(console: Any, title: str, scores: Mapping[str, Any], note: str = "") -> None:
     numbers = _numbers(scores)
     if numbers:
         text = ", ".join(f"{_plain(name)} {_percent(value)}" for name, value in numbers.items())
-        console.print(f"[dim]{_plain(title):<9}[/] {text}")
+        console.print(f"[dim]{_plain(title):<9}[/] {text}{note}")
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        str(name): value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    from svr_async.evaluation.runfacts import number  # noqa: PLC0415  (what reads runs is needed only when shown)
+
+    return {str(name): known for name, value in values.items() if (known := number(value)) is not None}
 
 
 def _order(order: Mapping[str, Any]) -> str:
@@ -274,8 +277,10 @@ def calls_in_words(metrics: Mapping[str, Any]) -> str:
     price = (
         "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
     )
-    sent = f"{calls['sent']} sent, {calls['memo_hits']} from memo, {calls['retries']} retries; {price}"
-    return f"{sent}{_cached(metrics)}"
+    sent = f"{calls['sent']:,} sent, {calls['memo_hits']:,} from memo, {calls['retries']:,} retries"
+    broken = calls.get("repaired", 0)
+    again = f", {broken:,} asked again for a reply that could not be read" if broken else ""
+    return f"{sent}{again}; {price}{_cached(metrics)}"
 
 
 def _cached(metrics: Mapping[str, Any]) -> str:

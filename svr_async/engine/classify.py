@@ -101,7 +101,7 @@ def classify_status(
     """Classify an HTTP reply that is not a usable completion; `error` is the body's error object or empty."""
     words = {str(error.get(name) or "").lower() for name in ("code", "type")}
     status = _status_within(status, error.get("code"))
-    message = str(error.get("message") or body_preview or "no message")[:300]
+    message = str(error.get("message") or body_preview or "no message").removeprefix(f"{status}: ")[:300]
     detail = f"HTTP {status}: {message}"
     signature = f"{status}:{message[:120]}"
     fatal = _fatal(status, words, message, detail)
@@ -137,7 +137,9 @@ def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure |
             QuotaError, detail, "add credit to the account or name another key, then run the same command again"
         )
     if status in {401, 403} or words & KEY_CODES:
-        return _run(AuthError, detail, "set the key's environment variable (svr judges shows which) and run again")
+        return _run(
+            AuthError, detail, "check the key in its environment variable (svr judges names it), then run again"
+        )
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
         return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
     if status in {404, 405}:

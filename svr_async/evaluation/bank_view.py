@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.evaluation import wording
 from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, epoch_lines
 from svr_async.evaluation.labels import Mark, judge_marks
-from svr_async.evaluation.runfacts import Fact, flat_facts
+from svr_async.evaluation.runfacts import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats
@@ -19,6 +19,7 @@ SHOWN_RUBRICS = 24
 SHOWN_EXAMPLES = 3
 LEAST_ACTIVE = 5e-5  # less would be shown as 0.00 %
 SHOWN_EPOCHS = 400
+SHOWN_NOTES = 3  # of the bank's own, from which on they are folded up
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
 ABLATIONS = {
     "induction": "contrastive induction: rubrics describe good responses instead of contrasting two",
@@ -50,6 +51,7 @@ class BankView:
     train_pairs: int | None
     marks: tuple[Mark, ...]
     notes: tuple[str, ...]
+    more_notes: tuple[str, ...]
     accuracy: float | None
     ci95: Interval | None
     n_dev: int
@@ -62,6 +64,7 @@ class BankView:
     rounds: tuple[RoundFacts, ...]
     chosen_round: int
     rubrics: tuple[RubricLine, ...]
+    same_weight: str
     largest: float
     domains: Mapping[str, Mapping[str, Any]]
     trained_on: tuple[Fact, ...]
@@ -81,7 +84,8 @@ def view_bank(bank: RubricBank) -> BankView:
         n_rubrics=len(bank),
         train_pairs=history.trained_on.train_pairs if history else None,
         marks=judge_marks(bank.judge),
-        notes=_notes(bank),
+        notes=_warnings(bank) + (() if len(bank.notes) > SHOWN_NOTES else _own_notes(bank)),
+        more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
         accuracy=accuracy,
         ci95=wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev else None,
         n_dev=n_dev,
@@ -94,6 +98,7 @@ def view_bank(bank: RubricBank) -> BankView:
         rounds=history.rounds if history else (),
         chosen_round=history.chosen_round if history else 0,
         rubrics=rubrics,
+        same_weight=_same_weight(bank.rubrics),
         largest=max((row.influence for row in rubrics), default=0.0),
         domains=bank_stats(bank)["domains"],
         trained_on=tuple(_trained_on(bank)),
@@ -105,7 +110,7 @@ def view_bank(bank: RubricBank) -> BankView:
 def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
     """Return the dev accuracy that the bank claims and over how many pairs; none where nothing was held out."""
     curve = bank.history.chosen if bank.history else None
-    claimed, pairs = _number(bank.dev_metrics.get("accuracy")), _number(bank.dev_metrics.get("pairs"))
+    claimed, pairs = number(bank.dev_metrics.get("accuracy")), number(bank.dev_metrics.get("pairs"))
     n_dev = int(pairs) if pairs and pairs > 0 else curve.dev_pairs if curve else 0
     if curve is not None and not n_dev:
         return None, 0
@@ -150,10 +155,13 @@ def _top_k(bank: RubricBank) -> int:
     return value if isinstance(value, int) else bank.inference.top_k
 
 
-def _notes(bank: RubricBank) -> tuple[str, ...]:
-    warnings = bank.history.warnings if bank.history else ()
-    missing = () if bank.history else (NO_HISTORY,)
-    return (*warnings, *missing, *bank.notes)
+def _warnings(bank: RubricBank) -> tuple[str, ...]:
+    return bank.history.warnings if bank.history else (NO_HISTORY,)
+
+
+def _own_notes(bank: RubricBank) -> tuple[str, ...]:
+    """Return the notes of whoever made the bank, as sentences."""
+    return tuple(f"{note[:1].upper()}{note[1:]}" for note in bank.notes)
 
 
 def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
@@ -172,6 +180,12 @@ def _rubric_lines(rubrics: Sequence[BankRubric]) -> tuple[RubricLine, ...]:
         )
         for entry in order[:SHOWN_RUBRICS]
     )
+
+
+def _same_weight(rubrics: Sequence[BankRubric]) -> str:
+    """Return the weight that all rubrics have as far as it is shown, for saying it once; empty where they differ."""
+    weights = {f"{entry.weight:.3f}" for entry in rubrics}
+    return f"{rubrics[0].weight:.4g}" if len(weights) == 1 < len(rubrics) else ""
 
 
 def _checked(entry: BankRubric) -> str:
@@ -205,7 +219,3 @@ def _ablated(bank: RubricBank) -> tuple[str, ...]:
         return bank.history.trained_on.ablate
     named = bank.fit_settings.get("ablate")
     return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -258,14 +258,19 @@ def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     found += [
         f"{title} is PARTIAL: it did not finish." for run, title in zip(runs, titles, strict=True) if not run.complete
     ]
+    return found + _unlike_marks(runs, titles) + _gold_conflicts(runs, titles)
+
+
+def _unlike_marks(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
+    """Say in one line which marks some runs carry and others do not: by name where it is one run, else by counts."""
     kinds = [frozenset(mark_words(run)) - {"PARTIAL"} for run in runs]
     shared = frozenset.intersection(*kinds)
-    found += [
-        f"{title} is marked {' and '.join(sorted(kind - shared))}; not all of the others are."
-        for kind, title in zip(kinds, titles, strict=True)
-        if kind - shared
-    ]
-    return found + _gold_conflicts(runs, titles)
+    words = [" and ".join(sorted(kind - shared)) for kind in kinds]
+    marked = [(title, text) for title, text in zip(titles, words, strict=True) if text]
+    if len(marked) == 1:
+        return [f"{marked[0][0]} is marked {marked[0][1]}; not all of the others are."]
+    counts = ", ".join(f"{n} {text or 'not at all'}" for text, n in Counter(words).items())
+    return [f"The runs are marked differently: {counts}."] if marked else []
 
 
 def _gold_conflicts(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:

@@ -145,7 +145,9 @@ def _y(plot: Plot, value: float) -> float:
 
 
 def _word(plot: Plot, value: float) -> str:
-    return percent(value, 0) if plot.shares else f"{value:.2f}"
+    """Return the label of a gridline; all three have the digits that the one in the middle needs."""
+    middle = 50 * (plot.low + plot.high)
+    return percent(value, 0) if plot.shares else f"{value:.{2 if abs(middle - round(middle)) < 1e-6 else 3}f}"
 
 
 def _level(kind: str, plot: Plot, value: float) -> str:

@@ -15,6 +15,8 @@ from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.wording import plural, signed
 
 MISTAKES = 20
+ASK_A_MODEL = "a model as --judge decides any"
+NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +61,28 @@ def explain_decision(item: Item, texts: Texts | None, title: str, *, of_run: boo
 
 def in_words(found: Explanation) -> str:
     """Say in a sentence or two how many rubrics spoke for either response, and which counted most."""
+    sums = _sums(found.rows)
+    rubrics = plural(len(sums), "rubric")
     if all(row.a is None for row in found.rows):
-        return f"Of {plural(len(found.rows), 'rubric')} the judge could decide none; a model as --judge decides any."
-    for_a, for_b = (sum(favoured(row.contribution) == side for row in found.rows) for side in ("A", "B"))
-    neither = len(found.rows) - for_a - for_b
-    said = f"Of {plural(len(found.rows), 'rubric')}, {for_a} for A, {for_b} for B, {neither} for neither."
+        return f"Of {rubrics} the judge could decide none" + ("." if found.of_run else f"; {ASK_A_MODEL}.")
+    for_a, for_b = (sum(favoured(value) == side for value in sums.values()) for side in ("A", "B"))
+    said = f"Of {rubrics}, {for_a} for A, {for_b} for B, {len(sums) - for_a - for_b} for neither."
     winner = found.item.predicted
-    most = next((row for row in found.rows if winner and favoured(row.contribution) == winner), None)
-    if most is not None:
-        said += f' What counted most for {winner}: "{most.text}"'
-    return said
+    its = [text for text, value in sums.items() if favoured(value) == winner]
+    return f'{said} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else said
+
+
+def nearer_note(found: Explanation) -> str:
+    """Say why a rubric can count that both responses pass, or both fail; empty where none of them does."""
+    return NEARER if any(row.a and row.a == row.b and row.contribution for row in found.rows) else ""
+
+
+def _sums(rows: Sequence[RubricRow]) -> dict[str, float]:
+    """Return what each rubric counted, by its text, in all orders shown and with all judges together."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row.text] = sums.get(row.text, 0.0) + row.contribution
+    return sums
 
 
 def votes_in_words(item: Item) -> tuple[str, ...]:

@@ -187,8 +187,7 @@ def ticks(most: float, priced: bool) -> tuple[tuple[float, str], ...]:
         return ((0.0, "$0" if priced else "0"),)
     power = 10.0 ** math.floor(math.log10(most))
     step = next(size * power for size in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0) if most / (size * power) <= MOST_TICKS)
-    return tuple((i * step / most, _tick(i * step, priced)) for i in range(int(most / step * (1 + 1e-9)) + 1))
-
-
-def _tick(cost: float, priced: bool) -> str:
-    return f"${cost:.12g}" if priced else wording.count(cost)
+    digits = len(f"{step:.12g}".partition(".")[2])
+    costs = [i * step for i in range(int(most / step * (1 + 1e-9)) + 1)]
+    words = [wording.tariff(cost, digits) if priced else wording.count(cost) for cost in costs]
+    return tuple((cost / most, text) for cost, text in zip(costs, ["$0" if priced else "0", *words[1:]], strict=True))

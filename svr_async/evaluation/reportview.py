@@ -12,6 +12,7 @@ from svr_async.evaluation.compare import accuracy_interval
 from svr_async.evaluation.explain import MISTAKES, Explanation, by_size, confident_mistakes
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, judge_label, marks, run_title
+from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
 from svr_async.evaluation.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
@@ -80,6 +81,7 @@ class RunView:
     headline: tuple[Fact, ...]
     domains: tuple[DomainRow, ...]
     official: tuple[ScoreRow, ...]
+    official_title: str
     rule: str
     outcomes: tuple[OutcomeRow, ...]
     verdict_shares: tuple[tuple[str, str, float], ...]
@@ -113,8 +115,9 @@ def view_run(run: Run) -> RunView:
         reading=_reading(interval, run.metrics.get("accuracy_bounds")),
         headline=_headline(run.metrics),
         domains=_domains(run.metrics),
-        official=tuple(_scores(run.metrics.get("official") or {}, 0)),
-        rule=_rule(run.metrics.get("official") or {}),
+        official=tuple(_scores(own_scores(run.metrics), 0)),
+        official_title="Official scores" if has_official_rule(run.metrics) else "Other scores",
+        rule=_rule(own_scores(run.metrics), whole=run.complete),
         outcomes=_outcomes(run.metrics),
         verdict_shares=_verdict_shares(run),
         order=_order(run.metrics.get("order") or {}),
@@ -216,11 +219,12 @@ def _score(value: Any) -> str:
     return wording.count(known) if isinstance(known, int) else wording.percent(known)
 
 
-def _rule(official: Mapping[str, Any]) -> str:
-    """Return the benchmark's rule in words, and whether parts of it were missing."""
+def _rule(official: Mapping[str, Any], *, whole: bool) -> str:
+    """Return the benchmark's rule in words, whether parts of it were missing, and what a run that is not whole does."""
     rule = str(official.get("rule") or "").rstrip(".")
     missing = "Parts of the benchmark are missing" if official.get("complete") is False else ""
-    return "".join(f"{text[:1].upper()}{text[1:]}. " for text in (rule, missing) if text).strip()
+    unjudged = "" if whole else UNJUDGED_ARE_WRONG
+    return "".join(f"{text[:1].upper()}{text[1:]}. " for text in (rule, missing, unjudged) if text).strip()
 
 
 def _outcomes(metrics: Mapping[str, Any]) -> tuple[OutcomeRow, ...]:

@@ -16,12 +16,16 @@ from svr_async.evaluation.runfolder import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A named value, with a note where the name does not say it all; `code` for what is typed or hashed."""
+    """A named value, with a note where the name does not say it all; `code` for what is typed or hashed.
+
+    `words` are the parts of a command, which a line is broken between.
+    """
 
     name: str
     value: str
     note: str = ""
     code: bool = False
+    words: tuple[str, ...] = ()
 
 
 def cost_facts(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -96,7 +100,8 @@ def how_facts(run: Run) -> Iterator[Fact]:
     )
     for name, value, code in rows:
         if value not in (None, "", (), [], {}):
-            yield Fact(name=name, value=plain(value), code=code)
+            words = tuple(map(shlex.quote, value)) if code and _is_words(value) else ()
+            yield Fact(name=name, value=plain(value), code=code, words=words)
     for name, value in (manifest.get("prompts") or {}).items():
         yield Fact(name=f"Prompt {name}", value=plain(value), code=True)
     for name, value in (manifest.get("versions") or {}).items():
@@ -123,9 +128,13 @@ def plain(value: Any) -> str:
     """Return a JSON value as text: texts as they are, lists of words as a shell would read them, the rest as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+    if _is_words(value):
         return shlex.join(value)
     return orjson.dumps(value, default=str).decode()
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def moment(value: Any) -> str:

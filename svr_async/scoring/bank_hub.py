@@ -16,8 +16,10 @@ from svr_async.scoring.shipped import NAME, shipped_folder
 
 SCHEME = "hf:"
 DOWNLOADS = Path("cache/banks")
+PUBLIC_HUB = "https://huggingface.co"  # where the library looks if no other server is named
 README = "README.md"  # what the hub shows as a repository's card
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+_UNREACHABLE = re.compile(r"Connect(?:ion)?(?:Error|Timeout)|LocalEntryNotFoundError")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)  # a branch, a tag, refs/pr/1, or a commit
 
 
@@ -36,7 +38,7 @@ def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpo
         commit = api.create_commit(name, operations, commit_message=f"Rubric bank {bank.digest[:12]}")
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
         raise UsageError(
-            f"could not upload the bank to {repository} ({_first_line(error)})",
+            f"could not upload the bank to {repository} ({_why(error, endpoint)})",
             hint="check the name, the network and HF_TOKEN, or copy the folder with --to DIR",
         ) from error
     return str(commit.commit_url)
@@ -63,7 +65,7 @@ def fetch_bank(name: str, *, folder: Path | None = None, endpoint: str | None = 
             )
     except Exception as error:  # as above
         raise UsageError(
-            f"could not fetch the bank {name} ({_first_line(error)})",
+            f"could not fetch the bank {name} ({_why(error, server)})",
             hint="check the name and the network, or copy its files into a folder and name that",
         ) from error
     if not (target / BANK).is_file():
@@ -129,6 +131,12 @@ def checked_repository(repository: str) -> str:
     if not _REPOSITORY.fullmatch(repository) or ".." in repository:
         raise UsageError(f"{repository!r} is no repository of the hub", hint="write user/name")
     return repository
+
+
+def _why(error: Exception, server: str | None) -> str:
+    """Return why the hub could not be used: that there is no connection in our words, the rest in the library's."""
+    told = _first_line(error)
+    return f"no connection to {server or PUBLIC_HUB}" if _UNREACHABLE.search(told) else told
 
 
 def _first_line(error: Exception) -> str:

@@ -73,7 +73,8 @@ def test_show_lists_the_heaviest_first(folder):
     """Where the bank comes from, then rubrics by weight with activation, counts, domain and facet."""
     out = call("show", folder)
     assert made().digest[:12] in out
-    assert "accuracy 0.8125" in out
+    assert "accuracy 81.2 %" in out
+    assert "5, 3 of them in use" in out
     assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
     assert "12.50" in out
     assert "5 of 5 rubrics" in out

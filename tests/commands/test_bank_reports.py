@@ -50,6 +50,8 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
         for part in (f"seed {seed}, start", f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
             assert part in heads
     assert "report     out/report.html" in said.out
+    n_dev = RubricBank.load(folder / "out" / "bank").history.trained_on.dev_pairs
+    assert f"warning    {n_dev} dev pairs: an accuracy near 70 %" in said.out
     history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
     assert [(curve.seed, len(curve.epochs)) for curve in history.curves] == [(7, 3), (8, 3)]
@@ -59,6 +61,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     page = (folder / "out" / "report.html").read_text()
     assert "OFFLINE RULES" in page
     assert "other seeds" in page
+    assert f"{n_dev} dev pairs: an accuracy near 70 %" in page
     assert svr("fit", "store", "--out", "out", "--epochs", "2", "--seeds", "2", "--seed", "7", "--json") == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -72,7 +75,11 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page."""
     write_made(folder / "made.jsonl")
     assert svr("train", "made.jsonl", "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
-    warning = next(line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    said = capsys.readouterr()
+    warning = next(line for line in said.err.splitlines() if "warning" in line)
+    assert said.err.splitlines()[0].endswith("  judge rules (offline checks, no model)")
+    assert "filler" not in said.out
+    assert "for a prompt" in said.out
     record = orjson.loads((folder / "out" / "record.json").read_bytes())
     assert f"{record['dev_pairs']} dev pairs" in warning
     history = RubricBank.load(folder / "out" / "bank").history

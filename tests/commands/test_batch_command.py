@@ -398,6 +398,7 @@ def test_a_key_is_used_and_written_nowhere(
         assert svr("batch", "cancel", "batch") == 0
         assert svr(*EVAL, "--out", "run") == 0
     told = capsys.readouterr()
+    assert "check the key in $MY_KEY: it is set, and refused" in told.err
     assert SENTINEL not in told.out + told.err
     found = [path for path in folder.rglob("*") if path.is_file() and SENTINEL.encode() in path.read_bytes()]
     assert found == []
@@ -553,3 +554,22 @@ def test_the_example_of_the_page_runs(
     for line in ("200 requests in batch, 1 file, 0.3 MB", "The next stage has 214 calls that can be asked now"):
         assert line in told
         assert line in PAGE.read_text("utf-8")
+
+
+def test_a_batch_that_has_ended_cannot_be_cancelled_and_that_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is looked up first: what ended since the last look is no error; what goes on is ended without that word."""
+    with batching(BatchSettings(held=True)) as held:
+        name_judge(folder, held.base_url)
+        assert svr("batch", "export", "batch", *EVAL) == 0
+        assert svr("batch", "submit", "batch") == 0
+        capsys.readouterr()
+        assert svr("batch", "cancel", "batch") == 0
+        assert "nothing to cancel" not in capsys.readouterr().err
+        assert svr("batch", "import", "batch", "--wait") == 3
+        capsys.readouterr()
+        assert svr("batch", "cancel", "batch") == 0
+        told = capsys.readouterr()
+    assert "nothing to cancel: every batch that was submitted has ended" in told.err
+    assert "Next: svr batch import batch" in told.out

@@ -118,7 +118,7 @@ def test_judges_are_listed_with_key_and_price(cli: Cli, tmp_path: Path, monkeypa
     name_judge(tmp_path, "http://127.0.0.1:8000/v1", price=[1, 0.5, 4])
     code, out, _ = cli("judges")
     assert code == 0
-    for text in ("gpt-oss-120b", "rules", "recorded:PATH", "sim", "$1 / $0.5 / $4", "is set", "judges.toml"):
+    for text in ("gpt-oss-120b", "rules", "recorded:PATH", "sim", "$1 / $0.50 / $4", "is set", "judges.toml"):
         assert text in out
     code, listed, _ = cli("judges", "--json")
     rows: dict[str, Any] = orjson.loads(listed)

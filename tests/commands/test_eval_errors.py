@@ -164,7 +164,7 @@ def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
 @pytest.mark.parametrize(
     ("config", "code", "says"),
     [
-        (SimConfig(api_key="right"), 4, "environment variable"),
+        (SimConfig(api_key="right"), 4, 'key_env = "NAME" in judges.toml'),
         (SimConfig(quota=5), 4, "add credit"),
         (SimConfig(faults=FaultConfig(rate=1.0, kinds=("307",))), 4, "final URL"),
     ],

@@ -233,3 +233,15 @@ def test_help_has_an_example(command):
     assert "Example" in out
     assert f"svr {command.name} runs/" in out
     assert "--json" in out
+
+
+def test_many_rubrics_that_count_nothing_are_counted_only(tmp_path):
+    """A bank of a hundred rubrics is explained by those that count; of a few all are listed."""
+    told = {}
+    for n in (3, 20):
+        rows = (row("counts", -0.4), *(row(f"idle {i}", 0.001) for i in range(n)))
+        told[n] = call(explain, write_run(tmp_path / str(n), [replace(item(1, margin=-0.4), rubrics=rows)]), "q-001")
+    assert "idle 2" in told[3]
+    assert "idle" not in told[20]
+    assert "counts" in told[20]
+    assert "and 20 that count less than 0.005" in told[20]

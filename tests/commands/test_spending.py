@@ -12,6 +12,7 @@ from rig import read_lines, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.commands.pricing import describe_plan
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -273,3 +274,28 @@ def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.Capture
     done = orjson.loads(capsys.readouterr().out)
     assert done["calls"]["sent"] == plan["calls"]
     assert done["cache"]["cached_share"] == pytest.approx(plan["cached_tokens"] / plan["prompt_tokens"], abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [((), True), (("--judge", "rules"), False), (("--method", "longest"), False), (("-q",), False)],
+)
+def test_a_judge_that_nobody_named_is_said_first(
+    evaluate: Run, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], told: bool
+) -> None:
+    """Without --judge the offline checks decide, which a note says; not where it was asked for, or nobody is asked."""
+    assert run(group, "svr", ["eval", "rubricbench", "--sample", "--out", "run", *args]) == 0
+    note = "note: judge rules (offline checks, no model), as no --judge is named"
+    assert (note in capsys.readouterr().err) is told
+
+
+def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:
+    """Cents and parts of them in a plan have four decimals, so that a saving is never $0.00 of $0.08."""
+    plan = {
+        "calls": 66, "memo_hits": 0, "prompt_tokens": 1000, "cached_tokens": 150, "completion_tokens": 10,
+        "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "saved_usd": 0.0041, "maybe_calls": 3,
+        "maybe_usd": 0.0009,
+    }  # fmt: skip
+    said = describe_plan(plan)
+    for text in ("about $0.0812, at worst $1.50", "$0.0041 less, about $0.0771", "about $0.0009 of it"):
+        assert text in said

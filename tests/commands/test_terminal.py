@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from svr_async.commands.terminal import engine_facts
+import pytest
+
+from svr_async.commands.terminal import calls_in_words, engine_facts, print_summary
 from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
@@ -60,3 +62,39 @@ def test_several_endpoints_are_told_apart() -> None:
     assert "gpu2 no answer, next try in 7 s" in line
     assert line.endswith("gpu1:8000 8 gpu2 4")
     assert "\x1b" not in line
+
+
+CALLS = {"sent": 1483, "memo_hits": 0, "retries": 244, "failed": 0}
+COSTS = {"cost_usd": None, "paid_usd": None, "cache": {"cached_share": None, "saved_usd": None}}
+
+
+def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
+    """Retries and broken replies are told apart; a run without any, or without a model, says nothing of them."""
+    told = calls_in_words({"calls": CALLS | {"repaired": 33}, **COSTS})
+    assert told.startswith("1,483 sent, 0 from memo, 244 retries, 33 asked again for a reply that could not be read; ")
+    assert calls_in_words({"calls": CALLS, **COSTS}).startswith("1,483 sent, 0 from memo, 244 retries; price unknown")
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "complete", "line"),
+    [
+        ("rubricbench", True, "official  overall 50.0 %"),
+        ("rubricbench", False, "official  overall 50.0 %  (pairs that are not judged yet count as wrong here)"),
+        ("pairs", True, None),
+    ],
+)
+def test_official_scores_are_those_that_somebody_defined(
+    benchmark: str, complete: bool, line: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One's own pairs have none beside the accuracy; a run that is not whole says what the score counts."""
+    rows = {name: {"n": 4, "accuracy": 0.5, "ci95": [0.2, 0.8], "accuracy_half_credit": 0.5} for name in ("a", "b")}
+    official = {"overall": 0.5, "by_domain": dict.fromkeys(rows, 0.5), "rule": "correct / total"}
+    whole = {
+        "benchmark": benchmark, "method": "svr", "judge_label": "rules", "complete": complete, "n_total": 8,
+        "accuracy": 0.5, "accuracy_bounds": [0.5, 0.5], "accuracy_ci95": [0.2, 0.8], "coverage": 1.0,
+        "accuracy_half_credit": 0.5, "by_domain": rows, "official": official, "outcomes": {"scored": 8},
+        "order": {"policy": "ab", "audited": 0}, "calls": CALLS, **COSTS, "wall_s": 1.0, "notes": [],
+    }  # fmt: skip
+    print_summary(whole, "run")
+    told = [shown.rstrip() for shown in capsys.readouterr().out.splitlines()]
+    assert [shown for shown in told if "overall" in shown] == ([] if line is None else [line])

@@ -137,8 +137,8 @@ def test_killed_at_random_moments_a_training_comes_to_the_same_bank(
     url, log = endpoint
     draw, kills = random.Random(seed), 0
     while kills < 10:
-        folder, start, before = tmp_path / f"after-{kills}", len(read_lines(log)), kills
-        folder.mkdir()
+        folder, start, before = tmp_path / f"{len(list(tmp_path.iterdir()))}", len(read_lines(log)), kills
+        folder.mkdir()  # a new one also after a training that ended before its first kill
         prepare(folder, url)
         while kills < 10 and killed_after(draw.uniform(0.3, 8), folder, compiled):
             kills += 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from made_history import made_curve
 
 from svr_async.commands.train import screen as train_screen
 from svr_async.commands.train.screen import TrainScreen
+from svr_async.commands.train.table import print_rounds
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve
@@ -119,3 +121,42 @@ def test_quiet_shows_nothing(capsys):
     with TrainScreen(stats, quiet=True) as screen:
         told(screen)
     assert capsys.readouterr().err == ""
+
+
+def test_a_stage_without_questions_has_no_bar(monkeypatch):
+    """Where all is known already, nothing says 0 of 0."""
+    shown = terminal(monkeypatch)
+    with TrainScreen(stats) as screen:
+        screen.stage("judging", 0)
+        screen._live.refresh()
+        assert "judging" not in shown.getvalue()
+        screen.stage("judging", 600)
+        screen._live.refresh()
+        assert "judging" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "for use   all 61 rubrics for a prompt"),
+        ({"top_k": 6}, "for use   the best 6 of 61 rubrics for a prompt"),
+        (
+            {"top_k": 6, "filler_weight": 0.25},
+            "for use   the best 6 of 61 rubrics for a prompt; places left free go to others, which weigh 0.25",
+        ),
+    ],
+)
+def test_the_end_of_a_training_says_how_the_bank_is_used(changes, line, capsys):
+    """In words below the table of the rounds, never with more rubrics than there are."""
+    row = {
+        "round": 1, "bank": 93, "kept": 61, "support": 0, "hard_negatives": 0, "judged_entries": 3152,
+        "top_k": 96, "filler_weight": 0.0, "dev_accuracy": 0.75,
+    }  # fmt: skip
+    record = {
+        "rounds": [row | changes], "dev": {"round": 1}, "train_pairs": 1147, "judge": "rules", "contaminated": [],
+        "outcomes": {},
+    }  # fmt: skip
+    print_rounds(record, Path("out"), "0123456789ab", 7.0)
+    told = capsys.readouterr().out
+    assert line in told.splitlines()
+    assert "on 1,147 pairs" in told

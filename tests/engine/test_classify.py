@@ -275,3 +275,10 @@ def test_what_a_failure_says_about_the_endpoint(
     """Too much to do, not there at all, or no file left on our side: each is answered in its own way."""
     failure = Failure(kind=Kind.TRANSIENT, detail=detail, signature=signature, status=status)
     assert (failure.crowded, failure.down, failure.no_descriptors) == (crowded, down, descriptors)
+
+
+def test_a_body_that_only_repeats_the_status_is_not_told_twice() -> None:
+    """What a bare web server says of a wrong path is `HTTP 404: Not Found`, with the cure."""
+    failure = classify_status(404, {}, {}, body_preview="404: Not Found")
+    assert failure.detail == "HTTP 404: Not Found"
+    assert "/v1" in failure.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -147,3 +148,22 @@ def test_hostile_texts_are_words():
     assert "<img" not in page
     assert "⟨U+202E⟩" in page
     assert page.count("<iframe") == 0
+
+
+def test_many_notes_of_a_bank_are_folded_up_and_warnings_are_not():
+    """A few notes stand at the top as sentences; a dozen is one line that opens, below what warns of the numbers."""
+    few, many = (bank(notes=("trained offline", *map(str, range(n)))) for n in (2, 11))
+    assert (view_bank(few).notes[1], view_bank(few).more_notes) == ("Trained offline", ())
+    assert (len(view_bank(many).notes), len(view_bank(many).more_notes)) == (1, 12)
+    page = render_bank_report(many)
+    assert '<details class="notes-more"><summary>12 notes about this bank' in page
+    assert "notes-more" not in render_bank_report(few).partition("</style>")[2]
+
+
+def test_a_weight_that_all_rubrics_have_is_said_once():
+    """No column of equal numbers: the page says what each weighs."""
+    entries = tuple(replace(entry, weight=4.00001) for entry in bank().rubrics)
+    words = words_of(render_bank_report(replace(bank(), rubrics=entries)))
+    assert "Each weighs 4." in words
+    assert "4.000" not in words
+    assert "Mean weight" not in words

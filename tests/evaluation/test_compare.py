@@ -142,7 +142,19 @@ def test_marks_that_all_runs_share_are_no_difference(tmp_path):
     metrics = {"judge_label": "rules (offline checks, no model)"}
     runs = [loaded(tmp_path / name, made_items(n=30, seed=i), metrics=metrics) for i, name in enumerate("ab")]
 
-    assert not any("is marked" in warning for warning in compare_runs(runs).warnings)
+    assert not any("marked" in warning for warning in compare_runs(runs).warnings)
+
+
+def test_marks_that_differ_are_one_line(tmp_path):
+    """Offline runs beside a baseline and a model are told in one warning, with how many carry which mark."""
+    labels = ("rules (offline checks, no model)", "rules (offline checks, no model)", "gpt-oss-120b")
+    runs = [
+        loaded(tmp_path / str(i), made_items(n=30, seed=i), metrics={"judge_label": label})
+        for i, label in enumerate(labels)
+    ]
+
+    said = [warning for warning in compare_runs(runs).warnings if "marked" in warning]
+    assert said == ["The runs are marked differently: 2 OFFLINE RULES, 1 not at all."]
 
 
 def test_runs_that_share_nothing_are_refused_or_only_shown(two, tmp_path):

@@ -96,3 +96,13 @@ def test_the_figures_hold_numbers_only():
     """Nothing in a figure can load or run anything."""
     text = str(curve_charts.line_plot(plot([0.1, 0.9]))) + str(curve_charts.round_axis([(1, 0.0, 1.0)]))
     assert not re.search(r"href|url\(|script|on\w+=|style=", text)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(0.45, 0.8, ["0.450", "0.625", "0.800"]), (0.4, 0.8, ["0.40", "0.60", "0.80"])],
+)
+def test_gridlines_are_labelled_with_the_digits_that_the_middle_needs(low, high, labels):
+    """A gridline stands where its label says; all three labels have as many digits."""
+    drawn = curve_charts.line_plot(plot([0.5], low=low, high=high))
+    assert [node.text for node in ET.fromstring(str(drawn)) if node.tag == "text"][:3] == labels

@@ -9,7 +9,14 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import confident_mistakes, explain_item, favoured, nearest_ids
+from svr_async.evaluation.explain import (
+    confident_mistakes,
+    explain_item,
+    favoured,
+    in_words,
+    nearer_note,
+    nearest_ids,
+)
 from svr_async.evaluation.runfolder import RunFolder, Texts
 
 
@@ -105,3 +112,40 @@ def test_to_json_holds_item_texts_and_run(run):
     assert value["run"] == "RubricBench · svr · gpt-oss-120b"
     assert value["item"]["id"] == item.id
     assert value["texts"]["response_b"].startswith("# Understanding")
+
+
+def test_a_summary_counts_rubrics_not_rows(run):
+    """A rubric judged in both orders is one rubric, with what it counts in both; what counted most is the winner's."""
+    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    winner = found.item.predicted
+    other = -1 if winner == "A" else 1
+    rows = tuple(
+        replace(found.rows[0], text=text, contribution=value, shown=shown)
+        for text, value, shown in (
+            ("turns", 0.6 * other, "ab"),
+            ("turns", -0.7 * other, "ba"),
+            ("loses", 0.5 * other, "ab"),
+            ("wins", -0.4 * other, "ab"),
+        )
+    )
+    said = in_words(replace(found, rows=rows))
+    assert said.startswith("Of 3 rubrics, ")
+    assert f"{2} for {winner}" in said
+    assert said.endswith(f'What counted most for {winner}: "wins"')
+
+
+def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run):
+    """A run is done: only a pair that is judged now can be given to another judge."""
+    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    none = replace(found, rows=tuple(replace(row, a=None, b=None, delta=None, contribution=0.0) for row in found.rows))
+    assert in_words(none).endswith("the judge could decide none.")
+    assert in_words(replace(none, of_run=False)).endswith("a model as --judge decides any.")
+
+
+def test_equal_verdicts_that_count_are_explained_and_others_are_not(run):
+    """The quarter of the nearer response is told only where a rubric counts that both pass, or both fail."""
+    found = explain_item(run, confident_mistakes(run.items)[0].id)
+    clear = replace(found, rows=tuple(replace(row, a="pass", b="fail") for row in found.rows))
+    alike = replace(clear, rows=(replace(clear.rows[0], b="pass"), *clear.rows[1:]))
+    assert nearer_note(clear) == ""
+    assert "counts a quarter" in nearer_note(alike)

@@ -167,6 +167,7 @@ def test_axes_are_round_and_hold_everything():
         assert found[0] == (0.0, "$0")
         assert 2 <= len(found) <= 6
         assert all(0 <= share <= 1 for share, _ in found)
+    assert [words for _, words in ticks(0.9, True)] == ["$0", "$0.20", "$0.40", "$0.60", "$0.80"]
     assert ticks(0.0, False) == ((0.0, "0"),)
     assert "<svg" in frontier_chart((), ())
 

@@ -299,3 +299,36 @@ def test_calibration_groups_are_of_equal_size_and_rising():
     assert all(lower.high <= upper.low for lower, upper in pairwise(bins))
     assert all(b.ci95[0] <= b.accuracy <= b.ci95[1] for b in bins)
     assert bins[-1].accuracy > bins[0].accuracy
+
+
+def test_own_pairs_have_no_official_scores(tmp_path):
+    """Where nobody has said how data is to be scored, what repeats accuracy and domains is left out."""
+    same = {"accuracy": 0.75, "by_domain": {"code": {"n": 4, "accuracy": 0.75, "ci95": [0.3, 0.9]}}}
+    official = {"overall": 0.75, "by_domain": {"code": 0.75}, "by_subset": {}, "rule": "correct / total"}
+    metrics = {"benchmark": "pairs", **same, "official": official}
+    assert "Official scores" not in page_of(write_run(tmp_path / "same", metrics=metrics)).text
+    more = {**metrics, "official": {**official, "by_subset": {"held out": 0.5}}}
+    page = page_of(write_run(tmp_path / "more", metrics=more))
+    assert "Other scores" in page.text
+    assert "By subset held out 50.0 %" in page.text
+    assert "Overall" not in page.text
+
+
+def test_official_scores_of_a_partial_run_say_what_they_count(tmp_path):
+    """They are over all pairs of the data, so those that are not judged yet count as wrong."""
+    told = "Pairs that are not judged yet count as wrong here."
+    assert told in page_of(write_run(tmp_path / "part", metrics={"complete": False})).text
+    assert told not in page_of(write_run(tmp_path / "whole")).text
+
+
+def test_a_command_is_broken_between_its_arguments_only(tmp_path):
+    """Each argument, and each id or digest, is a box of its own, which a line takes as a whole where it can."""
+    command = ["svr-eval", "pairs", "--data", "my pairs.jsonl"]
+    html = render_report([RunFolder.load(write_run(tmp_path, manifest={"command": command}))])
+    boxes = [f'<span class="whole">{word}</span>' for word in (*command[:3], "&#39;my pairs.jsonl&#39;")]
+    assert f"<code>{' '.join(boxes)}</code>" in html
+
+
+def test_verdicts_that_are_equal_and_count_are_explained(folder):
+    """The page says why a rubric counts that both responses pass."""
+    assert "the response that comes nearer counts a quarter" in page_of(folder).text

@@ -78,3 +78,21 @@ async def test_every_text_has_enough_contrast(tmp_path, scheme):
 
     assert faint == []
     assert paper == {"light": "rgb(251, 250, 247)", "dark": "rgb(20, 22, 26)"}[scheme]
+
+
+BARS = """[...document.querySelectorAll('.rubrics')].map(table =>
+  new Set([...table.querySelectorAll('td.bar svg')].map(bar => bar.getBoundingClientRect().left)).size)"""
+BROKEN = """[...document.querySelectorAll('code .whole, code.whole')]
+  .filter(word => word.getClientRects().length > 1 || word.getBoundingClientRect().height > 30)
+  .map(word => word.textContent)"""
+
+
+async def test_a_phone_breaks_no_word_at_a_hyphen_and_keeps_bars_in_line(tmp_path):
+    """Arguments, ids and folders that fit a line stay whole; the bars of a table share their zero line."""
+    command = ["svr-eval", "pairs", "--data", "my-own-preference-pairs.jsonl", "--limit", "300", "--judge", "gpt-oss"]
+    page = write_page(tmp_path, [RunFolder.load(write_run(tmp_path / "run", manifest={"command": command}))])
+    async with chromium() as tab:
+        await tab.open(page, width=390)
+        await tab.run(OPEN_ALL)
+        assert set(await tab.run(BARS)) == {1}
+        assert await tab.run(BROKEN) == []

@@ -253,12 +253,11 @@ def _one(held: RubricBank, key: str) -> BankRubric:
 
 
 def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
-    from svr_async.scoring.bank_card import by_weight  # noqa: PLC0415
-
     names = sorted({entry.domain or "generic" for entry in held.rubrics})
     if domain is not None and domain not in names:
         raise UsageError(f"the bank has no domain {domain!r}", hint=f"one of {', '.join(names)}")
-    return [entry for entry in by_weight(held.rubrics) if domain in {None, entry.domain or "generic"}]
+    found = [entry for entry in held.rubrics if domain in {None, entry.domain or "generic"}]
+    return sorted(found, key=lambda entry: (-round(entry.weight, 3), -entry.activation_rate, entry.id))  # as shown
 
 
 def _summary(held: RubricBank) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.commands.screen import safe_console
 from svr_async.evaluation.safetext import one_line
+from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank_stats import in_one_level
 from svr_async.vocabulary.rubric import IMPORTANCES
 
@@ -80,24 +81,40 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     console = safe_console()
     settings = bank.inference
     _line(console, "bank", f"{bank.name or 'without a name'}  {bank.digest[:12]}")
-    _line(console, "rubrics", f"{len(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary)} terms")
+    _line(console, "rubrics", f"{_counted(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
     top, pool = min(settings.top_k, len(bank)), min(settings.selection_pool, len(bank))
     _line(console, "inference", f"top {top} of the best {pool}, a filler weighs {settings.filler_weight:g}")
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
     data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
-    for label, values in (("dev", bank.dev_metrics), ("fit", _main_settings(bank.fit_settings)), ("data", data)):
+    dev, fit = _percentages(bank.dev_metrics), _main_settings(bank.fit_settings)
+    for label, values in (("dev", dev), ("fit", fit), ("data", data)):
         if values:
             _paragraph(console, label, _pairs(in_one_level(values)))
     for note in bank.notes:
         _paragraph(console, "note", note)
-    alike = len(bank) > 1 and len({entry.weight for entry in bank.rubrics}) == 1  # then prompts alone tell them apart
-    order = f"the most active first; each weighs {bank.rubrics[0].weight:g}" if alike else "the heaviest first"
+    weights = {f"{entry.weight:.3f}" for entry in bank.rubrics}
+    alike = len(bank) > 1 and len(weights) == 1  # then prompts alone tell them apart
+    order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
     _heading(console, f"{len(chosen)} of {len(bank)} rubrics, {order}")
     columns, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
     rows = (_row(entry) for entry in chosen)
     _table(console, heads, ([row[head] for head in heads] for row in rows), texts=texts)
+
+
+def _counted(bank: RubricBank) -> str:
+    """Say how many rubrics there are, and how many of them any training prompt uses, where that is known and fewer."""
+    used = sum(entry.activation_rate > 0 for entry in bank.rubrics)
+    return f"{len(bank):,}, {used:,} of them in use" if 0 < used < len(bank) else f"{len(bank):,}"
+
+
+def _percentages(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics with their accuracies, fractions of 1, as percentages."""
+    return {
+        name: percent(value) if name.endswith("accuracy") and isinstance(value, int | float) else value
+        for name, value in metrics.items()
+    }
 
 
 def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from svr_async.engine.batch.results import DamagedLineError, custom_ids
 from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
+from svr_async.evaluation.wording import dollars
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.profiles import Profile
 
@@ -188,4 +189,4 @@ def _cost(facts: dict[str, Any]) -> str:
     if facts["usd"] is None:
         return "price unknown: add price = [in, cached, out] to the judge in judges.toml"
     live = facts["usd"] / BATCH_PRICE_SHARE
-    return f"about ${facts['usd']:.2f} as a batch, ${live:.2f} live; at worst ${facts['max_usd']:.2f}"
+    return f"about {dollars(facts['usd'])} as a batch, {dollars(live)} live; at worst {dollars(facts['max_usd'])}"

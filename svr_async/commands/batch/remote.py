@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 import orjson
 
+from svr_async.commands.keys import naming_keys
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, Submission, alone, fresh_state, load_export, load_state
 from svr_async.engine.batch.submit import cancel, refresh, submit
@@ -52,9 +53,19 @@ def run_status(folder: Path, base_url: str, *, as_json: bool) -> int:
 
 
 def run_cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
-    """End the batches and show them."""
-    state = _changed(folder, base_url, cancel)
+    """End the batches and show them; where all had ended already, say that there was nothing to cancel."""
+    open_before = True
+
+    async def end(folder: Path, state: State, client: BatchClient) -> State:
+        nonlocal open_before
+        state = await refresh(folder, state, client)  # what ended meanwhile cannot be cancelled
+        open_before = any(one.batch_id and not one.ended for one in state.batches)
+        return await cancel(folder, state, client)
+
+    state = _changed(folder, base_url, end)
     show(folder, state, as_json=as_json)
+    if not open_before:
+        click.echo("nothing to cancel: every batch that was submitted has ended", err=True)
     return 0
 
 
@@ -86,7 +97,8 @@ def with_client(export: Export, state: State, base_url: str, step: Step) -> Stat
         async with BatchClient(state.base_url, key) as client:
             return await step(client, state)
 
-    return asyncio.run(main())
+    with naming_keys([export.key_env]):
+        return asyncio.run(main())
 
 
 def secret_of(export: Export) -> Secret:

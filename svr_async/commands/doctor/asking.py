@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from svr_async.commands.doctor.findings import Answer
+from svr_async.commands.keys import key_hint
 from svr_async.engine.classify import Failure, Kind, classify_status
 from svr_async.engine.reply import BadBodyError, error_in_body, read_completion
 from svr_async.engine.request import Request, estimate_tokens
@@ -177,12 +179,19 @@ async def served(profile: Profile, key: Secret) -> Served:
         ):
             data = await reply.content.read(MAX_MODELS_BYTES)
             if reply.status in {401, 403}:
-                raise AuthError(f"HTTP {reply.status} for the list of models", hint=f"set ${profile.key_env}")
+                raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
             return Served(reached=True, rows=_rows(key.mask_bytes(data)), tls=tls)
     except aiohttp.ClientConnectorError as error:
-        raise EndpointDownError(f"cannot connect: {error}", hint=DOWN) from error
+        netloc = urlsplit(profile.base_url).netloc
+        raise EndpointDownError(f"cannot connect to {netloc}: {_why(error.os_error)}", hint=DOWN) from error
     except (aiohttp.ClientError, OSError, TimeoutError):
         return Served()
+
+
+def _why(error: OSError) -> str:
+    """Return the reason of a failed connection in the system's own few words, as `Connection refused`."""
+    known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
+    return known if known and "Unknown error" not in known else str(error.strerror or error)
 
 
 async def _tls_of(base_url: str) -> str:

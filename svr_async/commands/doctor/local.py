@@ -78,7 +78,7 @@ def data_finding(benchmark: str, path: Path) -> Finding:
 
     dataset = get_adapter(benchmark).load(path)
     notes = "".join(f"; {note}" for note in dataset.notes)
-    return Finding(name="data", state="ok", text=f"{len(dataset.pairs)} pairs in {path}{notes}")
+    return Finding(name="data", state="ok", text=f"{len(dataset.pairs):,} pairs in {path}{notes}")
 
 
 def device_finding() -> Finding:

@@ -143,6 +143,14 @@ def _jury_of(flags: EvalFlags) -> list[str]:
     return specs
 
 
+def default_judge_notes(flags: EvalFlags, settled: SettledPlan) -> tuple[str, ...]:
+    """Say who judges where nobody was named, which is no model; nothing when quiet, or where no judge is asked."""
+    named = flags.jury is not None or "judge" in flags.given
+    if named or flags.quiet or settled.jurors[0].name != flags.judge:
+        return ()
+    return (f"judge {flags.judge} (offline checks, no model), as no --judge is named",)
+
+
 def unused_flags(flags: EvalFlags, settled: SettledPlan) -> tuple[str, ...]:
     """Say which flags change nothing since no judge sends anything; UsageError or ConfigError for impossible values."""
     if any(judge.profile is not None for judge in settled.judges):

@@ -22,11 +22,20 @@ from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
 from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing, with_shipped_bank
-from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, unused_flags, with_plan
+from svr_async.commands.eval.plan import (
+    Bench,
+    SettledPlan,
+    default_judge_notes,
+    open_bench,
+    settle_judges,
+    unused_flags,
+    with_plan,
+)
 from svr_async.commands.eval.processes import Crew, SharedBench, run_in_processes, share_out
 from svr_async.commands.eval.space import free_bytes, network_note, room_at_most, room_for, shortage, words
+from svr_async.commands.keys import naming_keys
 from svr_async.commands.loops import loop_factory
-from svr_async.commands.pricing import Planned, describe_plan, guessed_by, total_plan
+from svr_async.commands.pricing import DryRunCount, describe_plan, guessed_by, total_plan
 from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.errors import SvrError, UsageError
@@ -103,7 +112,10 @@ def run_command(flags: EvalFlags) -> int:
         raise UsageError(
             f"{folder} exists and --no-resume is set", hint="name another with --out, or leave --no-resume out"
         )
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    for note in default_judge_notes(flags, plan):
+        click.echo(f"note: {note}", err=True)
+    keys = naming_keys(judge.profile.key_env for judge in plan.judges if judge.profile is not None)
+    with keys, asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(_evaluate(flags, record, method, plan, folder))
     if flags.report == "frontier" and not flags.dry_run:
         from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
@@ -289,7 +301,7 @@ async def _count_calls(evaluation: Evaluation, bench: Bench) -> dict[str, Any]:
     return total_plan({name: one.price() for name, one in planned.items()})
 
 
-def watched(judge: OpenJudge) -> Planned:
+def watched(judge: OpenJudge) -> DryRunCount:
     """Return the count of what a judge behind an endpoint would be sent."""
     assert judge.engine is not None
-    return Planned(judge.engine)
+    return DryRunCount(judge.engine)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
+LEAST_SHOWN = 0.005
+FEW_ROWS = 16  # of a table, up to which rubrics that count nothing are listed too
 
 
 PAIR_TEXTS = ("prompt", "a", "b")
@@ -178,7 +180,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import in_words, votes_in_words  # noqa: PLC0415
+    from svr_async.evaluation.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
 
     console = safe_console()
@@ -187,8 +189,9 @@ def show_explanation(found: Explanation) -> None:
     console.print(*which, Text(_decision(found), style="bold"))
     if found.rows:
         _show_rubrics(console, found)
-        if not found.of_run:
-            console.print(Text(one_line(in_words(found), 400)))
+        if note := nearer_note(found):
+            console.print(Text(note, style="dim"))
+        console.print(Text(one_line(in_words(found), 400)))
     elif found.item.margin is not None and found.of_run:
         console.print("the judge gave its verdict directly, without rubrics")
     for said in votes_in_words(found.item):
@@ -233,10 +236,11 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     table.add_column("rubric", ratio=1)
     for head in ("A", "B"):
         table.add_column(head)
-    table.add_column("weight", justify="right")
+    table.add_column("counts", justify="right")  # alpha times the weight of the bank
     table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
     table.add_column("", justify="right", no_wrap=True)
-    for row in found.rows:
+    shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if _counts(row)]
+    for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
         table.add_row(
             Text(
@@ -250,6 +254,13 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
             signed(row.contribution),
         )
     console.print(table)
+    if less := len(found.rows) - len(shown):
+        console.print(Text(f"and {less} that count less than 0.005: --json lists them", style="dim"))
+
+
+def _counts(row: RubricRow) -> bool:
+    """Whether what a rubric counts is shown as more than 0.00."""
+    return abs(row.contribution) >= LEAST_SHOWN
 
 
 def _bar(row: RubricRow, largest: float) -> Text:

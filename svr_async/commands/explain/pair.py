@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from svr_async.commands.keys import naming_keys
 from svr_async.commands.loops import loop_factory
 from svr_async.errors import UsageError
 from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.runfolder import Texts
+from svr_async.judges.opening import needs_endpoint
+from svr_async.judges.profiles import find_profile
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import as_prompt, decide_pair, method_of
@@ -44,8 +47,15 @@ def explain_pair(flags: PairFlags) -> Explanation:
         response_a=text_of("--a", flags.a),
         response_b=text_of("--b", flags.b),
     )
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_explain(flags, texts, RubricBank.load(flags.bank)))
+    bank = RubricBank.load(flags.bank)
+    with naming_keys(_key_variables(flags)), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_explain(flags, texts, bank))
+
+
+def _key_variables(flags: PairFlags) -> list[str]:
+    """Return the variable that holds the judge's key, where it is behind an endpoint."""
+    spec = flags.judge
+    return [find_profile(spec.removesuffix("+rules"), base_url=flags.base_url).key_env] if needs_endpoint(spec) else []
 
 
 async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank) -> Explanation:

@@ -193,7 +193,8 @@ class PlainEpochs:
     def end(self, curve: FitCurve) -> None:
         """Say which epoch was taken."""
         best = "" if curve.best is None or not curve.dev_pairs else f", {accuracy_cell(curve, curve.best)} % on dev"
-        click.echo(f"seed {curve.seed}: took epoch {curve.best_epoch}{best}", err=True)
+        taken = f"epoch {curve.best_epoch}" if curve.best_epoch else "the start"
+        click.echo(f"seed {curve.seed}: took {taken}{best}", err=True)
 
 
 @dataclass(slots=True)

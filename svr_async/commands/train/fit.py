@@ -14,6 +14,7 @@ import orjson
 from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train.epochs import fit_screen
+from svr_async.commands.train.run import small_dev_warnings
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import PRESETS, FitConfig
@@ -65,7 +66,9 @@ def run_command(flags: FitFlags) -> int:
     results = [result for result, _ in fits]
     best = max(results, key=lambda result: (result.dev_accuracy, -result.dev_loss))
     yardsticks = yardsticks_of(train, dev)
-    record = make_record(best, results, yardsticks)
+    own = store.negative_of < 0  # a hard negative is no pair of the data
+    n_dev = int((own & store.is_dev).sum())
+    record = make_record(best, results, yardsticks, small_dev_warnings(n_dev, int(own.sum())) if n_dev else ())
     history = _history(store, flags, fits, best, record)
     bank = _bank(flags, store, best, config, history)
     bank.save(flags.out / "bank")
@@ -92,7 +95,9 @@ def _fit_once(
         raise ArtefactError(error.message, hint=hint) from error
 
 
-def make_record(best: FitResult, results: Sequence[FitResult], yardsticks: Baselines | None) -> dict[str, Any]:
+def make_record(
+    best: FitResult, results: Sequence[FitResult], yardsticks: Baselines | None, warnings: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what a fit reports: the best seed's dev accuracy, the spread over seeds, and the yardsticks beside it."""
     mean, deviation = spread(results)
     return {
@@ -104,7 +109,7 @@ def make_record(best: FitResult, results: Sequence[FitResult], yardsticks: Basel
         "vote_accuracy": None if yardsticks is None else round(yardsticks.vote_accuracy, 6),
         "linear_accuracy": None if yardsticks is None else round(yardsticks.linear_accuracy, 6),
         "device": best.device,
-        "warnings": list(best.warnings),
+        "warnings": [*warnings, *best.warnings],
         "history": [record.as_json() for record in best.history],
     }
 
@@ -124,7 +129,7 @@ def _history(
         chosen_seed=next(curve.seed for result, curve in fits if result is best),
         vote_accuracy=record["vote_accuracy"],
         linear_accuracy=record["linear_accuracy"],
-        warnings=best.warnings,
+        warnings=tuple(record["warnings"]),
     )
 
 
@@ -163,7 +168,8 @@ def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
 
 
 def _print_record(record: dict[str, Any], out: Path) -> None:
-    click.echo(f"dev accuracy {100 * record['dev_accuracy']:.1f} % (epoch {record['best_epoch']}, {record['device']})")
+    taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
+    click.echo(f"dev accuracy {100 * record['dev_accuracy']:.1f} % ({taken}, {record['device']})")
     if record["seeds"] > 1:
         mean, deviation = 100 * record["dev_accuracy_mean"], 100 * record["dev_accuracy_sd"]
         click.echo(f"over {record['seeds']} seeds {mean:.1f} % ± {deviation:.1f}")

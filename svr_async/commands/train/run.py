@@ -17,6 +17,7 @@ from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_traini
 from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import select_pairs
 from svr_async.commands.eval.judge import AUTO, parse_concurrency
+from svr_async.commands.keys import naming_keys
 from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
@@ -170,7 +171,7 @@ async def _train(
     begun = time.monotonic()
     judge = open_judge(flags)
     try:
-        with screen_of(flags, judge) as screen:
+        with screen_of(flags, judge) as screen, naming_keys(key_variables(judge)):
             log = FitLog(watch=screen)
             session = open_session(flags, config, dataset, pairs, judge, screen=screen, log=log)
             made_of = made_of_what(session, judge)
@@ -309,6 +310,11 @@ def open_judge(flags: TrainFlags) -> OpenJudge:
     return open_endpoint_judge(flags.judge, profile, options)
 
 
+def key_variables(judge: OpenJudge) -> tuple[str, ...]:
+    """Return the variable that holds the key of a judge, where it is behind an endpoint."""
+    return () if judge.profile is None else (judge.profile.key_env,)
+
+
 def _crew(flags: TrainFlags, judge: OpenJudge, screen: TrainScreen) -> Crew:
     engine = judge.engine
     assert judge.author is not None
@@ -343,7 +349,8 @@ def open_session(
     if dataset.skipped:
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in dataset.skipped.items())
         screen.say(f"{sum(dataset.skipped.values()):,} rows left out: {reasons}")
-    screen.say(f"{len(train)} pairs to train on, {len(dev)} to check with")
+    screen.say(f"judge {judge.label}")
+    screen.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
     return Session(
         crew=_crew(flags, judge, screen),
         config=config,

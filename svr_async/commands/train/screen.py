@@ -71,7 +71,7 @@ class TrainScreen:
         self._stage_begun = self._last = time.monotonic()
         if self._bar is not None and self._task is not None:
             facts = engine_facts(self._stats)
-            self._bar.reset(self._task, total=total, description=what, facts=facts, visible=True)
+            self._bar.reset(self._task, total=total, description=what, facts=facts, visible=total > 0)
 
     def count(self, done: int) -> None:
         """Take note of how many of the stage's questions are answered."""

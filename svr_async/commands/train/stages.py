@@ -13,12 +13,14 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
+from svr_async.commands.keys import naming_keys
 from svr_async.commands.loops import loop_factory
-from svr_async.commands.pricing import Planned, describe_plan
+from svr_async.commands.pricing import DryRunCount, describe_plan
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.run import (
     TrainFlags,
     asked_block,
+    key_variables,
     open_judge,
     open_session,
     prompts_digest_of,
@@ -96,7 +98,7 @@ def _price_judging(flags: Mapping[str, Any], bank: Sequence[Candidate]) -> int:
     """Count what judging would send and what a prefix cache would save; its stages are thrown away."""
 
     async def work(session: Session, judge: OpenJudge) -> Mapping[str, Any] | None:
-        planned = Planned(judge.engine, session.crew.prefix) if judge.engine is not None else None
+        planned = DryRunCount(judge.engine, session.crew.prefix) if judge.engine is not None else None
         await _judge_all(session, bank)
         return None if planned is None else planned.price()
 
@@ -143,7 +145,7 @@ def _run(settings: TrainFlags, work: Any) -> tuple[Any, Outcomes]:
     async def main() -> tuple[Any, Outcomes]:
         judge = open_judge(settings)
         try:
-            with screen_of(settings, judge) as screen:
+            with screen_of(settings, judge) as screen, naming_keys(key_variables(judge)):
                 session = open_session(settings, config, dataset, pairs, judge, screen=screen)
                 return await work(session, judge), session.stages.outcomes
         finally:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from svr_async.evaluation.wording import plural
 from svr_async.training.answers import unanswered_lines
 
 
@@ -23,8 +24,6 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
         "support",
         "hard_negatives",
         "judged_entries",
-        "top_k",
-        "filler_weight",
         "dev_accuracy",
     )
     for name in names:
@@ -33,8 +32,9 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
         mark = "bold" if row["round"] == record["dev"]["round"] else ""
         table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
     console = styled_console()
-    console.print(f"[bold]bank trained[/] on {record['train_pairs']} pairs · {record['judge']}")
+    console.print(f"[bold]bank trained[/] on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
     console.print(table)
+    console.print(f"[dim]for use[/]   {_use(record)}", soft_wrap=True)
     if record["contaminated"]:
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
     for line in unanswered_lines(record["outcomes"]):
@@ -44,6 +44,13 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
 
 
 def _cell(name: str, value: float) -> str:
-    if name == "dev_accuracy":
-        return f"{100 * value:.1f} %"
-    return f"{value:g}" if name == "filler_weight" else f"{value:,}"
+    return f"{100 * value:.1f} %" if name == "dev_accuracy" else f"{value:,}"
+
+
+def _use(record: Mapping[str, Any]) -> str:
+    """Say how the bank will be used: how many rubrics a prompt gets, and what fills the places that are left free."""
+    row = next(row for row in record["rounds"] if row["round"] == record["dev"]["round"])
+    most = min(row["top_k"], row["kept"])
+    of = f"all {most:,} rubrics" if most == row["kept"] else f"the best {most:,} of {plural(row['kept'], 'rubric')}"
+    filler = f"; places left free go to others, which weigh {row['filler_weight']:g}" if row["filler_weight"] else ""
+    return f"{of} for a prompt{filler}"

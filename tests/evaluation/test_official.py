@@ -1,0 +1,27 @@
+"""A benchmark's own scores: all of those that its authors define, and of others what says anything new."""
+
+from __future__ import annotations
+
+from svr_async.evaluation.official import has_official_rule, own_scores
+
+METRICS = {
+    "benchmark": "pairs",
+    "accuracy": 0.666667,
+    "by_domain": {"code": {"accuracy": 0.666667}},
+    "official": {"overall": 2 / 3, "by_domain": {"code": 2 / 3}, "by_subset": {}, "rule": "correct / total"},
+}
+
+
+def test_what_only_repeats_the_accuracy_is_no_score_of_its_own():
+    """Equal to six digits is a repetition; a rule without a score beside it is not shown."""
+    assert own_scores(METRICS) == {}
+    more = METRICS | {"official": METRICS["official"] | {"by_strength": {"3": 0.5}}}
+    assert own_scores(more) == {"by_strength": {"3": 0.5}, "rule": "correct / total"}
+
+
+def test_a_benchmarks_own_scores_are_all_kept():
+    """Also where they equal the accuracy, and for the shipped sample; runs of old know of none."""
+    for name in ("rubricbench", "rubricbench-sample", "rmb"):
+        assert has_official_rule(METRICS | {"benchmark": name})
+        assert own_scores(METRICS | {"benchmark": name}) == METRICS["official"]
+    assert own_scores({"benchmark": "rubricbench"}) == {}
