@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from svr_async.commands.terminal import RunProgress
-from svr_async.evaluation.run import DRAIN_AFTER_SIGNAL_S, Stopper
+from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
 
 HANGUP = getattr(signal, "SIGHUP", None)  # a closed terminal, or a lost connection to it; not on Windows
 SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None)
 
 
 @contextlib.contextmanager
-def draining(stopper: Stopper, progress: RunProgress) -> Iterator[None]:
+def draining(stopper: Stopper, say: Callable[[str], None]) -> Iterator[None]:
     """Drain on the first SIGINT, SIGTERM or SIGHUP; the second of them ends the process at once."""
     loop = asyncio.get_running_loop()
 
@@ -24,7 +23,7 @@ def draining(stopper: Stopper, progress: RunProgress) -> Iterator[None]:
         if stopper.signal:
             os._exit(128 + number)
         with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
-            progress.note(f"stopping: calls under way may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
+            say(f"stopping: calls under way may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
         stopper.interrupt(number)
 
     heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP

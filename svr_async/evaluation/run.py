@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import cast
 
-from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.engine import Engine
-from svr_async.engine.flow import bounded_map
-from svr_async.errors import BudgetError, SvrError
+from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.orders import OrderPlan
@@ -19,10 +15,6 @@ from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.methods import Method
 from svr_async.vocabulary.pair import PreferencePair
-
-DRAIN_AFTER_SIGNAL_S = 6.0  # what is left of ten seconds is for clearing up and for writing the run folder
-DRAIN_AFTER_ERROR_S = 1.5
-DRAIN_AFTER_BUDGET_S = 60.0  # calls under way will be billed, so there is no hurry to lose their answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,45 +48,6 @@ class Evaluation:
         return engines_of(self.plan) if self.plan is not None else (self.engine,) if self.engine is not None else ()
 
 
-@dataclass(slots=True)
-class Stopper:
-    """Why a run ends before its end: the first error or signal. Waiting calls are turned away, others may finish."""
-
-    engines: tuple[Engine, ...] = ()
-    error: SvrError | None = None
-    signal: int = 0
-    _limit: asyncio.Timeout | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no further pair is begun."""
-        return self.error is not None or self.signal != 0
-
-    def fail(self, error: SvrError) -> None:
-        """Stop because of an error."""
-        if not self.stopped:
-            self.error = error
-            self._stop(DRAIN_AFTER_BUDGET_S if isinstance(error, BudgetError) else DRAIN_AFTER_ERROR_S)
-
-    def interrupt(self, number: int) -> None:
-        """Stop because of a signal; where an error has stopped the run already, wait for no more answers."""
-        if self.error is not None:
-            self._stop(0.0)
-        elif not self.signal:
-            self.signal = number
-            self._stop(DRAIN_AFTER_SIGNAL_S)
-
-    def within(self, limit: asyncio.Timeout) -> None:
-        """Use this timeout to bound what is still under way after a stop."""
-        self._limit = limit
-
-    def _stop(self, drain_s: float) -> None:
-        for engine in self.engines:
-            engine.stop()
-        if self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + drain_s)
-
-
 async def run_evaluation(
     evaluation: Evaluation, stopper: Stopper, *, on_item: Callable[[Item], None] = lambda _: None
 ) -> list[Item | None]:
@@ -105,40 +58,17 @@ async def run_evaluation(
     stopper.engines = evaluation.engines
     plan = evaluation.whole_plan
     items: list[Item | None] = [None] * len(evaluation.pairs)
-    workers = max(1, min(len(evaluation.pairs), evaluation.workers))
 
-    async def work(pair: PreferencePair) -> Item | None:
-        return await _judge_or_stop(evaluation, plan, pair, stopper)
-
-    pairs = (pair for pair in evaluation.pairs if not stopper.stopped)
-    try:
-        async with asyncio.timeout(None) as limit:
-            stopper.within(limit)
-            async with aclosing(bounded_map(work, pairs, workers=workers)) as done:
-                async for index, item in done:
-                    items[index] = item
-                    if item is not None:
-                        on_item(item)
-    except TimeoutError:
-        if not stopper.stopped:  # not the end of a drain, but a bug somewhere below
-            raise
-    return items
-
-
-async def _judge_or_stop(evaluation: Evaluation, plan: Plan, pair: PreferencePair, stopper: Stopper) -> Item | None:
-    if stopper.stopped:
-        return None
-    try:
-        for engine in evaluation.engines:
-            await engine.turn()
+    async def work(pair: PreferencePair) -> Item:
         return await judge_pair(evaluation, plan, pair)
-    except SvrError as error:
-        stopper.fail(error)
-    except LaneStoppedError:
-        fatal = next((engine.fatal for engine in evaluation.engines if engine.fatal is not None), None)
-        if fatal is not None:
-            stopper.fail(fatal)
-    return None
+
+    def keep(index: int, item: Item) -> None:
+        items[index] = item
+        on_item(item)
+
+    workers = max(1, min(len(evaluation.pairs), evaluation.workers))
+    await stopper.run(work, evaluation.pairs, workers=workers, on_result=keep)
+    return items
 
 
 async def judge_pair(evaluation: Evaluation, plan: Plan, pair: PreferencePair) -> Item:

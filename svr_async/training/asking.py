@@ -1,19 +1,19 @@
 """The judge calls of training: induction, judged pools and probes, over many pairs at once.
 
-Each function is straight-line work a pair; concurrency is `engine.flow.bounded_map`. A pair whose question fails for
-good is counted and left out; what ends the run (key, budget, storage …) is an SvrError.
+Each function is straight-line work a pair; concurrency is `engine.stopper`. A pair whose question fails for good is
+counted and left out; what ends the run (key, budget, storage …) is an SvrError, raised when calls under way have ended.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from svr_async.engine.flow import bounded_map
+from svr_async.engine.stopper import Stopper
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.training.answers import unanswered
 from svr_async.training.ledger import oriented
@@ -44,7 +44,8 @@ class Asked:
 class Crew:
     """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer.
 
-    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it.
+    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
+    asked, for good; `listening` is entered for as long as something is, to tell it of signals.
     """
 
     judge: Judge
@@ -54,6 +55,8 @@ class Crew:
     prefix: PrefixOrder = PrefixOrder.LEADER
     on_done: OnDone = lambda _: None
     on_begin: OnBegin = lambda _what, _total: None
+    stopper: Stopper = field(default_factory=Stopper)
+    listening: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,14 @@ def _parts(task: PoolTask, size: int) -> list[Sequence[Rubric]]:
 async def _over(crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
     results: dict[int, R] = {}
     crew.on_begin(what, len(items))
-    async with aclosing(bounded_map(work, items, workers=crew.workers)) as done:
-        async for index, result in done:
-            results[index] = result
-            crew.on_done(len(results))
+
+    def keep(index: int, result: R) -> None:
+        results[index] = result
+        crew.on_done(len(results))
+
+    with crew.listening():
+        await crew.stopper.run(work, items, workers=crew.workers, on_result=keep)
+    crew.stopper.reraise()
     return [results[index] for index in range(len(items))]
 
 

@@ -9,11 +9,12 @@ import orjson
 import pytest
 from rig import pairs
 
+from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import CONTINGENT, Case
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
-from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods import decided

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
 
+from svr_async.engine import stopper as stopper_module
 from svr_async.engine.engine import Engine
 from svr_async.engine.money import Budget
+from svr_async.engine.stopper import Stopper
 from svr_async.errors import AuthError, BudgetError
-from svr_async.evaluation import run as run_module
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
-from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods import Oracle, Vanilla
@@ -168,7 +169,7 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
     memo_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that hangs holds a stopping run up for the time of the drain and no longer."""
-    monkeypatch.setattr(run_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
+    monkeypatch.setattr(stopper_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
     async with hanging_run(memo_folder) as (stopper, task, engine):
         stopper.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
@@ -186,7 +187,7 @@ async def test_a_signal_ends_the_wait_for_what_is_billed(memo_folder: Path) -> N
 
 async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cap stops new calls; those that were sent are paid, so their answers are not thrown away."""
-    monkeypatch.setattr(run_module, "DRAIN_AFTER_ERROR_S", 0.0)
+    monkeypatch.setattr(stopper_module, "DRAIN_AFTER_ERROR_S", 0.0)
     async with SimServer(SimConfig(latency_ms=50.0)) as sim:
         async with judge_at(sim.base_url, memo_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
             stopper = Stopper()

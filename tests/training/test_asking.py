@@ -1,9 +1,11 @@
 """The judge calls of training over many pairs: order, parts, orientation, and pairs that fail."""
 
 import asyncio
+from contextlib import contextmanager
 
 import pytest
 
+from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.asking import Crew, PoolTask, induce, judge_pools, probe
@@ -84,6 +86,50 @@ async def test_what_ends_the_run_is_raised():
     """A refused key stops all pairs."""
     with pytest.raises(AuthError):
         await probe(crew(Scripted({"p4"}, AuthError("refused"))), PAIRS)
+
+
+async def test_what_is_under_way_when_an_error_ends_the_run_may_end():
+    """Their answers are paid for: those that come soon are counted, nothing further is begun, then or later."""
+    begun, ended = [], []
+
+    class Slow(Scripted):
+        async def probe(self, pair):
+            begun.append(pair.id)
+            if pair.id == "p1":
+                raise AuthError("refused")
+            await asyncio.sleep(0.05)
+            return await super().probe(pair)
+
+    stopped = crew(Slow(), on_done=ended.append)
+    for _ in range(2):
+        with pytest.raises(AuthError):
+            await probe(stopped, PAIRS)
+    assert begun == ["p0", "p1", "p2", "p3"][: len(begun)]
+    assert len(begun) >= 2
+    assert ended == list(range(1, len(begun)))
+
+
+async def test_a_signal_ends_what_is_asked():
+    """Who listens while something is asked may stop it; StoppedError says how to go on."""
+    listened = []
+
+    @contextmanager
+    def listening():
+        listened.append("in")
+        asyncio.get_running_loop().call_later(0.01, stopper.interrupt, 15)
+        yield
+        listened.append("out")
+
+    class Slow(Scripted):
+        async def probe(self, pair):
+            await asyncio.sleep(0.03)
+            return await super().probe(pair)
+
+    stopper = Stopper()
+    with pytest.raises(StoppedError, match="stopped by SIGTERM") as caught:
+        await probe(crew(Slow(), stopper=stopper, listening=listening), PAIRS)
+    assert caught.value.exit_code == 143
+    assert listened == ["in", "out"]
 
 
 async def test_nothing_to_ask_is_nothing():

@@ -19,9 +19,10 @@ from svr_async.commands.eval.spending import given_flags
 from svr_async.engine.batch.reader import BatchReader
 from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.request import Question
+from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.opinions import CONTINGENT
-from svr_async.evaluation.run import Stopper, run_evaluation
+from svr_async.evaluation.run import run_evaluation
 from svr_async.evaluation.writing import RunRecord
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.decision import Decision

@@ -23,10 +23,11 @@ from svr_async.commands.eval.shares import Share, flags_of, flags_to_json
 from svr_async.commands.terminal import RunProgress
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import DRAIN_AFTER_SIGNAL_S, Evaluation, Stopper, run_evaluation
+from svr_async.evaluation.run import Evaluation, run_evaluation
 
 LIVES = 3  # of a worker that dies again and again
 LOOK_S = 0.05

@@ -38,10 +38,11 @@ from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import DryRunCount, describe_plan, guessed_by, total_plan
 from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
+from svr_async.engine.stopper import Stopper
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPolicy
-from svr_async.evaluation.run import Evaluation, Stopper, run_evaluation
+from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring import shipped
@@ -178,7 +179,7 @@ async def _judge_and_write(
     begun = time.monotonic()
     stats = bench.stats if bench.sending else None
     notes = shipped_notes(flags.bank, evaluation.method)
-    with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress):
+    with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress.note):
         for engine in evaluation.engines:
             engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
         if isinstance(bench, SharedBench):

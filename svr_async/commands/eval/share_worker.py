@@ -28,9 +28,10 @@ from svr_async.commands.eval.processes import QUICKLY, SPENT, TOLD, error_to_jso
 from svr_async.commands.eval.run import make_evaluation, tell_retry
 from svr_async.commands.eval.shares import flags_from_json, places_of
 from svr_async.commands.loops import loop_factory
+from svr_async.engine.stopper import Stopper
 from svr_async.errors import SvrError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import Stopper, run_evaluation
+from svr_async.evaluation.run import run_evaluation
 from svr_async.judges.opening import OpenJudge
 from svr_async.observability.session import watching_as_told
 

@@ -21,9 +21,11 @@ from svr_async.commands.keys import naming_keys
 from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
+from svr_async.commands.stopping import draining
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import print_rounds
+from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
 from svr_async.fit.config import PRESETS
@@ -318,6 +320,7 @@ def key_variables(judge: OpenJudge) -> tuple[str, ...]:
 def _crew(flags: TrainFlags, judge: OpenJudge, screen: TrainScreen) -> Crew:
     engine = judge.engine
     assert judge.author is not None
+    stopper = Stopper(engines=(engine,) if engine else ())
     return Crew(
         judge=judge.judge,
         author=judge.author,
@@ -326,6 +329,8 @@ def _crew(flags: TrainFlags, judge: OpenJudge, screen: TrainScreen) -> Crew:
         prefix=PrefixOrder(flags.prefix),
         on_begin=screen.stage,
         on_done=screen.count,
+        stopper=stopper,
+        listening=partial(draining, stopper, screen.say),
     )
 
 

@@ -1,0 +1,78 @@
+"""A training that is stopped lets the calls under way end, for they are billed, and does not pay for them again."""
+
+from __future__ import annotations
+
+import signal
+import urllib.request
+from pathlib import Path
+
+import orjson
+import pytest
+from made_pairs import write_planted
+from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until
+
+N, CONCURRENCY = 40, 8
+INDUCE = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
+TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
+
+
+def under_way(url: str) -> int:
+    """Return how many calls the simulated endpoint has under way."""
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/sim/stats") as reply:
+        return int(orjson.loads(reply.read())["in_flight"])
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [(INDUCE, signal.SIGTERM, 143), (TRAIN, signal.SIGINT, 130), (TRAIN, signal.SIGHUP, 129)],
+)
+def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
+    tmp_path: Path, command: tuple[str, ...], number: int, code: int
+) -> None:
+    """Exit code of the signal, one last line that says how to go on, and afterwards no question bought twice."""
+    log = tmp_path / "log.jsonl"
+    write_planted(tmp_path / "pairs.jsonl", N)
+    with sim_process(tmp_path, "--latency-ms", "250", "--log", log) as url:
+        name_judge(tmp_path, url)
+        with background(*command, cwd=tmp_path) as process:
+            wait_until(lambda: len(read_lines(log)) >= CONCURRENCY and under_way(url) == CONCURRENCY)
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=40)
+        assert process.returncode == code, errors
+        assert "Traceback" not in errors
+        assert "calls under way may finish" in errors
+        last = errors.strip().splitlines()[-1]
+        assert f"stopped by {signal.Signals(number).name}" in last
+        assert "run the same command to go on" in last
+        before = sum(paid(log).values())
+        assert before < N
+        done = svr("induce", "pairs.jsonl", "--judge", "sim", "--out", "rubrics.jsonl", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert before < sum(paid(log).values())
+        assert set(paid(log).values()) == {1}
+
+
+def test_a_second_signal_ends_a_training_at_once(tmp_path: Path) -> None:
+    """Who does not want to wait for calls that hang presses again."""
+    write_planted(tmp_path / "pairs.jsonl", N)
+    with sim_process(tmp_path, "--fault-rate", "0.99", "--faults", "hang") as url:
+        name_judge(tmp_path, url)
+        with background(*INDUCE, cwd=tmp_path) as process:
+            wait_until(lambda: under_way(url) == CONCURRENCY)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            assert any("again to stop at once" in line for line in iter(process.stderr.readline, ""))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(5) == 130
+
+
+def test_an_error_that_ends_a_training_loses_no_reply_that_comes_soon(tmp_path: Path) -> None:
+    """When the credit ends, calls are under way that were still paid for: their replies, a moment later, are kept."""
+    log = tmp_path / "log.jsonl"
+    write_planted(tmp_path / "pairs.jsonl", N)
+    with sim_process(tmp_path, "--latency-ms", "250", "--quota", "12", "--log", log) as url:
+        name_judge(tmp_path, url)
+        stopped = svr(*INDUCE, cwd=tmp_path)
+    assert stopped.returncode == 4, stopped.stderr
+    assert "quota" in stopped.stderr.strip().splitlines()[-1]
+    assert f" {sum(paid(log).values())} replies," in svr("cache", "stats", cwd=tmp_path).stdout
