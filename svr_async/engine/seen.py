@@ -7,9 +7,11 @@ million keys, that happens to one pair in a run of two thousand.
 
 from __future__ import annotations
 
+import struct
 from array import array
 
 SHARDS = 256
+_EIGHT_BYTES = struct.Struct("<8xQ").unpack_from
 _FIRST_SLOTS = 16
 
 
@@ -26,22 +28,21 @@ class SeenKeys:
         return sum(self._counts)
 
     def __contains__(self, key: bytes) -> bool:
-        table, mark = self._tables[key[0]], _mark(key)
-        return bool(table[_slot(table, mark)])
+        table = self._tables[key[0]]
+        return bool(table[_slot(table, _EIGHT_BYTES(key)[0] or 1)])
 
     def add(self, key: bytes) -> bool:
         """Add a key; return whether it is new."""
-        shard, mark = key[0], _mark(key)
-        if not _place(self._tables[shard], mark):
+        shard = key[0]
+        table, mark = self._tables[shard], _EIGHT_BYTES(key)[0] or 1  # 0 is an empty slot
+        slot = _slot(table, mark)
+        if table[slot]:
             return False
+        table[slot] = mark
         self._counts[shard] += 1
-        if 3 * self._counts[shard] > 2 * len(self._tables[shard]):
-            self._tables[shard] = _grown(self._tables[shard])
+        if 3 * self._counts[shard] > 2 * len(table):
+            self._tables[shard] = _grown(table)
         return True
-
-
-def _mark(key: bytes) -> int:
-    return int.from_bytes(key[8:16], "little") or 1  # 0 is an empty slot
 
 
 def _slot(table: array[int], mark: int) -> int:
@@ -53,18 +54,9 @@ def _slot(table: array[int], mark: int) -> int:
     return slot
 
 
-def _place(table: array[int], mark: int) -> bool:
-    """Put a mark into a table; False where it is there."""
-    slot = _slot(table, mark)
-    if table[slot]:
-        return False
-    table[slot] = mark
-    return True
-
-
 def _grown(table: array[int]) -> array[int]:
     larger = array("Q", bytes(2 * 8 * len(table)))
     for mark in table:
         if mark:
-            _place(larger, mark)
+            larger[_slot(larger, mark)] = mark
     return larger
