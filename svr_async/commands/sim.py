@@ -26,10 +26,11 @@ class _ServeByDefault(click.Group):
 _world_option = click.option(
     "--world",
     "world_name",
-    type=click.Choice(["plain", "varied"]),
+    type=click.Choice(["plain", "varied", "redundant"]),  # those of `simulation.world.PRESETS`, which is slow to import
     default="plain",
     show_default=True,
-    help="Which world is planted; in the varied one every part of the method has something to do.",
+    help="Which world is planted. In the varied one every part of the method but the diversity term has something to "
+    "do, in the redundant one every part.",
 )
 
 

@@ -24,6 +24,7 @@ CANDIDATES = 48  # rubrics per topic that are weighed against each other; the re
 SHRINKAGE = 20.0  # κ, in pairs judged on both
 RIDGE = 0.1  # ρ
 ALIKE = 0.3  # a correlation below this is not counted as repetition by the diversity term
+DIFFERENCE = 0.05  # ε: judgements that differ less than this are as good as the same
 SWEEPS = 60  # of coordinate descent; it has settled long before
 
 
@@ -41,19 +42,39 @@ def without_overlap(train: FitArrays, effects: Floats) -> Floats:
 
 def alike(z: Any, judged: Any, least: float = ALIKE) -> Any:
     """Return C of all rubrics without its diagonal, sparse (rubric, rubric), only where it is at least `least`."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    i, j, _, shrunk = _correlations(z, judged)
+    return _sparse(shrunk, i, j, shrunk >= least, z.shape[1])
 
+
+def repeats(z: Any, judged: Any, least: float = ALIKE) -> Any:
+    """Return how much rubrics repeat each other: C_ij / (1 − r_ij + ε), sparse as `alike` and where it is not 0.
+
+    r is the correlation before shrinking. What two judgements have in common weighs by how seldom they differ: a
+    threshold of the same quality, or a wording with errors of its own, is a second opinion, of use beside the first;
+    what is judged the same in nearly every pair is not.
+    """
+    i, j, raw, shrunk = _correlations(z, judged)
+    return _sparse(shrunk / (1 - np.minimum(raw, 1) + DIFFERENCE), i, j, shrunk >= least, z.shape[1])
+
+
+def _correlations(z: Any, judged: Any) -> tuple[Any, Any, Floats, Floats]:
+    """Return i, j, r_ij and C_ij of all ordered pairs of different rubrics with a positive correlation."""
     raw = (z.T @ z).tocoo()
     off = (raw.row != raw.col) & (raw.data > 0)
     i, j, products = raw.row[off], raw.col[off], raw.data[off]
     if not len(i):
-        return csr_matrix(raw.shape)
+        return i, j, np.zeros(0), np.zeros(0)
     squares, together = (z.multiply(z).T @ judged).tocsr(), (judged.T @ judged).tocsr()
     length = np.sqrt(np.asarray(squares[i, j]).ravel() * np.asarray(squares[j, i]).ravel())
     count = np.asarray(together[i, j]).ravel()
-    value = products / np.maximum(length, 1e-12) * count / (count + SHRINKAGE)
-    kept = value >= least
-    return csr_matrix((value[kept], (i[kept], j[kept])), shape=raw.shape)
+    value = products / np.maximum(length, 1e-12)
+    return i, j, value, value * count / (count + SHRINKAGE)
+
+
+def _sparse(value: Floats, i: Any, j: Any, kept: Any, size: int) -> Any:
+    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+
+    return csr_matrix((value[kept], (i[kept], j[kept])), shape=(size, size))
 
 
 def correlation(z: Any, judged: Any) -> Floats:

@@ -29,7 +29,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import learn_gates, softmax
-from svr_async.fit.overlap import alike, without_overlap
+from svr_async.fit.overlap import repeats, without_overlap
 from svr_async.fit.penalties import ENOUGH, MOST_WORK, choose
 from svr_async.fit.sparse_margin import Penalties
 
@@ -120,7 +120,7 @@ def _decisive(train: FitArrays, gates_of: GatesOf, config: FitConfig) -> Floats:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, sparse_margin.MOST_PAIRS, replace=False))
     part = train.take_pairs(rows) if train.negative_of is None else _without_negatives(train, rows)
     z, judged = _entries(part)
-    gates, likeness = gates_of(part.pair_prompt), alike(z, judged) if config.diversity > 0 else None
+    gates, likeness = gates_of(part.pair_prompt), repeats(z, judged) if config.diversity > 0 else None
     choices = _choices(config)
     penalties = choices[0]
     if len(choices) > 1:

@@ -19,10 +19,17 @@ from svr_async.simulation.world import PlantedPair, World, preset_name
 from svr_async.vocabulary.pair import prompt_text
 
 SOURCE = "svr-sim"
-VARIED_NOTE = """
+NOTES = {
+    "plain": "",
+    "varied": """
 This is the varied world: a criterion has several wordings, most responses share commonplaces, and for some rare types
 of prompts what decides is inconspicuous.
-"""
+""",
+    "redundant": """
+This is the redundant world: like the varied one, but two wordings of a criterion are judged alike, and the criteria of
+a type weigh more alike.
+""",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +117,8 @@ def apportion(weights: list[int], count: int) -> list[int]:
 
 def note(world: World, n_train: int, calibration: Calibration) -> str:
     """Return the README of a written world."""
-    flags, more = f"--seed {world.config.seed}", ""
-    if preset_name(world.config) == "varied":
-        flags, more = f"{flags} --world varied", VARIED_NOTE
+    name = preset_name(world.config)
+    flags, more = f"--seed {world.config.seed}" + ("" if name == "plain" else f" --world {name}"), NOTES[name]
     return f"""SIMULATED DATA. Written by `svr sim world {flags}`; no person and no language model wrote it.
 
 train.jsonl        {n_train} preference pairs: id, prompt, chosen, rejected, domain (the planted prompt type), source

@@ -38,17 +38,15 @@ class PlantedJudge:
     def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
         """Judge one response on one rubric; no other rubric, response or position plays a part."""
         drawn = draw_bytes(self._key, prompt.digest, response.digest, rubric.digest)
-        met = self._truth(prompt, response, rubric)
-        if self._misread(prompt, response, rubric, drawn):
+        met, variety = self._truth(prompt, response, rubric), self.world.config.variety
+        reading = drawn  # for this wording alone, or for the criterion under any wording
+        if rubric.criterion is not None and uniform(drawn, 2) < variety.shared_errors:
+            reading = draw_bytes(self._key, "criterion", prompt.digest, response.digest, rubric.criterion)
+        if uniform(reading, 0) < self.model.noise:
             met = not met
         true_bit = rubric.criterion is not None and response.met >> rubric.criterion & 1
-        return Opinion(met, MET_ADVANTAGE * true_bit + uniform(drawn, 1))
-
-    def _misread(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading, drawn: bytes) -> bool:
-        """Tell whether the verdict comes out wrong: for this wording alone, or for the criterion under any wording."""
-        if rubric.criterion is not None and uniform(drawn, 2) < self.world.config.variety.shared_errors:
-            drawn = draw_bytes(self._key, "criterion", prompt.digest, response.digest, rubric.criterion)
-        return uniform(drawn, 0) < self.model.noise
+        whim = uniform(reading if variety.shared_whims else drawn, 1)
+        return Opinion(met, MET_ADVANTAGE * true_bit + whim)
 
     def _truth(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
         if rubric.criterion is not None:

@@ -1,8 +1,8 @@
-"""What sets a varied world apart from the plain one: five things that real preference data have and that one lacks."""
+"""What sets other worlds apart from the plain one: things that real preference data have and that one lacks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.commonplaces import COMMONPLACES
@@ -10,7 +10,7 @@ from svr_async.simulation.topics import TOPICS
 from svr_async.simulation.wordings import MOST_WORDINGS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Variety:
     """How varied a world is; the defaults add nothing."""
 
@@ -19,6 +19,8 @@ class Variety:
     shared_errors: float = 0.0
     """Chance that a wording is misread where the criterion is: a judge that overlooks a sentence does so whatever the
     rubric is called, so asking twice in other words is not two opinions."""
+    shared_whims: bool = False
+    """Whether a criterion so shared also keeps, under every wording, the whim that settles equal verdicts."""
     commonplaces: int = 0
     """Attributes that nearly every response shows, preferred or not: being on topic, in sentences, civil."""
     commonplace_rate: float = 0.96
@@ -43,6 +45,12 @@ class Variety:
             value = getattr(self, name)
             _require(0 <= value <= 1, f"{name} must be in [0, 1] (got {value})")
 
+    def __repr__(self) -> str:
+        """Name all settings but an unused `shared_whims`: by this an endpoint tells its world from others."""
+        held = [(one.name, getattr(self, one.name), one.default) for one in fields(self)]
+        used = [f"{name}={value!r}" for name, value, usual in held if name != "shared_whims" or value != usual]
+        return f"Variety({', '.join(used)})"
+
 
 def _require(condition: bool, message: str) -> None:
     if not condition:
@@ -53,3 +61,5 @@ NONE = Variety()
 """The plain world's."""
 VARIED = Variety(wordings=2, shared_errors=0.8, commonplaces=8, delicate_kinds=2, delicate_share=0.8)
 """The varied world's, chosen on worlds of seeds 11 and 12 (docs/training.md says what for)."""
+REDUNDANT = replace(VARIED, shared_errors=1.0, shared_whims=True)
+"""The redundant world's, chosen on worlds of seeds 20 to 22: a second wording is judged as the first is."""

@@ -22,7 +22,7 @@ from svr_async.simulation.topics import (
     TOPICS,
     Topic,
 )
-from svr_async.simulation.variety import NONE, VARIED, Variety
+from svr_async.simulation.variety import NONE, REDUNDANT, VARIED, Variety
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 
@@ -67,7 +67,11 @@ class WorldConfig:
             raise ConfigError(f"min_margin must be in [0, 0.5) (got {self.min_margin})")
 
 
-PRESETS: dict[str, WorldConfig] = {"plain": WorldConfig(), "varied": WorldConfig(variety=VARIED)}
+PRESETS: dict[str, WorldConfig] = {
+    "plain": WorldConfig(),
+    "varied": WorldConfig(variety=VARIED),
+    "redundant": WorldConfig(weight_ratio=0.8, min_margin=0.12, human_keep=0.6, variety=REDUNDANT),
+}
 """Named worlds, all but their seed."""
 
 

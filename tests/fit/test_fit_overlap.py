@@ -3,9 +3,19 @@
 import numpy as np
 from made_arrays import made_arrays
 from scipy.optimize import nnls
-from scipy.sparse import csc_matrix
+from scipy.sparse import csc_matrix, csr_matrix
 
-from svr_async.fit.overlap import RIDGE, SHRINKAGE, correlation, shared, without_overlap
+from svr_async.fit.overlap import (
+    ALIKE,
+    DIFFERENCE,
+    RIDGE,
+    SHRINKAGE,
+    alike,
+    correlation,
+    repeats,
+    shared,
+    without_overlap,
+)
 
 
 def test_twins_share_and_the_others_stay():
@@ -44,3 +54,32 @@ def test_effects_stay_non_negative_and_finite():
     found = without_overlap(arrays, effects)
     assert found.min() >= 0
     assert (found <= np.maximum(effects, 0) + 1e-12).all()
+
+
+def _opinions(agree: float, n_pairs: int = 4000) -> csr_matrix:
+    """Return z of two rubrics that agree on this share of pairs."""
+    rng = np.random.default_rng(1)
+    first = rng.choice([-1.25, 1.25], n_pairs)
+    return csr_matrix(np.column_stack([first, np.where(rng.random(n_pairs) < agree, first, -first)]))
+
+
+def test_repeats_weigh_far_more_than_second_opinions():
+    """A rubric judged the same in every pair repeats by C / ε, one that differs now and then by C / (1 − r + ε)."""
+    found = []
+    for agree in (1.0, 0.875, 0.75):
+        z = _opinions(agree)
+        mask = csr_matrix(np.ones(z.shape))
+        likeness, repeated = alike(z, mask)[0, 1], repeats(z, mask)[0, 1]
+        raw = likeness * (4000 + SHRINKAGE) / 4000
+        np.testing.assert_allclose(repeated, likeness / (1 - raw + DIFFERENCE))
+        found.append(repeated)
+    assert found[0] > 5 * found[1] > 8 * found[2] > 0
+
+
+def test_little_in_common_is_no_repetition():
+    """What is alike below the cutoff, never judged together, or the rubric itself counts nothing."""
+    z = _opinions(0.5 + 0.45 * ALIKE)
+    assert repeats(z, csr_matrix(np.ones(z.shape))).nnz == 0
+    apart = csr_matrix(np.array([[1.25, 0.0], [0.0, 1.25]]))
+    assert repeats(apart, (apart != 0).astype(float)).nnz == 0
+    assert repeats(apart, (apart != 0).astype(float)).shape == (2, 2)

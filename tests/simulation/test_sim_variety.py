@@ -65,7 +65,7 @@ def test_worlds_have_names():
     """A preset is found by its name and knows it again; another name is refused with those that there are."""
     assert preset_name(preset("varied", 3)) == "varied"
     assert preset_name(WorldConfig(seed=3)) == "plain"
-    with pytest.raises(ConfigError, match="no world 'wild'; there are plain, varied"):
+    with pytest.raises(ConfigError, match="no world 'wild'; there are plain, varied, redundant"):
         preset("wild", 0)
 
 
