@@ -29,7 +29,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import learn_gates, softmax
-from svr_async.fit.overlap import repeats, without_overlap
+from svr_async.fit.overlap import alike, repeats, without_overlap
 from svr_async.fit.penalties import ENOUGH, MOST_WORK, choose
 from svr_async.fit.sparse_margin import Penalties
 
@@ -42,6 +42,7 @@ BLOCK = 65_536  # pairs at a time
 PROMPTS_PER_TOPIC = 160  # fewer topics than configured where prompts are few
 GROUPINGS = 3  # of the same prompts, as far as `hidden` topics allow
 SHRINKAGE = 100.0  # κ, in judgements
+FEW = 24  # rubrics a prompt
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 IN_COMMON = (5 / 6, 1 / 3)  # of the sparsity, by topic and for the common part, where topics have one
 
@@ -120,13 +121,23 @@ def _decisive(train: FitArrays, gates_of: GatesOf, config: FitConfig) -> Floats:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, sparse_margin.MOST_PAIRS, replace=False))
     part = train.take_pairs(rows) if train.negative_of is None else _without_negatives(train, rows)
     z, judged = _entries(part)
-    gates, likeness = gates_of(part.pair_prompt), repeats(z, judged) if config.diversity > 0 else None
+    gates, likeness = gates_of(part.pair_prompt), likeness_of(z, judged, config)
     choices = _choices(config)
     penalties = choices[0]
     if len(choices) > 1:
         prompts = part.pair_prompt
         penalties = choose(choices, z, gates, prompts, _shrunken, alike=likeness, seed=config.seed)
     return sparse_margin.solve(z, gates, _shrunken(z, gates), penalties, alike=likeness)
+
+
+def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
+    """Return S of the diversity term, sparse (rubric, rubric); None for no term.
+
+    Where a prompt gets few rubrics a repeat takes another's place. Where it gets many, it only counts twice.
+    """
+    if config.diversity == 0:
+        return None
+    return repeats(z, judged) if config.top_k is not None and config.top_k <= FEW else alike(z, judged)
 
 
 def _choices(config: FitConfig) -> list[Penalties]:

@@ -1,10 +1,14 @@
 """Rubrics that say the same share one effect: known values, the optimality conditions, shrinkage by counts."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from made_arrays import made_arrays
 from scipy.optimize import nnls
 from scipy.sparse import csc_matrix, csr_matrix
 
+from svr_async.fit.config import DEFAULT
 from svr_async.fit.overlap import (
     ALIKE,
     DIFFERENCE,
@@ -16,6 +20,7 @@ from svr_async.fit.overlap import (
     shared,
     without_overlap,
 )
+from svr_async.fit.topics import FEW, likeness_of
 
 
 def test_twins_share_and_the_others_stay():
@@ -83,3 +88,13 @@ def test_little_in_common_is_no_repetition():
     apart = csr_matrix(np.array([[1.25, 0.0], [0.0, 1.25]]))
     assert repeats(apart, (apart != 0).astype(float)).nnz == 0
     assert repeats(apart, (apart != 0).astype(float)).shape == (2, 2)
+
+
+@pytest.mark.parametrize(("top_k", "measure"), [(6, repeats), (FEW, repeats), (FEW + 1, alike), (None, alike)])
+def test_repeats_are_pushed_out_where_a_prompt_gets_few_rubrics(top_k, measure):
+    """With many rubrics a prompt, or all, only the correlation counts; with a diversity of 0 there is no term."""
+    z = _opinions(0.9)
+    mask = csr_matrix(np.ones(z.shape))
+    config = replace(DEFAULT, top_k=top_k)
+    np.testing.assert_allclose(likeness_of(z, mask, config).toarray(), measure(z, mask).toarray())
+    assert likeness_of(z, mask, replace(config, diversity=0.0)) is None
