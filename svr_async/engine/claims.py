@@ -181,7 +181,8 @@ class FileClaims:
 
     def alone(self) -> int:
         """Return which time this is that one engine has all claims, counted from 1; 0 while it has not."""
-        return self._times_alone if self._mode is _Mode.ALONE and self.users == 1 else 0
+        sure = self._mode is _Mode.ALONE and self.users == 1 and time.monotonic() - self._renewed[1] < LEASE_S
+        return self._times_alone if sure else 0
 
     async def close(self) -> None:
         """Let go of everything, once the last of its engines does."""
@@ -286,6 +287,8 @@ class FileClaims:
         now = time.monotonic()
         if slot == self._slot and now - at < RENEW_S / 2:
             return
+        if now - at >= LEASE_S:  # the lease had ended, and somebody else may have asked
+            self._times_alone += 1
         self._renewed = (self._slot, now)
         with contextlib.suppress(OSError):
             os.pwrite(self._beats.handle, _BEAT.pack(time.monotonic_ns()), _BEAT.size * self._slot)

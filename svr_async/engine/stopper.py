@@ -116,5 +116,5 @@ class Stopper:
     def _stop(self, drain_s: float) -> None:
         for engine in self.engines:
             engine.stop()
-        if self._limit is not None:
+        if self._limit is not None and not self._limit.expired():  # else its time is over already
             self._limit.reschedule(asyncio.get_running_loop().time() + drain_s)

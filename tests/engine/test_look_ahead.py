@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rig import ask, completion, scripted_engine
 
+from svr_async.engine import claims as claims_module
 from svr_async.engine.claims import FileClaims, NoClaims
 from svr_async.engine.engine import LOOK_AHEAD, Engine
 from svr_async.engine.memo import Memo
@@ -184,3 +185,20 @@ async def test_being_alone_is_counted_anew_whenever_others_may_have_come(tmp_pat
     one.release(key)
     for claims in (one, other):
         await claims.close()
+
+
+async def test_who_has_slept_through_its_lease_was_not_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped for longer than its lease looks again for what it had looked up before."""
+    key = bytes(range(32))
+    claims = FileClaims(tmp_path)
+    assert await claims.obtain(key, lambda: False)
+    before = claims.alone()
+    assert before
+    slept = claims_module.time.monotonic() + claims_module.LEASE_S + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(claims_module.time, "monotonic", lambda: slept)
+        assert claims.alone() == 0
+        claims._renew()
+        assert claims.alone() not in {0, before}
+    claims.release(key)
+    await claims.close()

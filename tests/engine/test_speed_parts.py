@@ -26,7 +26,7 @@ from svr_async.engine.collector import THRESHOLDS, calm_collector
 from svr_async.engine.flow import bounded_map
 from svr_async.engine.memo import Memo
 from svr_async.engine.memo_disk import pack, read_row, unpack, write_rows
-from svr_async.engine.reply import Reply
+from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import Request, once
 from svr_async.engine.seen import SeenKeys
 
@@ -359,3 +359,11 @@ async def test_what_is_cancelled_within_the_work_ends_the_map() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(all_of_it(), 20)
+
+
+def test_a_reply_is_kept_with_all_its_fields() -> None:
+    """The row is what orjson makes of the object itself, so that no field can be left out."""
+    usage = Usage(prompt_tokens=3, cached_tokens=2, completion_tokens=1, batch=True)
+    reply = Reply(text="é\n", finish_reason="length", usage=usage, model="m", fingerprint="f", id="i", tries=2)
+    assert reply.to_bytes() == orjson.dumps(reply)
+    assert Reply.from_bytes(reply.to_bytes()) == reply
