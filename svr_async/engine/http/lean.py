@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -134,7 +135,10 @@ class LeanTransport:
                 raise no_such_host(origin.host) from error
             raise cannot_connect(type(error).__name__, error.strerror or str(error)) from error
         except (OSError, ValueError) as error:
-            raise cannot_connect(type(error).__name__, getattr(error, "strerror", None) or str(error)) from error
+            told = getattr(error, "strerror", None) or str(error)
+            if isinstance(error, ConnectionError) and error.errno:  # asyncio's own words name the call and a tuple
+                told = os.strerror(error.errno)
+            raise cannot_connect(type(error).__name__, told) from error
         self._alive.add(connection)
         connection.lost.add_done_callback(lambda _: self._alive.discard(connection))
         return connection
