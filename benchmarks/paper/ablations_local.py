@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 from objective_sim import SimJudge
 
-from svr_async.commands.train.run import OFFLINE_WORKERS, chosen_round
+from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED
@@ -25,6 +25,7 @@ from svr_async.simulation.models import MODELS
 from svr_async.simulation.reading import read_prompt, read_response, read_rubric
 from svr_async.simulation.world import PlantedPair, World
 from svr_async.training.asking import Crew
+from svr_async.training.choosing import chosen_round
 from svr_async.training.config import TrainConfig
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds import run_rounds
