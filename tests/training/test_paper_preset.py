@@ -1,6 +1,7 @@
 """`svr train --preset paper`: each part of Algorithm 1 as the text has it, beside what the default does there."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -229,3 +230,25 @@ def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for():
     wanted = {("paper",): 3, ("default",): 1, ("paper", "--publish", "best"): 1, ("paper", "--publish", "auto"): 1,
               ("default", "--publish", "last"): 3, ("default", "--publish", "best"): 1}  # fmt: skip
     assert {flags: chosen_round(rounds, 100, config_of(*flags).publish).number for flags in wanted} == wanted
+
+
+def hyperparameters():
+    """Return the rows of the paper's table as docs/fit.md has it: setting, paper's value, where it stands, default."""
+    page = (Path(__file__).parents[2] / "docs" / "fit.md").read_text()
+    table = page.partition("| group | setting | paper | where it stands | default |\n")[2].partition("\n\n")[0]
+    return [tuple(cell.strip() for cell in line.split("|")[2:6]) for line in table.splitlines()[1:]]
+
+
+@PRESETS
+def test_the_papers_table_stands_in_the_docs_with_the_values_of_the_code(preset):
+    """All 23 settings of `app:hparams` are there, and each that names a field has the value of either preset."""
+    rows = hyperparameters()
+    assert len({name for name, *_ in rows}) == 23
+    config = config_of(preset)
+    held = {"TrainConfig": config, "FitConfig": config.fit}
+    named = [(where.strip("`").split("."), said, default) for _, said, where, default in rows if "Config." in where]
+    assert len(named) == 15
+    for (owner, field), said, default in named:
+        value = getattr(held[owner], field)
+        value = value[0] if isinstance(value, tuple) else value
+        assert value == float(said if preset == "paper" else default), field
