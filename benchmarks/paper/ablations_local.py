@@ -110,7 +110,7 @@ class Local:
         rounds = await run_rounds(session)
         records = [dict(one.record) for one in rounds]
         (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
-        return chosen_round(rounds, len(dev)), session.material.vocabulary
+        return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
 
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
         """Return the rubrics for each test prompt with their importance, by pair id."""
