@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 from objective_sim import SimJudge
 
-from svr_async.commands.train.run import OFFLINE_WORKERS, chosen_round
+from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED
@@ -23,6 +23,7 @@ from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.training.asking import Crew
+from svr_async.training.choosing import chosen_round
 from svr_async.training.config import TrainConfig
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds import run_rounds
@@ -107,7 +108,7 @@ class Local:
         rounds = await run_rounds(session)
         records = [dict(one.record) for one in rounds]
         (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
-        return chosen_round(rounds, len(dev)), session.material.vocabulary
+        return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
 
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
         """Return the rubrics for each test prompt with their importance, by pair id."""

@@ -71,7 +71,10 @@ class FitArrays:
         return np.ones(self.n_pairs, bool) if self.negative_of is None else np.asarray(self.negative_of < 0)
 
     def row_weights(self) -> Floats:
-        """Return each row's share of the preference loss: 1, or a half shared with its hard negatives (sec:adv)."""
+        """Return each row's share of the preference loss: 1, or a half, the other half its hard negative's (sec:adv).
+
+        Where a pair has several hard negatives, which the paper's has not, they share that half.
+        """
         weights = np.ones(self.n_pairs, np.float32)
         if self.negative_of is None:
             return weights

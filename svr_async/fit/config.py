@@ -1,4 +1,4 @@
-"""The settings of a fit, and its two presets: what the paper says, and what measured better."""
+"""The settings of a fit, and its two presets: what the paper says, and what measured better (docs/fit.md)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class FitConfig:
     pool: Pool = "bank"
     hidden: int = 256  # app:selector; for `topics` the number of topics
     epochs: int = 8  # app:hparams
-    calibration_epochs: int = 3  # after pruning; read off the authors' public code
-    calibration_rate: float = 0.5  # times the learning rate, the same source
+    calibration_epochs: int = 3  # app:hparams; that they follow pruning is read off the authors' public code
+    calibration_rate: float = 0.5  # times the learning rate, read off the same code
     batch: int = 128  # app:hparams
     learning_rate: float = 2e-3  # app:hparams
     weight_decay: float = 1e-4  # app:hparams; towards zero for `mlp`, towards the start for `topics`
-    diversity: float = 1.0  # the factor of the diversity term in the loss, also of the one in `fit.sparse_margin`
+    diversity: float = 1.0  # the factor of the diversity term in the loss (sec:margin), and in `fit.sparse_margin`
     feature_dropout: float = 0.0  # ours: share of a prompt's features left out of each step
-    use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted
+    use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted; the paper: open
     top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
     learning_sharpness: float = 4.0  # `topics`: how decided the groups are while they are learned
     topic_sharpness: float = 2.0  # `topics`: how decided the gates are in use; softer gates share more

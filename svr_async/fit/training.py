@@ -57,6 +57,7 @@ def fit(
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
+    That the best epoch is taken is read off the authors' public code; the paper names only how many there are.
     `start` goes on from a fitted selector instead of a fresh one. `on_epoch` is called after each epoch. With
     `checkpoint_dir` every epoch is stored; `resume` goes on from there and ends with the same bytes as an
     uninterrupted fit. Raises `DegenerateFitError` (exit 8) where there is nothing to learn from, or where the numbers

@@ -1,4 +1,4 @@
-"""How a bank does on the dev split as it will be used, and the settings that do best there."""
+"""How a bank does on the dev split as it will be used, the settings that do best there, and the round to publish."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.training.asking import PoolTask
-from svr_async.training.config import TrainConfig
+from svr_async.training.config import Publish, TrainConfig
 from svr_async.training.judging import judge_tasks
 from svr_async.training.merge import Candidate
-from svr_async.training.session import Session
+from svr_async.training.session import FittedRound, Session
 
 
 async def measure(
@@ -54,6 +54,20 @@ async def measure(
                 best = (accuracy, settings)
     assert best is not None
     return best[1], best[0]
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "auto") -> FittedRound:
+    """Return the round whose bank is published; `n_dev` dev pairs were judged.
+
+    `last` is Algorithm 1. `best` is by dev accuracy, of equals the first, as the authors' public code does; on a small
+    dev split that picks a round by chance, and later rounds have seen more judgements. `auto`, which is ours, is the
+    last unless an earlier one is better by more than a standard error.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    if publish != "auto":
+        return top if publish == "best" else rounds[-1]
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
 
 
 def _settings(config: TrainConfig, top_k: int, filler: float) -> InferenceSettings:

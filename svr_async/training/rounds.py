@@ -30,12 +30,13 @@ NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in what 
 
 
 async def run_rounds(session: Session) -> list[FittedRound]:
-    """Run Algorithm 1 and return every round; the best by dev accuracy is the caller's to choose."""
+    """Run Algorithm 1 and return every round; which one is published is the caller's to choose."""
     config, material = session.config, session.material
     growth = Growth(candidates=await induced(session, "induce-1", material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
-        bank = merge(without(growth.candidates, growth.pruned), cutoff=config.merge_cutoff, cap=config.bank_cap)
+        left = without(growth.candidates, growth.pruned)
+        bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
         if not bank:
             failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
             raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
@@ -46,7 +47,8 @@ async def run_rounds(session: Session) -> list[FittedRound]:
         if number == config.rounds:
             break
         following = await grow(session, number, fitted, growth_after)
-        if following.candidates == growth_after.candidates and following.negatives == growth.negatives:
+        nothing_new = following.candidates == growth_after.candidates and following.negatives == growth.negatives
+        if nothing_new and not config.all_rounds:
             session.say(f"round {number} found nothing new: training ends early")
             break
         growth = following

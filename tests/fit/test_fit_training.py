@@ -423,7 +423,7 @@ def test_the_log_says_what_hard_negatives_cost():
 
 
 def test_the_papers_calibration_takes_the_best_epoch_by_dev_though_the_lead_may_be_chance():
-    """As the text says; only descent from the solved start of topics must beat that by a standard error."""
+    """As the authors' code does; only descent from the solved start of topics must beat that by a standard error."""
     train, dev = split(made_arrays(n_pairs=260, seed=3), 60)
     config = replace(TINY, epochs=1, learning_rate=0.002, calibration_epochs=6)
     result = calibrate(fit(train, dev, config).selector, train, dev, config)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svr_async.commands.train.run import chosen_round
 from svr_async.fit.forward import Selector
-from svr_async.training.config import TrainConfig
+from svr_async.training.choosing import chosen_round
+from svr_async.training.config import PAPER, TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.problem import HardNegative
@@ -20,7 +20,7 @@ TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a 
 
 
 def session(**settings):
-    """Return what pruning needs of a session: settings and prompts."""
+    """Return what pruning needs of a session: settings, over the default's, and prompts."""
     pairs = [
         PreferencePair(id=f"p{n}", prompt=user_prompt(f"question about bread {n % 3}"), chosen="a", rejected="b")
         for n in range(6)
@@ -58,9 +58,9 @@ def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned
     assert prune(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
 
 
-def test_the_papers_selector_is_pruned_by_the_papers_text():
+def test_the_papers_preset_prunes_by_the_papers_text():
     """A weight is enough though the rubric is active nowhere, and a rubric that was judged little has no grace."""
-    here = session()
+    here = SimpleNamespace(config=PAPER, material=session().material)
     fitted = selector(here, [1.0, 1.5, 0.01, 0.0], [5.0, 0.0, 0.0, 0.0], kind="mlp")
     few = np.zeros(4, np.int64)
     for last in (True, False):
@@ -121,8 +121,9 @@ def test_the_last_round_is_chosen_unless_an_earlier_one_is_clearly_better(accura
     assert chosen_round(rounds, n_dev).number == number
 
 
-def test_the_papers_preset_takes_the_best_round_however_small_the_lead():
-    """The best by dev accuracy, of equals the first."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.72, 0.72, 0.71), 1)]
-    assert chosen_round(rounds, 100, best_only=True).number == 2
-    assert chosen_round(rounds, 100).number == 4
+def test_the_last_round_or_the_best_is_published_where_that_is_asked_for():
+    """The best by dev accuracy is, of equals, the first, however small its lead; the last is so whatever it lost."""
+    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.92, 0.92, 0.21), 1)]
+    assert chosen_round(rounds, 100, "best").number == 2
+    assert chosen_round(rounds, 100, "last").number == 4
+    assert chosen_round(rounds, 100, "auto").number == 3

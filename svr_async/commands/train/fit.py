@@ -58,7 +58,8 @@ def run_command(flags: FitFlags) -> int:
     edges = redundancy_edges([entry.candidate.rubric.text for entry in active])
     train, _ = fit_arrays(store, split="train", redundancy=edges)
     dev, _ = fit_arrays(store, split="dev", redundancy=edges)
-    config = replace(PRESETS[flags.preset], top_k=flags.top_k)
+    config = PRESETS[flags.preset]
+    config = config if config.top_k is None else replace(config, top_k=flags.top_k)  # as in training
     if flags.epochs is not None:
         config = replace(config, epochs=flags.epochs)
     with fit_screen(seeds=flags.seeds, epochs=config.epochs, quiet=flags.quiet or flags.as_json) as watch:
@@ -142,7 +143,11 @@ def _bank(flags: FitFlags, store: FeatureStore, best: FitResult, config: FitConf
         rubrics,
         best.selector,
         vocabulary,
-        InferenceSettings(top_k=flags.top_k, selection_pool=max(18, flags.top_k), filler_weight=0.0),
+        InferenceSettings(
+            top_k=flags.top_k,
+            selection_pool=max(18, flags.top_k),
+            filler_weight=1.0 if flags.preset == "paper" else 0.0,  # app:topk
+        ),
         fit_settings=replace(config, seed=history.chosen_seed).as_json(),
         dev_metrics={"accuracy": round(best.dev_accuracy, 6)},
         judge=store.header.judge,

@@ -28,7 +28,6 @@ from svr_async.commands.train.table import print_rounds
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
-from svr_async.fit.config import PRESETS
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.scoring.bank import MAX_NOTE_CHARS, RubricBank
@@ -36,7 +35,8 @@ from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
-from svr_async.training.config import TrainConfig
+from svr_async.training.choosing import chosen_round
+from svr_async.training.config import PRESETS, Publish, TrainConfig
 from svr_async.training.decontaminate import Contamination, find_contaminated
 from svr_async.training.fit_log import FitLog, training_history
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
@@ -88,6 +88,7 @@ class TrainFlags:
     replace: bool = False
     retry_errors: bool = False
     min_coverage: float = 1.0
+    publish: Publish | None = None
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -130,20 +131,22 @@ def usable(pair: PreferencePair) -> bool:
 
 
 def train_config(flags: TrainFlags) -> TrainConfig:
-    """Return the settings that the flags name."""
-    free = flags.judge == "rules"
+    """Return the settings that the flags name; what is ours for a free judge is in the default preset only."""
+    preset, free = PRESETS[flags.preset], flags.judge == "rules"
     policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
-    top_k = flags.top_k or (FREE_TOP_K if free else 6)
-    fit = replace(PRESETS[flags.preset], seed=flags.seed)
+    ours = free and flags.preset == "default"
+    top_k = flags.top_k or (FREE_TOP_K if ours else preset.top_k_choices[0])
+    fit = replace(preset.fit, seed=flags.seed)
     fit = fit if fit.top_k is None else replace(fit, top_k=top_k)  # epochs are chosen as the bank will be used
-    paper = flags.preset == "paper"
-    return TrainConfig(
+    return replace(
+        preset,
         rounds=flags.rounds,
+        publish=flags.publish or preset.publish,
         split_seed=flags.seed,
         fit=fit,
         pools=PoolConfig.of_size(policy, flags.pool_size),
         top_k_choices=(top_k,),
-        filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
+        filler_weights=(0.0,) if ours else preset.filler_weights,
         ablate=frozenset(flags.ablate),
     )
 
@@ -184,7 +187,7 @@ async def _train(
                 screen.say(f"warning: {warning}")
             rounds = await run_rounds(session)
         warnings += unanswered_lines(session.stages.outcomes)
-        best = chosen_round(rounds, len(session.material.dev), best_only=flags.preset == "paper")
+        best = chosen_round(rounds, len(session.material.dev), config.publish)
         record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
         history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
         digest = _bank(flags, session, best, judge, history).save(flags.out / "bank")
@@ -265,19 +268,6 @@ def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamina
         ablate=tuple(sorted(flags.ablate)),
         contaminated=len({hit.pair_id for hit in dropped}) if flags.decontaminate else None,
     )
-
-
-def chosen_round(rounds: Sequence[FittedRound], n_dev: int, *, best_only: bool = False) -> FittedRound:
-    """Return the last round, unless an earlier one is better on dev by more than a standard error.
-
-    The paper publishes the best round by dev accuracy, and so does `best_only`, of equals the first; on a small dev
-    split that picks a round by chance, and later rounds have seen more judgements.
-    """
-    top = max(rounds, key=lambda one: one.dev_accuracy)
-    if best_only:
-        return top
-    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
-    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
 
 
 def open_judge(flags: TrainFlags) -> OpenJudge:
@@ -399,6 +389,7 @@ def make_record(
         "pairs": str(flags.pairs),
         "judge": judge.label,
         "preset": flags.preset,
+        "publish": session.config.publish,
         "train_pairs": len(session.material.train),
         "dev_pairs": len(session.material.dev),
         "ablate": sorted(flags.ablate),
