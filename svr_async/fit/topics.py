@@ -126,7 +126,7 @@ def _decisive(train: FitArrays, gates_of: GatesOf, config: FitConfig) -> Floats:
     penalties = choices[0]
     if len(choices) > 1:
         prompts = part.pair_prompt
-        penalties = choose(choices, z, gates, prompts, _shrunken, alike=likeness, seed=config.seed)
+        penalties = choose(choices, z, gates, prompts, alike=likeness, seed=config.seed)
     return sparse_margin.solve(z, gates, _shrunken(z, gates), penalties, alike=likeness)
 
 
