@@ -25,7 +25,7 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord, FitResult, better
 from svr_async.fit.measure import active_rubrics
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
-from svr_async.fit.topics import start_topics
+from svr_async.fit.topics import solve_again, start_topics
 
 OnEpoch = Callable[[EpochRecord], None]
 
@@ -95,9 +95,8 @@ def calibrate(
 ) -> FitResult:
     """Go on for `calibration_epochs` at `calibration_rate` of the learning rate, after pruning.
 
-    Kind `topics` has nothing to go on with: without rubrics that had no effect the solution stays the solution, so it
-    is measured and kept. The selector and the arrays must hold the kept rubrics only (`Selector.restrict`,
-    `FitArrays.restrict_rubrics`).
+    Kind `topics` keeps its gates and is solved again. The selector and the arrays must hold the kept rubrics only
+    (`Selector.restrict`, `FitArrays.restrict_rubrics`).
     """
     settings = config.calibrating()
     return fit(train, dev, settings, start=selector, on_epoch=on_epoch, checkpoint_dir=checkpoint_dir, resume=resume)
@@ -128,8 +127,9 @@ def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> np
 def _solved(
     train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
 ) -> FitResult:
-    """Return the solution of kind `topics`, or the start as it is, with its dev numbers as its only record."""
-    selector = start_topics(train, config) if start is None else _matching(start, train, config)
+    """Return the solution of kind `topics`, by the gates of the start if there is one, with its dev numbers."""
+    again = None if start is None else _matching(start, train, config)
+    selector = start_topics(train, config) if again is None else solve_again(again, train, config)
     data = _load(train if dev is None else dev, None, config)
     record = _record(0, None, to_params(selector), data, config, rate=0.0)
     if on_epoch:
