@@ -97,7 +97,7 @@ def solved(
     dev: FitArrays,  # noqa: ARG001  (a variant's form)
     seed: int,
 ) -> Importance:
-    """Return the default's solution with some settings changed, without the descent that may follow it."""
+    """Return the default's solution with some settings changed."""
     return selector_importance(start_topics(train.without_own(), replace(DEFAULT, seed=seed, **changes)))
 
 
@@ -134,14 +134,12 @@ def constant(weight: np.ndarray) -> Importance:
     return lambda features: np.tile(weight, (features.shape[0], 1))
 
 
-REGULARISED = {"pool": "judged", "feature_dropout": 0.7, "learning_rate": 5e-4, "weight_decay": 0.1, "epochs": 12}
 COMMON = {"sparsity": DEFAULT.sparsity * IN_COMMON[0], "common_sparsity": DEFAULT.sparsity * IN_COMMON[1]}
 LITERAL = "literal (paper)"
 USUAL = "default: topics, sparse margin, diversity"
 VARIANTS: dict[str, Variant] = {
     LITERAL: partial(fitted, PAPER),
     "pooled sparsemax": partial(fitted, replace(PAPER, pool="judged", use_own=False, top_k=6)),
-    "pooled, dropout 0.7, rate 5e-4, decay 0.1": partial(fitted, replace(PAPER, **REGULARISED, use_own=False, top_k=6)),
     "kernel regression": kernel,
     "one weight a rubric": linear,
     "topics, effects only": plain_topics,

@@ -12,8 +12,8 @@ and z batches, sparsemax by sort, AdamW), the same with AdamW's fused kernel (`-
 paper form in JAX, sparsemax by sort).
 
 A whole fit is 3 rounds of 8 epochs and 3 of calibration, timed from arrays in memory to the last result: what the
-library does on the way is in it, compilation, closed-form starts and dev measurement too; only the import of NumPy,
-JAX or PyTorch is not. The library always runs whole (its default preset needs fewer epochs: "steps" says how many).
+library does on the way is in it, compilation, solving and dev measurement too; only the import of NumPy, JAX or
+PyTorch is not. The library always runs whole; its default preset is solved and takes no steps.
 Dense forms run `--dense-epochs` and are projected from their quietest 40 steps, without start-up or dev measurement;
 where that is all the epochs of the fit, their time is measured. "No steps" is everything but epochs. CPU seconds are
 projected in the same way.
@@ -121,7 +121,10 @@ def _ratios(row: dict, rows: list[dict]) -> list[str]:
     out = []
     for name in (f"torch-{objective}", f"torch-{objective}-fused"):
         same = [other for other in rows if other["name"] == name and other["size"] == row["size"]]
-        out += [f"{same[0][value] / row[value]:.1f}" if same else "–" for value in ("step_ms", "whole_s", "cpu_s")]
+        out += [
+            f"{same[0][value] / row[value]:.1f}" if same and row[value] else "–"
+            for value in ("step_ms", "whole_s", "cpu_s")
+        ]
     return out
 
 
@@ -177,8 +180,7 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
     train, dev = _fit_arrays(data)
     config = {"ours-default": DEFAULT, "ours-paper": PAPER, "ours-pooled": replace(PAPER, pool="judged")}[args.child]
     if args.child != "ours-default":
-        config = replace(config, epochs=args.epochs)
-    config = replace(config, calibration_epochs=args.calibration)
+        config = replace(config, epochs=args.epochs, calibration_epochs=args.calibration)
     stamps: list[np.ndarray] = []
     epochs: list[np.ndarray] = []  # wall and CPU seconds
 
@@ -191,15 +193,15 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
     for _ in range(args.rounds):
         stamps.append(_stamp())
         done = fit(train, dev, config, on_epoch=note)
-        if config.calibration_epochs:
+        if args.calibration:
             stamps.append(_stamp())
             calibrate(done.selector, train, dev, config, on_epoch=note)
     whole = time.perf_counter() - began
     steps = -(-train.n_pairs // config.batch)
     cpu = time.process_time() - began_cpu
     return {
-        "step_ms": 1e3 * min(epoch[0] for epoch in epochs) / steps,
-        "step_cpu_ms": 1e3 * min(epoch[1] for epoch in epochs) / steps,
+        "step_ms": 1e3 * min((epoch[0] for epoch in epochs), default=0.0) / steps,
+        "step_cpu_ms": 1e3 * min((epoch[1] for epoch in epochs), default=0.0) / steps,
         "steps": steps * len(epochs),
         "whole_s": whole,
         "start_s": whole - sum(epoch[0] for epoch in epochs),

@@ -26,7 +26,6 @@ class Progress:
     """Where a fit stands after an epoch; a fit resumed from it goes on to the same bytes."""
 
     state: State
-    anchor: Params | None
     best: Params
     best_epoch: int
     epoch: int
@@ -72,8 +71,6 @@ def load_progress(folder: Path, *, identity: str) -> Progress | None:
 def _tensors(progress: Progress) -> Tensors:
     moments = progress.state.moments
     trees = {"params": progress.state.params, "mu": moments.mu, "nu": moments.nu, "best": progress.best}
-    if progress.anchor is not None:
-        trees["anchor"] = progress.anchor
     out = {
         f"{tree}.{name}": np.asarray(value)
         for tree, params in trees.items()
@@ -89,7 +86,6 @@ def _progress(header: dict[str, object], tensors: Tensors) -> Progress:
     moments = optax.ScaleByAdamState(count=jnp.asarray(tensors["count"][0]), mu=tree("mu"), nu=tree("nu"))
     return Progress(
         state=State(tree("params"), moments),
-        anchor=tree("anchor") if "anchor.hidden" in tensors else None,
         best=tree("best"),
         **{name: int(cast("int", header[name])) for name in ("epoch", "best_epoch", "halvings", "slices")},
         history=tuple(record_from_json(record) for record in cast("list[object]", header["history"])),

@@ -23,14 +23,13 @@ class FitConfig:
     kind: Kind = "mlp"
     pool: Pool = "bank"
     hidden: int = 256  # app:selector; for `topics` the number of topics
-    epochs: int = 8  # app:hparams
+    epochs: int = 8  # app:hparams; 0 for `topics`, which is solved
     calibration_epochs: int = 3  # app:hparams; that they follow pruning is read off the authors' public code
     calibration_rate: float = 0.5  # times the learning rate, read off the same code
     batch: int = 128  # app:hparams
     learning_rate: float = 2e-3  # app:hparams
-    weight_decay: float = 1e-4  # app:hparams; towards zero for `mlp`, towards the start for `topics`
+    weight_decay: float = 1e-4  # app:hparams
     diversity: float = 1.0  # the factor of the diversity term in the loss (sec:margin), and in `fit.sparse_margin`
-    feature_dropout: float = 0.0  # ours: share of a prompt's features left out of each step
     use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted; the paper: open
     top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
     learning_sharpness: float = 4.0  # `topics`: how decided the groups are while they are learned
@@ -52,9 +51,10 @@ class FitConfig:
         for name in ("weight_decay", "diversity", "sparsity", "common_sparsity"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value >= 0, f"{name} must be >= 0 and finite (got {value})")
-        _require(0 <= self.feature_dropout < 1, f"feature_dropout must lie in 0..1 (got {self.feature_dropout})")
         _require(self.top_k is None or self.top_k >= 1, f"top_k must be >= 1 or None (got {self.top_k})")
         _require(self.kind in {"mlp", "topics"}, f"kind must be mlp or topics (got {self.kind!r})")
+        solved = self.kind == "topics" and (self.epochs or self.calibration_epochs)
+        _require(not solved, f"kind topics is solved in one go: epochs must be 0 (got {self.epochs})")
         _require(self.pool in {"bank", "judged"}, f"pool must be bank or judged (got {self.pool!r})")
 
     def calibrating(self) -> FitConfig:
@@ -76,10 +76,8 @@ DEFAULT = FitConfig(
     kind="topics",
     pool="judged",
     hidden=128,
-    epochs=3,
-    learning_rate=5e-4,
-    weight_decay=1.0,
-    feature_dropout=0.3,
+    epochs=0,
+    calibration_epochs=0,
     use_own=False,
     top_k=6,
 )

@@ -28,7 +28,6 @@ class Objective(NamedTuple):
     kind: Kind
     pool: Pool
     diversity: float
-    feature_dropout: float
     weight_decay: float
     top_k: int | None
 
@@ -44,9 +43,6 @@ class StepLog(NamedTuple):
     margin: jax.Array
     accuracy: jax.Array
     adversarial: jax.Array
-
-
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # optax's, and the usual ones
 
 
 def objective_of(config: FitConfig) -> Objective:
@@ -108,67 +104,44 @@ def _filled(transposed: tuple[jax.Array, ...]) -> bool:
     return bool(transposed) and transposed[0].shape[-1] > 0
 
 
-def _dropped(features: Features, key: jax.Array, rate: float) -> Features:
-    """Leave out a share of the features and scale up the rest, as dropout does."""
-    kept = jax.random.bernoulli(key, 1 - rate, features.value.shape)
-    return features._replace(value=jnp.where(kept, features.value / (1 - rate), jnp.zeros_like(features.value)))
-
-
-def _step_gradient(
-    params: Params, table: Table, step: Plan, seed: jax.Array, config: Objective
-) -> tuple[Params, StepLog]:
+def _step_gradient(params: Params, table: Table, step: Plan, config: Objective) -> tuple[Params, StepLog]:
     """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
 
-    def one(number: jax.Array, part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
+    def one(part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
         row, share, *places = part
-        features = gather_features(table, *places)
-        if config.feature_dropout:
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step.number), number)
-            features = _dropped(features, key, config.feature_dropout)
         gradient = jax.grad(slice_loss, has_aux=True)
+        features = gather_features(table, *places)
         return cast("tuple[Params, StepLog]", gradient(params, table, row, share, features, config))
 
     parts = (step.row, step.share, step.piece, step.owner, step.start, step.by_feature, step.border)
     n_slices = step.row.shape[0]
     if n_slices == 1:
-        return one(jnp.uint32(0), tuple(part[0] for part in parts))
-    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, jnp.uint32(0), tuple(part[0] for part in parts)))
+        return one(tuple(part[0] for part in parts))
+    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, tuple(part[0] for part in parts)))
 
     def add(total: tuple[Params, StepLog], x: Any) -> tuple[tuple[Params, StepLog], None]:
-        return jax.tree.map(jnp.add, total, one(*x)), None
+        return jax.tree.map(jnp.add, total, one(x)), None
 
-    summed = jax.lax.scan(add, zero, (jnp.arange(n_slices, dtype=jnp.uint32), parts))[0]
+    summed = jax.lax.scan(add, zero, parts)[0]
     return cast("tuple[Params, StepLog]", summed)
 
 
-def adamw(state: State, gradient: Params, anchor: Params | None, rate: jax.Array, decay: float) -> State:
-    """Return the state after one AdamW step: decoupled decay towards the anchor, or towards zero without one.
-
-    Optax's `scale_by_adam`, with the bias corrections as two factors instead of two divisions for every parameter.
-    """
-    count = state.moments.count + 1
-    steps = count.astype(jnp.float32)
-    first, second = 1 / (1 - BETA_1**steps), 1 / (1 - BETA_2**steps)
-    mu = jax.tree.map(lambda old, new: BETA_1 * old + (1 - BETA_1) * new, state.moments.mu, gradient)
-    nu = jax.tree.map(lambda old, new: BETA_2 * old + (1 - BETA_2) * new * new, state.moments.nu, gradient)
-
-    def move(param: jax.Array, mean: jax.Array, square: jax.Array, towards: jax.Array | None = None) -> Any:
-        away = param if towards is None else param - towards
-        return param - rate * (mean * first / (jnp.sqrt(square * second) + EPSILON) + decay * away)
-
-    trees = (state.params, mu, nu) if anchor is None else (state.params, mu, nu, anchor)
-    return State(jax.tree.map(move, *trees), optax.ScaleByAdamState(count=count, mu=mu, nu=nu))
+def adamw(state: State, gradient: Params, rate: jax.Array, decay: float) -> State:
+    """Return the state after one step of optax's AdamW: decoupled decay towards zero."""
+    descent = optax.adamw(rate, weight_decay=decay)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises whole numbers to powers
+        before = (state.moments, *descent.init(())[1:])  # only Adam's part of a chain holds anything
+        moves, after = descent.update(gradient, before, state.params)
+        return State(optax.apply_updates(state.params, moves), after[0])
 
 
 @partial(jax.jit, static_argnames="config")
-def run_epoch(
-    state: State, anchor: Params | None, table: Table, steps: Plan, rate: jax.Array, seed: jax.Array, config: Objective
-) -> tuple[State, StepLog]:
+def run_epoch(state: State, table: Table, steps: Plan, rate: jax.Array, config: Objective) -> tuple[State, StepLog]:
     """Go through all steps in one compiled scan; return the state after them and the log of each step."""
 
     def body(state: State, step: Plan) -> tuple[State, StepLog]:
-        gradient, log = _step_gradient(state.params, table, step, seed, config)
-        return adamw(state, gradient, anchor, rate, config.weight_decay), log
+        gradient, log = _step_gradient(state.params, table, step, config)
+        return adamw(state, gradient, rate, config.weight_decay), log
 
     return jax.lax.scan(body, state, steps)
 

@@ -59,11 +59,9 @@ def record_from_json(value: object) -> EpochRecord:
         raise ArtefactError(f"an epoch record of the checkpoint cannot be read: {error}") from error
 
 
-def better(first: EpochRecord, second: EpochRecord | None, *, by: float = 0.0) -> bool:
-    """Whether the first record is strictly better: higher dev accuracy by more than `by`, then lower dev loss."""
-    if second is None or by > 0:
-        return second is None or first.dev_accuracy > second.dev_accuracy + by
-    return (first.dev_accuracy, -first.dev_loss) > (second.dev_accuracy, -second.dev_loss)
+def better(first: EpochRecord, second: EpochRecord | None) -> bool:
+    """Whether the first record is strictly better: higher dev accuracy, then lower dev loss."""
+    return second is None or (first.dev_accuracy, -first.dev_loss) > (second.dev_accuracy, -second.dev_loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +88,8 @@ class FitCurve:
         return accuracy_error(record.dev_accuracy, self.dev_pairs) if self.dev_pairs else None
 
     def with_epoch(self, record: EpochRecord) -> FitCurve:
-        """Return the curve after one more epoch, whose best is provisional: descent must beat an informed start."""
-        held = self.best
-        by = (self.error(held) or 0.0) if held is not None and held.epoch == 0 else 0.0
-        best = record.epoch if better(record, held, by=by) else self.best_epoch
+        """Return the curve after one more epoch, whose best is provisional."""
+        best = record.epoch if better(record, self.best) else self.best_epoch
         return replace(self, epochs=(*self.epochs, record), best_epoch=best)
 
 

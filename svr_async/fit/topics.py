@@ -1,4 +1,4 @@
-"""A start without descent: group prompts, estimate each rubric's effect in each group, and keep the decisive ones.
+"""The default fit: group prompts, estimate each rubric's effect in each group, and keep the decisive ones.
 
     gates(x)  = softmax(W1 φ(x) + b1)                      learned from words and mined rubrics (`fit.grouping`)
     effect_ki = Σ gate_k z_i / (Σ gate_k + κ)
@@ -55,9 +55,26 @@ def start_topics(train: FitArrays, config: FitConfig) -> Selector:
         return _start(train, config)
 
 
+def solve_again(selector: Selector, train: FitArrays, config: FitConfig) -> Selector:
+    """Return a selector of kind `topics` with its gates as they are and its effects solved anew, as after pruning.
+
+    What had no effect leaves the solution as it is; where a rubric goes that had some, those that say the same gain.
+    """
+    features = _csr(train.feature_indptr, train.feature_index, train.feature_value, train.n_features)
+    _, _, groupings = _sizes(train, config)
+    gates = selector.hidden.astype(np.float64), selector.hidden_bias.astype(np.float64)
+    return _with_effects(train, features, *gates, groupings, config)
+
+
 def _start(train: FitArrays, config: FitConfig) -> Selector:
     features = _csr(train.feature_indptr, train.feature_index, train.feature_value, train.n_features)
-    words, log_share, groupings = _grouped(train, features, config)
+    return _with_effects(train, features, *_grouped(train, features, config), config)
+
+
+def _with_effects(
+    train: FitArrays, features: Any, words: Floats, log_share: Floats, groupings: int, config: FitConfig
+) -> Selector:
+    """Return the selector of these gates with the effects that `train` gives them."""
 
     def gates_of(prompts: Ints) -> Floats:
         return softmax(features[prompts] @ words + log_share)
@@ -76,12 +93,17 @@ def _start(train: FitArrays, config: FitConfig) -> Selector:
     )
 
 
-def _grouped(train: FitArrays, features: Any, config: FitConfig) -> tuple[Floats, Floats, int]:
-    """Return W1 (feature, topic) and b1 (topic,) over the topics of all groupings, and how many groupings there are."""
+def _sizes(train: FitArrays, config: FitConfig) -> tuple[Ints, int, int]:
+    """Return the prompts that groups are learned on, the topics of a grouping, and how many groupings there are."""
     used = _sample(np.unique(train.pair_prompt), config.seed)
     n_topics = max(1, min(config.hidden, len(used) // PROMPTS_PER_TOPIC))
     room = min(config.hidden, MOST_WORK // ENOUGH)  # with more topics no common part would be tried
-    groupings = max(1, min(GROUPINGS, room // n_topics)) if n_topics > 1 else 1
+    return used, n_topics, max(1, min(GROUPINGS, room // n_topics)) if n_topics > 1 else 1
+
+
+def _grouped(train: FitArrays, features: Any, config: FitConfig) -> tuple[Floats, Floats, int]:
+    """Return W1 (feature, topic) and b1 (topic,) over the topics of all groupings, and how many groupings there are."""
+    used, n_topics, groupings = _sizes(train, config)
     mined = _mined(train)
     found = [
         learn_gates(
@@ -126,7 +148,7 @@ def _decisive(train: FitArrays, gates_of: GatesOf, config: FitConfig) -> Floats:
     penalties = choices[0]
     if len(choices) > 1:
         prompts = part.pair_prompt
-        penalties = choose(choices, z, gates, prompts, _shrunken, alike=likeness, seed=config.seed)
+        penalties = choose(choices, z, gates, prompts, alike=likeness, seed=config.seed)
     return sparse_margin.solve(z, gates, _shrunken(z, gates), penalties, alike=likeness)
 
 

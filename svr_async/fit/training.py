@@ -1,4 +1,4 @@
-"""Fit a selector and the weights: epochs, the best of them by dev accuracy, checkpoints, and care for bad numbers."""
+"""Fit a selector and the weights: solved, or by epochs of which the best counts, with checkpoints and care for NaN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord, FitResult, better
 from svr_async.fit.measure import active_rubrics
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
-from svr_async.fit.topics import start_topics
+from svr_async.fit.topics import solve_again, start_topics
 
 OnEpoch = Callable[[EpochRecord], None]
 
@@ -57,9 +57,10 @@ def fit(
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
-    That the best epoch is taken is read off the authors' public code; the paper names only how many there are.
-    `start` goes on from a fitted selector instead of a fresh one. `on_epoch` is called after each epoch. With
-    `checkpoint_dir` every epoch is stored; `resume` goes on from there and ends with the same bytes as an
+    Kind `topics` is solved: its history is one record, of epoch 0, and it keeps no checkpoint. Kind `mlp` is descended:
+    the best epoch is taken, which is read off the authors' public code (the paper names only how many there are),
+    `start` goes on from a fitted selector instead of a fresh one, `on_epoch` is called after each epoch, with
+    `checkpoint_dir` every epoch is stored, and `resume` goes on from there and ends with the same bytes as an
     uninterrupted fit. Raises `DegenerateFitError` (exit 8) where there is nothing to learn from, or where the numbers
     stay non-finite after three halvings of the learning rate.
     """
@@ -68,6 +69,8 @@ def fit(
     dev = None if dev is None or not dev.n_entries else (dev if config.use_own else dev.without_own())
     if dev is not None and (dev.n_rubrics, dev.n_features) != (train.n_rubrics, train.n_features):
         raise ArtefactError("train and dev differ in their numbers of rubrics or features", hint="rebuild the store")
+    if config.kind == "topics":
+        return _solved(train, dev, config, start, on_epoch)
     data = _load(train, dev, config)
     identity = _identity(train, dev, config, start)
     progress = load_progress(checkpoint_dir, identity=identity) if checkpoint_dir and resume else None
@@ -93,7 +96,8 @@ def calibrate(
 ) -> FitResult:
     """Go on for `calibration_epochs` at `calibration_rate` of the learning rate, after pruning.
 
-    The selector and the arrays must hold the kept rubrics only (`Selector.restrict`, `FitArrays.restrict_rubrics`).
+    Kind `topics` keeps its gates and is solved again. The selector and the arrays must hold the kept rubrics only
+    (`Selector.restrict`, `FitArrays.restrict_rubrics`).
     """
     settings = config.calibrating()
     return fit(train, dev, settings, start=selector, on_epoch=on_epoch, checkpoint_dir=checkpoint_dir, resume=resume)
@@ -119,6 +123,29 @@ def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> np
     if rows.n_rows:
         out[rows.pair] = _margins(to_params(selector), jax.device_put(table), rows, config)[0]
     return out
+
+
+def _solved(
+    train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
+) -> FitResult:
+    """Return the solution of kind `topics`, by the gates of the start if there is one, with its dev numbers."""
+    again = None if start is None else _matching(start, train, config)
+    selector = start_topics(train, config) if again is None else solve_again(again, train, config)
+    data = _load(train if dev is None else dev, None, config)
+    record = _record(0, None, to_params(selector), data, config, rate=0.0)
+    if on_epoch:
+        on_epoch(record)
+    return FitResult(
+        selector=selector,
+        history=(record,),
+        best_epoch=0,
+        dev_accuracy=record.dev_accuracy,
+        dev_loss=record.dev_loss,
+        halvings=0,
+        slices=1,
+        device=device_label(),
+        warnings=_warnings(selector, train),
+    )
 
 
 def _load(train: FitArrays, dev: FitArrays | None, config: FitConfig) -> _Data:
@@ -149,21 +176,14 @@ def _begin(
     train: FitArrays, data: _Data, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
 ) -> Progress:
     """Return the progress before the first epoch; an informed start is measured and may turn out the best."""
-    informed = start is not None or config.kind == "topics"
-    if start is not None:
-        params = to_params(_matching(start, train, config))
-    elif config.kind == "topics":
-        params = to_params(start_topics(train, config))
-    else:
+    if start is None:
         params = random_params(train.n_features, train.n_rubrics, config.hidden, config.seed)
-    anchor = params if config.kind == "topics" else None
-    begun = Progress(state=start_state(params), anchor=anchor, best=params, best_epoch=0, epoch=0)
-    if not informed:
-        return begun
+        return Progress(state=start_state(params), best=params, best_epoch=0, epoch=0)
+    params = to_params(_matching(start, train, config))
     record = _record(0, None, params, data, config, config.learning_rate)
     if on_epoch:
         on_epoch(record)
-    return replace(begun, history=(record,))
+    return Progress(state=start_state(params), best=params, best_epoch=0, epoch=0, history=(record,))
 
 
 def _matching(start: Selector, train: FitArrays, config: FitConfig) -> Selector:
@@ -212,8 +232,7 @@ def _run(progress: Progress, data: _Data, config: FitConfig, rate: float) -> tup
 def _run_sliced(progress: Progress, data: _Data, config: FitConfig, rate: float, slices: int) -> tuple[State, StepLog]:
     """Run the steps of one epoch, each in `slices` slices, and wait for the end."""
     steps = _plan(data.rows, config, progress.epoch, slices)
-    objective, seed = objective_of(config), jnp.uint32(config.seed)
-    state, log = run_epoch(progress.state, progress.anchor, data.table, steps, jnp.float32(rate), seed, objective)
+    state, log = run_epoch(progress.state, data.table, steps, jnp.float32(rate), objective_of(config))
     jax.block_until_ready(log)  # type: ignore[no-untyped-call]  # JAX leaves it untyped
     return state, log
 
@@ -244,17 +263,9 @@ def _judged(progress: Progress, log: StepLog, data: _Data, config: FitConfig, ra
     record = _record(progress.epoch, log, params, data, config, rate)
     champion = next((old for old in progress.history if old.epoch == progress.best_epoch), None)
     history = (*progress.history, record)
-    solved = champion is not None and champion.epoch == 0 and config.kind == "topics"
-    margin = standard_error(champion, data) if champion and solved else 0.0
-    if better(record, champion, by=margin):
+    if better(record, champion):
         return replace(progress, history=history, best=params, best_epoch=record.epoch)
     return replace(progress, history=history)
-
-
-def standard_error(record: EpochRecord, data: _Data) -> float:
-    """Return the standard error of a dev accuracy: descent must beat the solved start by more than chance would."""
-    n_pairs = data.dev[1].n_rows if data.dev else data.rows.n_rows
-    return float(np.sqrt(max(record.dev_accuracy * (1 - record.dev_accuracy), 0.0) / max(1, n_pairs)))
 
 
 def _record(

@@ -13,7 +13,7 @@ from svr_async.fit.training import fit
 
 CONFIGS = {
     "paper": replace(PAPER, hidden=8, epochs=4, batch=32, learning_rate=0.02),
-    "default": replace(DEFAULT, hidden=4, epochs=4, batch=32, learning_rate=0.05),
+    "default": replace(DEFAULT, hidden=4),
 }
 
 

@@ -38,15 +38,6 @@ def test_what_is_no_more_than_chance_stays_out():
     assert (weight[:, 1:] == 0).sum() >= 8
 
 
-def test_the_start_does_not_matter():
-    """The problem is convex: two starts end at the same weights."""
-    z, gates = _problem()
-    first = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 0.01, Penalties(sparsity=0.3))
-    second = solve(csr_matrix(z), gates, np.zeros((2, 6)) + 2.0, Penalties(sparsity=0.3))
-
-    np.testing.assert_allclose(first, second, atol=2e-3)
-
-
 def test_an_empty_solution_gives_the_start_back():
     """Where the L1 term leaves nothing, the shrunken means are kept: an empty bank decides nothing."""
     z, gates = _problem(n_pairs=20)
@@ -55,10 +46,10 @@ def test_an_empty_solution_gives_the_start_back():
     np.testing.assert_array_equal(solve(csr_matrix(z), gates, start, Penalties(sparsity=1e6)), start)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0])
-def test_extreme_margins_stay_finite(scale):
-    """A start of huge effects neither overflows nor warns."""
+@pytest.mark.parametrize("scale", [1e-6, 1e3])
+def test_extreme_judgements_stay_finite(scale):
+    """Judgements a million times smaller or a thousand times larger than usual neither overflow nor warn."""
     z, gates = _problem()
-    weight = solve(csr_matrix(z), gates, np.full((2, 6), 1e4 * scale), Penalties(sparsity=0.3))
+    weight = solve(csr_matrix(z * scale), gates, np.full((2, 6), 0.1), Penalties(sparsity=0.3))
 
     assert np.isfinite(weight).all()

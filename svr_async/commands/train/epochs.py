@@ -224,6 +224,8 @@ class LiveEpochs:
         if now is None:
             return ""
         seed = f"seed {len(self.table.ended) + 1} of {self.seeds}, " if self.seeds > 1 else ""
+        if not self.epochs:
+            return f"{seed}solving"
         if not now.epochs:
             return f"{seed}starting: the first epoch compiles"
         done = now.epochs[-1].epoch

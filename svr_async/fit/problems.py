@@ -1,0 +1,188 @@
+"""Sparse margin problems over the same pairs, laid out for the compiled solver: gates, weights, penalties, batches.
+
+Shapes are rounded up to a few sizes, so that rounds and folds share one compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from svr_async.fit import ragged
+from svr_async.fit.rounding import roomy
+from svr_async.fit.solver import Design, Task, solve_tasks
+from svr_async.fit.threads import in_threads, processors
+
+Floats = npt.NDArray[np.floating]
+Singles = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.integer]
+
+SLOTS = 16  # problems that one call of the program has room for
+NOTHING = 1e30  # an L1 term that keeps the common part at 0
+LEAST_WIDTH = 8  # of a piece
+PIECE = 2  # what a piece costs beside its places, in places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Penalties:
+    """What keeps the effects few and apart: L1 by topic, L1 of the common part (0: there is none), diversity δ."""
+
+    sparsity: float
+    common: float = 0.0
+    diversity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gates:
+    """A few topics a pair: their numbers and gates, (pair, J) each, with rows of sum 1; an unused place has gate 0."""
+
+    topic: Ints
+    value: Floats
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Which gates and which row of weights of a batch, and the penalties."""
+
+    gates: int = 0
+    weights: int = 0
+    penalties: Penalties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """Pairs with all that problems on them choose from, on the device; sizes as they are, and as rounded up."""
+
+    design: Design
+    pairs: int
+    rubrics: int
+    topics: tuple[int, ...]  # by gates
+    total: tuple[float, ...]  # by row of weights
+    room: tuple[int, int]  # topics and rubrics
+
+
+def sparse_gates(dense: Floats, at_most: int | None = None) -> Gates:
+    """Return the largest gates of each row of (pair, topic), all that are not 0 or `at_most`, with rows of sum 1."""
+    most = int((dense > 0).sum(axis=1).max(initial=1))
+    size = max(1, min(most, at_most or most, dense.shape[1]))
+    topic = np.argsort(-dense, axis=1, kind="stable")[:, :size].astype(np.int32)
+    value = np.take_along_axis(dense, topic, axis=1)
+    return Gates(topic=topic, value=value / value.sum(axis=1, keepdims=True), topics=dense.shape[1])
+
+
+def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, alike: Any = None) -> Batch:
+    """Lay out sparse z (pair, rubric), absent = 0, beside several gates and rows of weights (row, pair) >= 0.
+
+    Without weights every pair counts 1. `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no
+    diversity term.
+    """
+    pairs, rubrics = z.shape
+    weights = np.ones((1, pairs)) if weights is None else weights
+    room = roomy(max(each.topics for each in gates)), roomy(rubrics)
+    rubric, value, owner = _pieces(z.tocsr(), roomy(pairs))
+    topic, gate, used = _stacked(gates, roomy(pairs))
+    padded = np.zeros((roomy(len(weights)), roomy(pairs)), np.float32)
+    padded[: len(weights), :pairs] = weights
+    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, padded, *_edges(alike))
+    return Batch(
+        design=jax.device_put(Design(*arrays)),
+        pairs=pairs,
+        rubrics=rubrics,
+        topics=tuple(each.topics for each in gates),
+        total=tuple(float(total) for total in np.asarray(weights, np.float64).sum(axis=1)),
+        room=room,
+    )
+
+
+def margins(batch: Batch, problems: Sequence[Problem]) -> Singles:
+    """Solve each problem; return the margins of all pairs by each solution (problem, pair), held-out ones too."""
+    workers = processors() if jax.default_backend() == "cpu" else 1
+    calls = max(1, min(len(problems), max(workers, -(-len(problems) // SLOTS))))
+    parts = [problems[first::calls] for first in range(calls)]
+    out = np.zeros((len(problems), batch.pairs), np.float32)
+    for first, found in enumerate(in_threads(lambda part: _run(batch, part)[0], parts)):
+        out[first::calls] = found
+    return out
+
+
+def effects(batch: Batch, problem: Problem) -> Singles:
+    """Solve one problem; return V (topic, rubric) >= 0."""
+    return _run(batch, [problem])[1][: batch.topics[problem.gates], : batch.rubrics]
+
+
+def _run(batch: Batch, problems: Sequence[Problem]) -> tuple[Singles, Singles]:
+    """Return the margins of up to `SLOTS` problems (problem, pair), and V of the last, with its padding."""
+    tasks = jax.tree.map(_padded, _tasks(batch, problems))
+    topics, rubrics = batch.room
+    count = jnp.int32(len(problems))
+    found, last = solve_tasks(batch.design, tasks, count, topics=topics, rubrics=rubrics)
+    return np.asarray(found)[: len(problems), : batch.pairs], np.asarray(last)
+
+
+def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
+    """Return λ, λ₀ and δ of each problem: the L1 terms grow as the noise of a sum of its weights does."""
+    noise = np.array([batch.total[each.weights] ** 0.5 for each in problems])
+    parts = np.array([batch.topics[each.gates] ** 0.5 for each in problems])
+    common = np.array([each.penalties.common for each in problems])
+    numbers: dict[str, Any] = {
+        "gates": np.array([each.gates for each in problems]),
+        "weight": np.array([each.weights for each in problems]),
+        "own": np.array([each.penalties.sparsity for each in problems]) * noise / parts,
+        "common": np.where(common > 0, common * noise, NOTHING),
+        "diversity": np.array([each.penalties.diversity for each in problems]),
+    }
+    return Task(**numbers)
+
+
+def _padded(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers of `SLOTS` problems, those past the end 0 and never solved."""
+    dtype = np.int32 if values.dtype.kind == "i" else np.float32
+    return np.concatenate([values, np.zeros(SLOTS - len(values))]).astype(dtype)
+
+
+def _stacked(gates: Sequence[Gates], pairs: int) -> tuple[Ints, Singles, Ints]:
+    """Return topics and gates of all candidates (candidate, J, pair), and how many of J each uses (candidate,)."""
+    used = [each.topic.shape[1] for each in gates]
+    topic = np.zeros((roomy(len(gates)), roomy(max(used)), pairs), np.int32)
+    value = np.zeros(topic.shape, np.float32)
+    for number, each in enumerate(gates):
+        topic[number, : used[number], : len(each.topic)] = each.topic.T
+        value[number, : used[number], : len(each.topic)] = each.value.T
+    return topic, value, np.array([*used, *[0] * (len(topic) - len(used))], np.int32)
+
+
+def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints]:
+    """Cut the rows of sparse z into pieces: rubric and z (piece, width), 0 where padded, and the pair of each."""
+    width = _width(ragged.lengths(z.indptr))
+    borders, per_row = ragged.pieces(z.indptr, width)
+    owner = np.repeat(np.arange(len(per_row)), per_row)
+    spare = roomy(len(owner)) - len(owner)
+    borders = np.append(borders, np.full(spare, borders[-1]))
+    rubric = ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width)
+    value = ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width)
+    return rubric, value, np.append(owner, np.full(spare, pairs - 1)).astype(np.int32)
+
+
+def _width(counts: Ints) -> int:
+    """Return the width of pieces that costs least: padding, and `PIECE` places for each piece."""
+    longest = roomy(int(counts.max(initial=1)))
+    widths = sorted({roomy(width) for width in range(min(LEAST_WIDTH, longest), longest + 1)})
+    costs = [int(np.maximum(1, -(-counts // width)).sum()) * (width + PIECE) for width in widths]
+    return widths[int(np.argmin(costs))]
+
+
+def _edges(alike: Any) -> tuple[Ints, Ints, Singles]:
+    """Return the entries of S: their two rubrics and values, with 0 where padded."""
+    if alike is None:
+        return np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    found = alike.tocoo()
+    spare = (0, roomy(found.nnz) - found.nnz)
+    i, j, value = (np.pad(part, spare) for part in (found.row, found.col, found.data))
+    return i.astype(np.int32), j.astype(np.int32), value.astype(np.float32)

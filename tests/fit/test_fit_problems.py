@@ -1,0 +1,153 @@
+"""Many sparse margin problems in one program: each finds its own optimum, whatever the padding and the company."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+
+from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, margins, roomy, sparse_gates
+from svr_async.fit.solver import RIDGE
+
+PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
+
+
+def _world(*, n_pairs=240, rubrics=12, topics=5, uses=2, seed=0):
+    """Uneven pairs, real-valued z, a few gates a pair; two rubrics of each topic decide."""
+    rng = np.random.default_rng(seed)
+    judged = rng.random((n_pairs, rubrics)) < np.where(rng.random((n_pairs, 1)) < 0.1, 1.0, 0.4)
+    topic = np.argsort(rng.random((n_pairs, topics)), axis=1)[:, :uses]
+    value = rng.dirichlet(np.ones(uses), n_pairs)
+    z = np.where(judged, rng.normal(scale=0.7, size=judged.shape), 0.0)
+    deciding = (topic[:, :1] * 2 + np.arange(2)) % rubrics
+    np.put_along_axis(z, deciding, np.abs(np.take_along_axis(z, deciding, axis=1)), axis=1)
+    return csr_matrix(z), Gates(topic=topic, value=value, topics=topics)
+
+
+def _dense(gates):
+    out = np.zeros((len(gates.topic), gates.topics))
+    np.put_along_axis(out, gates.topic, gates.value, axis=1)
+    return out
+
+
+def _likeness(rubrics):
+    near = np.eye(rubrics, k=1) * 0.6
+    return csr_matrix(near + near.T)
+
+
+def _loss(z, dense, penalties, weight, likeness):
+    """Return the objective of the docstring of `fit.sparse_margin` as a function of W and c, laid flat."""
+    topics = dense.shape[1]
+    own = penalties.sparsity * np.sqrt(weight.sum() / topics)
+    common = penalties.common * np.sqrt(weight.sum())
+    share = weight @ dense
+
+    def loss(flat):
+        rows = flat.reshape(topics + 1, -1)
+        v = rows[:-1] + rows[-1]
+        margin = np.einsum("pk,kr,pr->p", dense, v, z)
+        slope = -(dense * (weight / (1 + np.exp(margin)))[:, None]).T @ z
+        apart = penalties.diversity * share[:, None] * (v @ likeness)
+        slope = slope + apart
+        cost = np.array([own] * topics + [common])[:, None]
+        value = (weight * np.logaddexp(0, -margin)).sum() + (cost * rows).sum() + RIDGE / 2 * (rows**2).sum()
+        both = np.vstack([slope, slope.sum(axis=0)]) + cost + RIDGE * rows
+        return value + (apart * v).sum() / 2, both.ravel()
+
+    return loss
+
+
+def _by_scipy(z, gates, penalties, weight, likeness):
+    """Return the least loss and V by L-BFGS-B."""
+    dense, topics = _dense(gates), gates.topics
+    loss = _loss(z.toarray(), dense, penalties, weight, likeness.toarray())
+    bounds = [(0, None)] * (topics * z.shape[1]) + [(0, None if penalties.common else 0)] * z.shape[1]
+    start = np.full((topics + 1) * z.shape[1], 0.0)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13, "maxiter": 2000})
+    rows = found.x.reshape(topics + 1, -1)
+    return rows[:-1] + rows[-1]
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("uses", [1, 2, 5])
+def test_the_effects_are_those_of_another_solver(penalties, uses):
+    """Effects equal L-BFGS-B's on the objective as it is written, for one gate, few gates and dense ones."""
+    z, gates = _world(uses=uses)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0], size=z.shape[0])
+    likeness = _likeness(z.shape[1])
+    wanted = _by_scipy(z, gates, penalties, weight, likeness)
+    found = effects(batch_of(z, [gates], weight[None], alike=likeness), Problem(penalties=penalties))
+
+    assert wanted.max() > 0.05
+    np.testing.assert_allclose(found, wanted, atol=5e-3)
+
+
+def test_what_the_penalties_leave_out_is_exactly_zero():
+    """Most effects are zeros to the bit, not small numbers."""
+    z, gates = _world()
+    found = effects(batch_of(z, [gates]), Problem(penalties=Penalties(sparsity=0.5)))
+
+    assert (found == 0).mean() > 0.5
+    assert found[found > 0].min() > 1e-5
+
+
+def test_margins_are_those_of_the_effects_on_held_out_pairs_too():
+    """A pair of weight 0 does not change the solution and has its margin all the same."""
+    z, gates = _world()
+    inside = (np.arange(z.shape[0]) % 3 != 0).astype(float)
+    problem = Problem(penalties=PENALTIES[1])
+    whole = batch_of(z, [gates], inside[None])
+    rows = np.flatnonzero(inside)
+    part = batch_of(z[rows], [Gates(topic=gates.topic[rows], value=gates.value[rows], topics=gates.topics)])
+    by_part = effects(part, problem)
+
+    np.testing.assert_allclose(effects(whole, problem), by_part, atol=2e-3)
+    wanted = np.einsum("pk,kr,pr->p", _dense(gates), effects(whole, problem), z.toarray())
+    np.testing.assert_allclose(margins(whole, [problem])[0], wanted, atol=1e-5)
+
+
+def test_a_problem_does_not_depend_on_its_company():
+    """In a batch of more problems than one call holds, other gates beside it, each margin is the same to the bit."""
+    z, gates = _world()
+    _, other = _world(topics=9, uses=4, seed=3)
+    weights = np.stack([np.ones(z.shape[0]), np.arange(z.shape[0]) % 2])
+    problems = [
+        Problem(gates=number, weights=row, penalties=Penalties(sparsity=sparsity, common=common))
+        for number in (0, 1)
+        for row in (0, 1)
+        for sparsity in (0.2, 0.4, 0.8)
+        for common in (0.0, 0.1)
+    ]
+    batch = batch_of(z, [gates, other], weights)
+    together = margins(batch, problems)
+
+    assert len(problems) > SLOTS
+    assert together.tobytes() == margins(batch, problems).tobytes()
+    for number in (0, 7, len(problems) - 1):
+        np.testing.assert_array_equal(margins(batch, [problems[number]])[0], together[number])
+
+
+def test_dense_gates_become_sparse_ones_with_the_same_sum():
+    """Zeros are left out, the rows sum to 1, and with a limit the largest gates are kept."""
+    dense = np.array([[0.0, 0.75, 0.25, 0.0], [0.5, 0.0, 0.2, 0.3]])
+    exact, few = sparse_gates(dense), sparse_gates(dense, at_most=1)
+
+    np.testing.assert_allclose(_dense(exact), dense)
+    np.testing.assert_array_equal(few.topic[:, 0], [1, 0])
+    np.testing.assert_array_equal(few.value, 1.0)
+
+
+def test_pairs_without_judgements_and_banks_without_pairs_do_no_harm():
+    """An unjudged pair has margin 0, and where nothing was judged no rubric has an effect."""
+    z, gates = csr_matrix((4, 3)), Gates(topic=np.zeros((4, 1), int), value=np.ones((4, 1)), topics=1)
+    batch = batch_of(z, [gates])
+
+    assert not effects(batch, Problem(penalties=PENALTIES[0])).any()
+    assert not margins(batch, [Problem(penalties=PENALTIES[0])]).any()
+
+
+def test_sizes_are_rounded_to_few():
+    """A rounded size is never less, at most a quarter more, and a thousand sizes become thirty."""
+    sizes = range(1, 1000)
+
+    assert all(size <= roomy(size) <= 1.25 * size for size in sizes)
+    assert len({roomy(size) for size in sizes}) < 40
