@@ -99,7 +99,7 @@ class Local:
             crew=Crew(judge=SimJudge(self.world, self.judge.model), author=author, workers=OFFLINE_WORKERS),
             config=config,
             stages=Stages(stages),
-            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train])),
+            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train]), pairs_of_words=config.fit.pairs_of_words),
             fit_round=fit_round,
             calibrate=calibrate_round,
             margins=partial(margins_with, config.fit),

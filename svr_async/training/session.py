@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
@@ -18,12 +17,10 @@ from svr_async.training.asking import Crew
 from svr_async.training.config import TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
-from svr_async.training.neighbours import nearest_prompts
 from svr_async.training.problem import HardNegative, Prompts
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
-NEIGHBOURS = 24
 Say = Callable[[str], None]
 
 
@@ -35,7 +32,6 @@ class Material:
     dev: tuple[PreferencePair, ...]
     vocabulary: Vocabulary
     prompts: Prompts
-    neighbours: NDArray[np.int32]
     digest: str
 
     @property
@@ -93,23 +89,18 @@ class Session:
         return digest_of(self.material.digest, self.asker, *parts)
 
 
-def prepare(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str) -> Material:
-    """Learn the features from the training prompts and find each prompt's neighbours among them."""
-    vocabulary = learn(list(dict.fromkeys(prompt_text(pair.prompt) for pair in train)))
+def prepare(
+    train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str, pairs_of_words: bool = True
+) -> Material:
+    """Learn the features from the training prompts."""
+    texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
+    vocabulary = learn(texts, pairs_of_words=pairs_of_words)
     pairs = (*train, *dev)
     prompts = Prompts.of(pairs, vocabulary)
-    matrix = sparse.csr_matrix(
-        (prompts.value, prompts.index, prompts.indptr), shape=(len(prompts.texts), prompts.n_features)
-    )
-    train_rows = {prompts.row(pair) for pair in train}
-    keep = np.array([row in train_rows for row in range(len(prompts.texts))], dtype=np.float32)
-    only_train = sparse.diags(keep) @ matrix
-    neighbours = nearest_prompts(matrix, only_train, count=NEIGHBOURS)
     return Material(
         train=tuple(train),
         dev=tuple(dev),
         vocabulary=vocabulary,
         prompts=prompts,
-        neighbours=neighbours,
         digest=digest,
     )
