@@ -105,6 +105,7 @@ def effects(train: FitArrays, gates_of: GatesOf) -> Floats:
     """
     train = train.take_pairs(np.flatnonzero(train.originals))
     z, judged = _entries(train)
+    judged.data = train.entry_weights.astype(np.float64)
     total, count = np.zeros(1), np.zeros(1)
     for first in range(0, train.n_pairs, BLOCK):
         rows = slice(first, first + BLOCK)
@@ -157,8 +158,8 @@ def _shrunken(z: Any, gates: Floats) -> Floats:
 
 
 def _entries(train: FitArrays) -> tuple[Any, Any]:
-    """Return z and the mask of what was judged, both sparse (pair, rubric)."""
-    z = _csr(train.z_indptr, train.z_rubric, train.z_delta.astype(np.float64), train.n_rubrics)
+    """Return z · weight and the mask of what was judged, both sparse (pair, rubric)."""
+    z = _csr(train.z_indptr, train.z_rubric, train.weighted.astype(np.float64), train.n_rubrics)
     return z, _csr(train.z_indptr, train.z_rubric, np.ones(train.n_entries), train.n_rubrics)
 
 

@@ -20,6 +20,7 @@ from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.neighbours import nearest_prompts
 from svr_async.training.problem import HardNegative, Prompts
+from svr_async.training.round_data import RoundData
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
@@ -67,6 +68,16 @@ class Growth:
     support: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgedRound:
+    """All that a round fitted on and was measured on; `measured` is `data.dev` with what only measuring judged."""
+
+    number: int
+    data: RoundData
+    measured: FitArrays
+    negatives: tuple[HardNegative, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -74,6 +85,7 @@ class Session:
     `asker` is a digest of all that the replies depend on besides the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
+    `keep_round` is given each round when it has been measured; `svr train` keeps it as a feature store.
     """
 
     crew: Crew
@@ -83,6 +95,7 @@ class Session:
     fit_round: Callable[[Session, int, FitArrays, FitArrays], Selector]
     calibrate: Callable[[Session, int, Selector, FitArrays, FitArrays], Selector]
     margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
+    keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
     say: Say = lambda _: None
     asker: str = ""
     ledger: Ledger = field(default_factory=Ledger)
