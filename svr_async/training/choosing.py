@@ -65,15 +65,15 @@ def choose_settings(
     return best[1], best[0]
 
 
-def unjudged_share(config: TrainConfig, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
-    """Return the share of the entries that dev pairs would be judged on at inference and that are not there.
+def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
+    """Return the share of the entries that dev pairs would be judged on with these settings and that are not there.
 
     0 right after `judge_missing`, but for abstentions. A store that was judged for another bank may lack many.
     """
     similarities = TextSimilarities(texts)
     wanted = missing = 0
     for row, entries in zip(dev.pair_prompt.tolist(), _rows(dev), strict=True):
-        active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, _widest(config))
+        active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, settings)
         wanted += len(active)
         missing += sum(entry.index not in entries for entry in active)
     return missing / max(1, wanted)

@@ -43,7 +43,7 @@ def write_store(
     rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
     beside = put_beside(folder, header, store_part(material, rubrics, negatives, _judged(session, bank, pairs)))
-    _settle(beside, folder)
+    settle(beside, folder)
 
 
 def store_header(
@@ -91,7 +91,7 @@ def move_to(beside: Path, folder: Path) -> None:
         raise StorageError(f"cannot write {folder}: {reason(error)}", hint="choose another folder") from error
 
 
-def _settle(beside: Path, folder: Path) -> None:
+def settle(beside: Path, folder: Path) -> None:
     """Move a whole store to its place, unless the same is there already."""
     if not folder.exists():
         move_to(beside, folder)

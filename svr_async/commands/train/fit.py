@@ -175,7 +175,7 @@ def fit_stored(stored: StoredRound, config: TrainConfig, runs: FitRuns) -> Outco
         selector=selector,
         settings=settings,
         accuracy=accuracy if dev.n_entries else None,
-        missing=unjudged_share(config, selector, texts, dev) if dev.n_entries else 0.0,
+        missing=unjudged_share(settings, selector, texts, dev) if dev.n_entries else 0.0,
     )
 
 

@@ -30,11 +30,12 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
-from svr_async.scoring.bank import MAX_NOTE_CHARS, RubricBank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
+from svr_async.training.build import refuse_long_names
 from svr_async.training.config import TrainConfig
 from svr_async.training.decontaminate import Contamination, find_contaminated
 from svr_async.training.fit_log import FitLog, training_history
@@ -116,12 +117,7 @@ def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
             f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
             hint="a pair needs a preference between two different responses",
         )
-    long = next((pair for pair in pairs if max(len(pair.id), len(pair.domain)) > MAX_NOTE_CHARS), None)
-    if long is not None:
-        raise UsageError(
-            f"the pair {long.id[:40]}… has an id of {len(long.id):,} characters and a domain of {len(long.domain):,}",
-            hint=f"a bank holds ids and domains of at most {MAX_NOTE_CHARS:,}; shorten them",
-        )
+    refuse_long_names(pairs)
     return pairs
 
 
