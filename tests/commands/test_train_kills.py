@@ -73,8 +73,8 @@ KILLS = (
     ("open out/stages$", 1),  # the first candidates are kept, the bank is not built yet
     ("os.rename out/stages/fit-1/fit.safetensors", 3),  # two epochs of the first fit are kept
     ("os.rename out/stages/calibrate-1/checkpoint.json", 1),  # a checkpoint without its note
-    ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
     ("os.rename out/stores/.round-1.part/meta.json", 2),  # the round's store is there but for its last file
+    ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
     ("os.rename out/stages/judge-2.json", 1),
     ("os.rename out/stores/round-2", 1),  # it is whole, beside its place
     ("os.rename out/bank/bank.json", 1),  # the bank's other files are there
