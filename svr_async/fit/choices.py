@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,12 @@ class Structure:
         """Return the structure as plain values."""
         return asdict(self)
 
+    def in_words(self) -> str:
+        """Return the structure in a few words."""
+        groups = "no groups of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
+        shared = f", in common {self.common:g}" if self.common else ""
+        return f"{groups}, sparsity {self.sparsity:g}{shared}, top {self.top_k}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -35,3 +42,13 @@ class Choice:
 
     structure: Structure
     trials: tuple[Trial, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the choice as plain values."""
+        return asdict(self)
+
+
+def choice_from_json(value: Mapping[str, Any]) -> Choice:
+    """Read what `Choice.as_json` wrote."""
+    trials = (Trial(**{**trial, "structure": Structure(**trial["structure"])}) for trial in value["trials"])
+    return Choice(structure=Structure(**value["structure"]), trials=tuple(trials))

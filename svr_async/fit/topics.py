@@ -65,7 +65,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
     if len(rows) > MOST_PAIRS:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows)
-    z = _csr(part.z_indptr, part.z_rubric, part.z_delta.astype(np.float64), part.n_rubrics)
+    z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
     judged = _csr(part.z_indptr, part.z_rubric, np.ones(part.n_entries), part.n_rubrics)
     return Evidence(
         z=z,

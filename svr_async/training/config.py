@@ -58,7 +58,7 @@ class TrainConfig:
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
     top_k_choices: tuple[int, ...] = (6,)
     selection_pool: int = 18
-    filler_weights: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)  # ours: the paper has 1; chosen on dev
+    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that nothing is due stay empty; the paper has 1
     ablate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

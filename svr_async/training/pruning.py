@@ -8,21 +8,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.training.config import TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.prune_redundant import drop_redundant, same_criterion
-from svr_async.training.session import Growth, Session
+from svr_async.training.session import Growth
 from svr_async.training.similarity_join import SimilarPairs, similar_pairs
 
 
 def prune(
-    session: Session,
+    config: TrainConfig,
     bank: Sequence[Candidate],
     selector: Selector,
+    activation: NDArray[np.float64],
     support: Mapping[str, int],
-    judged: NDArray[np.int64],
+    judged: NDArray[np.floating],
     *,
     last: bool,
 ) -> list[int]:
@@ -34,8 +36,6 @@ def prune(
     and that weight counts only where a rubric is ever active, are ours, since the default's selector begins with equal
     weights; `config.PAPER` has neither, and repeats are found there by similarity alone.
     """
-    config = session.config
-    activation = activation_rates(session, selector)
     relevance = activation * selector.weight
     covered = np.array([support.get(candidate.rubric.id, 0) > 0 for candidate in bank])
     relevant = selector.weight >= config.min_weight
@@ -57,12 +57,12 @@ def _repeats(bank: Sequence[Candidate], config: TrainConfig) -> SimilarPairs:
     return similar if config.by_text_alone else same_criterion(similar, rubrics)
 
 
-def activation_rates(session: Session, selector: Selector) -> NDArray[np.float64]:
+def activation_rates(selector: Selector, train: FitArrays) -> NDArray[np.float64]:
     """Return the mean alpha of each rubric over the training prompts, shape (n_rubrics,)."""
-    rows = sorted({session.material.prompts.row(pair) for pair in session.material.train})
+    rows = np.unique(train.pair_prompt)
     total = np.zeros(selector.n_rubrics)
-    for row in rows:
-        total += alpha_numpy(selector, *session.material.prompts.features(row))
+    for row in rows.tolist():
+        total += alpha_numpy(selector, *train.features(row))
     return total / max(1, len(rows))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
+from svr_async.fit.history import FitResult
 from svr_async.fit.tfidf import Vocabulary, learn
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.asking import Crew
@@ -18,6 +19,7 @@ from svr_async.training.config import TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.problem import HardNegative, Prompts
+from svr_async.training.round_data import RoundData
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
@@ -63,6 +65,16 @@ class Growth:
     support: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgedRound:
+    """All that a round fitted on and was measured on; `measured` is `data.dev` with what only measuring judged."""
+
+    number: int
+    data: RoundData
+    measured: FitArrays
+    negatives: tuple[HardNegative, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -70,15 +82,17 @@ class Session:
     `asker` is a digest of all that the replies depend on besides the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
+    `keep_round` is given each round when it has been measured; `svr train` keeps it as a feature store.
     """
 
     crew: Crew
     config: TrainConfig
     stages: Stages
     material: Material
-    fit_round: Callable[[Session, int, FitArrays, FitArrays], Selector]
+    fit_round: Callable[[Session, int, FitArrays, FitArrays], FitResult]
     calibrate: Callable[[Session, int, Selector, FitArrays, FitArrays], Selector]
     margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
+    keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
     say: Say = lambda _: None
     asker: str = ""
     ledger: Ledger = field(default_factory=Ledger)

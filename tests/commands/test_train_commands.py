@@ -273,7 +273,7 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     [
         (0.0, BOTH_ORDERS, 8, "no signal: all 39 judged entries are tied"),
         (np.nan, 0, 7, "value 0 is not finite"),
-        (1.5, 0, 7, "not on the grid"),
+        (1.5, 0, 7, "lies outside ±1.25"),
     ],
 )
 def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(

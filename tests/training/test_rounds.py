@@ -5,13 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
+from svr_async.training import pruning
 from svr_async.training.choosing import chosen_round
 from svr_async.training.config import PAPER, TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.problem import HardNegative
-from svr_async.training.pruning import activation_rates, prune, support_counts
+from svr_async.training.pruning import support_counts
 from svr_async.training.session import Growth, prepare
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -47,6 +49,29 @@ def bank(texts=TEXTS, counts=(1, 1, 1, 1)):
 
 
 JUDGED = np.full(4, 1000)
+
+
+def prune(here, candidates, fitted, support, judged, *, last):
+    """Prune as a round does."""
+    rates = activation_rates(here, fitted)
+    return pruning.prune(here.config, candidates, fitted, rates, support, judged, last=last)
+
+
+def activation_rates(here, fitted):
+    """Return the rates over the session's training prompts."""
+    prompts = here.material.prompts
+    arrays = FitArrays(
+        n_rubrics=len(fitted.weight),
+        n_features=prompts.n_features,
+        feature_indptr=prompts.indptr,
+        feature_index=prompts.index,
+        feature_value=prompts.value,
+        pair_prompt=np.array([prompts.row(pair) for pair in here.material.train]),
+        z_indptr=np.zeros(len(here.material.train) + 1, np.int64),
+        z_rubric=np.zeros(0, np.int32),
+        z_delta=np.zeros(0, np.float32),
+    )
+    return pruning.activation_rates(fitted, arrays)
 
 
 def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned():

@@ -30,27 +30,30 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
-from svr_async.scoring.bank import MAX_NOTE_CHARS, RubricBank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
+from svr_async.training.build import refuse_long_names
 from svr_async.training.choosing import chosen_round
-from svr_async.training.config import PRESETS, Publish, TrainConfig
+from svr_async.training.config import Publish, TrainConfig
 from svr_async.training.decontaminate import Contamination, find_contaminated
 from svr_async.training.fit_log import FitLog, training_history
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.plans import FitPlan, config_of
 from svr_async.training.pools import PoolConfig, PoolPolicy
+from svr_async.training.round_stores import drop_rounds, keep_round
 from svr_async.training.rounds import run_rounds
-from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.splits import split_by_prompt
 
-FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
 OFFLINE_WORKERS = 8
+STORES = "stores"  # in a training's folder: a feature store for each round
 ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
 
@@ -116,12 +119,7 @@ def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
             f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
             hint="a pair needs a preference between two different responses",
         )
-    long = next((pair for pair in pairs if max(len(pair.id), len(pair.domain)) > MAX_NOTE_CHARS), None)
-    if long is not None:
-        raise UsageError(
-            f"the pair {long.id[:40]}… has an id of {len(long.id):,} characters and a domain of {len(long.domain):,}",
-            hint=f"a bank holds ids and domains of at most {MAX_NOTE_CHARS:,}; shorten them",
-        )
+    refuse_long_names(pairs)
     return pairs
 
 
@@ -131,23 +129,25 @@ def usable(pair: PreferencePair) -> bool:
 
 
 def train_config(flags: TrainFlags) -> TrainConfig:
-    """Return the settings that the flags name; what is ours for a free judge is in the default preset only."""
-    preset, free = PRESETS[flags.preset], flags.judge == "rules"
-    policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
-    ours = free and flags.preset == "default"
-    top_k = flags.top_k or (FREE_TOP_K if ours else preset.top_k_choices[0])
-    fit = replace(preset.fit, seed=flags.seed)
-    fit = fit if fit.top_k is None else replace(fit, top_k=top_k)  # epochs are chosen as the bank will be used
+    """Return the settings that the flags name."""
+    plan = plan_of(flags)
+    config, policy = config_of(plan), PoolPolicy(flags.pool or ("all" if plan.free else "cross"))
     return replace(
-        preset,
+        config,
         rounds=flags.rounds,
-        publish=flags.publish or preset.publish,
-        split_seed=flags.seed,
-        fit=fit,
-        pools=PoolConfig.of_size(policy, flags.pool_size),
-        top_k_choices=(top_k,),
-        filler_weights=(0.0,) if ours else preset.filler_weights,
-        ablate=frozenset(flags.ablate),
+        publish=flags.publish or config.publish,
+        pools=PoolConfig(policy=policy, size=flags.pool_size),
+    )
+
+
+def plan_of(flags: TrainFlags) -> FitPlan:
+    """Return the part of the settings that `svr-fit` needs to fit what this run judges as this run does."""
+    return FitPlan(
+        preset=flags.preset,
+        seed=flags.seed,
+        top_k=flags.top_k,
+        free=flags.judge == "rules",
+        ablate=tuple(sorted(flags.ablate)),
     )
 
 
@@ -185,7 +185,9 @@ async def _train(
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
+            session.keep_round = partial(_keep_round, flags, judge)
             rounds = await run_rounds(session)
+            drop_rounds(flags.out / STORES, after=len(rounds))
         warnings += unanswered_lines(session.stages.outcomes)
         best = chosen_round(rounds, len(session.material.dev), config.publish)
         record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
@@ -204,6 +206,13 @@ async def _train(
             click.echo(f"calls     {calls_in_words(asked)}")
     require_answers(session.stages.outcomes, flags.min_coverage, flags.out / "failures.jsonl")
     return 0
+
+
+def _keep_round(flags: TrainFlags, judge: OpenJudge, session: Session, judged: JudgedRound) -> None:
+    """Keep a round as a feature store, so that `svr-fit` can fit it again without a call."""
+    plan = replace(plan_of(flags), round=judged.number, last=judged.data.last)
+    labels = {"judge": judge.label, "prompts_digest": prompts_digest_of(judge)}
+    keep_round(session, judged, folder=flags.out / STORES, plan=plan, **labels)
 
 
 def _bank(flags: TrainFlags, session: Session, best: FittedRound, judge: OpenJudge, history: BankHistory) -> RubricBank:
