@@ -109,7 +109,8 @@ def _clustered(association: Association, groups: int, seed: int) -> tuple[Ints, 
     if len(told) < 2 * groups:
         told = np.sort(np.argsort(-length, kind="stable")[: 2 * groups])
     unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
-    found = KMeans(min(groups, len(told)), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
+    distinct = len(np.unique(unit.round(6), axis=0))
+    found = KMeans(min(groups, distinct), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 
 

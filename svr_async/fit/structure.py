@@ -104,7 +104,7 @@ class _Fold:
         ])
 
 
-def used_points(gates: Floats, effects: Floats, z: Floats, top_ks: Sequence[int]) -> Floats:
+def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_ks: Sequence[int]) -> Floats:
     """Return 1, ½ or 0 for each number of rubrics and pair (k, pair): F of the best k of the whole bank; not judged: 0.
 
     `gates` (pair, topic), `effects` (topic, rubric), `z` (pair, rubric).
@@ -124,7 +124,7 @@ def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
     best = int(mean.argmax())
     lost = points[best] - points
     error = lost.std(axis=1) / np.sqrt(count)
-    near = np.flatnonzero(mean[best] - mean <= SURE * error)
+    near = np.flatnonzero(mean[best] - mean <= SURE * error).tolist()
     taken = min(near, key=lambda row: _complexity(structures[row], mean[row]))
     trials = tuple(
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))

@@ -14,7 +14,7 @@ the simplex is themselves. A sparsemax of the logits in any fixed unit would tak
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +143,7 @@ def _few(gates: Floats) -> Floats:
         return gates
     least = np.partition(gates, -MOST_GATES, axis=1)[:, -MOST_GATES, None]
     kept = np.where(gates >= least, gates, 0)
-    return kept / kept.sum(axis=1, keepdims=True)
+    return cast("Floats", kept / kept.sum(axis=1, keepdims=True))
 
 
 def _sample(prompts: Ints, seed: int) -> Ints:

@@ -51,8 +51,9 @@ class FamilyWorld:
             Topic(f"type-{number:02d}", "CHAT", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
             for number in range(config.types)
         ]
-        self.styles, self.kinds, n_attributes = _plant(rng, config, topics)
-        self.language = FamilyLanguage(config, rng, n_attributes, taken)
+        self.styles, kinds, n_attributes = _plant(rng, config, topics)
+        self.kinds: Sequence[PromptKind] = kinds
+        self.language: Language = FamilyLanguage(config, rng, n_attributes, taken)
         self.words = {word: number for number, topic in enumerate(topics) for word in topic.words}
 
     def model(self, usual: JudgeModel) -> JudgeModel:

@@ -11,7 +11,7 @@ from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
 from svr_async.simulation.commonplaces import COMMONPLACES
 from svr_async.simulation.drafting import Draft, draw_met, dress, paragraphs, seeded
-from svr_async.simulation.language import CatalogueLanguage
+from svr_async.simulation.language import CatalogueLanguage, Language
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedPair, PromptKind
 from svr_async.simulation.reading import PromptReading, read_prompt, read_response
@@ -100,11 +100,12 @@ class World:
     def __init__(self, config: WorldConfig | None = None) -> None:
         self.config = config or WorldConfig()
         variety = self.config.variety
-        self.seed, self.language = self.config.seed, CatalogueLanguage(variety.wordings)
+        self.seed = self.config.seed
+        self.language: Language = CatalogueLanguage(variety.wordings)
         self.overlooked, self.shared_errors = variety.overlooked, variety.shared_errors
         self.shared_whims = variety.shared_whims
         self.subtle, self.delicate = _draw_subtle(self.config), _draw_delicate(self.config)
-        self.kinds = _plant_kinds(self.config, self.subtle, self.delicate)
+        self.kinds: Sequence[PromptKind] = _plant_kinds(self.config, self.subtle, self.delicate)
         share = self.config.variety.delicate_share
         self._rates = [share if number in self.delicate else 1.0 for number in range(len(self.kinds))]
 

@@ -55,6 +55,7 @@ _EMPTY_WORDS = """
 """
 _CARRIERS = "us use using includ include contain hav have has ha provid provide giv give mak make"
 _IDLE = frozenset(_EMPTY_WORDS.split()) | STOPWORDS
+_NAMING = frozenset("response answer reply output text respons good clearly clear explicitly properly".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ def differ(first: Profile, second: Profile) -> str:
 
     Symmetric. Only differences that turn a criterion into another count: other numbers, other quoted words, a
     negation more or less, opposite words ("at least" and "at most", "relevant" and "irrelevant"), a name in the place
-    of another, and two sides exchanged ("x before y" and "y before x").
+    of another, two sides exchanged ("x before y" and "y before x"), and a content word on either side that the other
+    lacks: whether those two are one, only answers can tell.
     """
     reasons = {
         "numbers": first.numbers != second.numbers,
@@ -123,7 +125,14 @@ def _words_differ(first: Profile, second: Profile) -> str:
         return "names"
     if first.before & second.after and first.after & second.before:
         return "order"
+    if carried(first.words - second.words) and carried(second.words - first.words):
+        return "content words"
     return ""
+
+
+def carried(words: frozenset[str]) -> frozenset[str]:
+    """Return the words that may make a criterion another: `stems` without those that name what is judged, or praise it."""
+    return stems(words) - _NAMING
 
 
 def opposite_words(only_first: frozenset[str], only_second: frozenset[str]) -> bool:

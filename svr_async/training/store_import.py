@@ -129,13 +129,13 @@ def _material(pairs: Sequence[PreferencePair], digest: str, options: ImportOptio
         raise UsageError(
             f"0 of {len(pairs)} pairs are left to train on", hint="give more pairs with a preference, or hold out less"
         )
-    vocabulary = learn(list(dict.fromkeys(prompt_text(pair.prompt) for pair in train)))
+    texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
+    vocabulary = learn(texts, pairs_of_words=config_of(options.plan).fit.pairs_of_words)
     return Material(
         train=tuple(train),
         dev=tuple(dev),
         vocabulary=vocabulary,
         prompts=Prompts.of((*train, *dev), vocabulary),
-        neighbours=np.zeros((0, 0), dtype=np.int32),  # only judging asks for neighbours
         digest=digest,
     )
 

@@ -1,0 +1,200 @@
+"""What the method is worth on drawn worlds: one training a draw, decided on unseen pairs, one table by property.
+
+    family.py run --draws 0-39 --pairs 3000 --out RUNS       development draws: choose defaults in view of these
+    family.py run --draws 1000-1039 --pairs 3000 --out RUNS  report draws: run once, printed whatever they say
+    family.py table --draws 0-39 --pairs 3000 --out RUNS     the table of what is there
+
+The judge and the author of the simulated endpoint are called in process: the same answers as over HTTP. Draws run side by
+side in processes; a run that was stopped goes on with the same command. All of it is SIMULATED.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from ablations_local import FULL, Local
+
+from svr_async.simulation.calibration import calibrate_items
+from svr_async.simulation.family import DrawnConfig, drawn
+from svr_async.simulation.family_world import FamilyWorld
+from svr_async.training.config import ABLATIONS
+from svr_async.vocabulary.atomic import write_atomic
+
+JUDGE = "gpt-oss-120b"
+WAYS = ("direct", "human", "uniform", "svr", "truth", "all")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which draws are run, at how many pairs, without which part, and where the results are kept."""
+
+    draws: Sequence[int]
+    pairs: int | None
+    test: int
+    out: Path
+    part: str = ""
+
+    def path(self, draw: int) -> Path:
+        """Return the file of one draw's result."""
+        size = self.pairs or drawn(draw).pairs
+        return self.out / f"{size}{f'-no-{self.part}' if self.part else ''}" / f"{draw}.json"
+
+
+def run_draw(plan: Plan, draw: int) -> Row:
+    """Train on a draw's world, or read what was found; return the shares of unseen pairs that each way decides rightly."""
+    path = plan.path(draw)
+    if path.exists():
+        return dict(orjson.loads(path.read_bytes()))
+    config = drawn(draw)
+    world, folder = FamilyWorld(config), path.with_suffix("")
+    items = list(world.pairs(plan.test, "test"))
+    local = Local.of(world, folder, plan.pairs or config.pairs, items, JUDGE)
+    local.asker = repr(config)
+    local.bank(FULL, plan.part)
+    found = calibrate_items(world, items, model=JUDGE)
+    row = {
+        "draw": draw,
+        "pairs": plan.pairs or config.pairs,
+        "test": plan.test,
+        "direct": found.direct,
+        "human": found.human,
+        "truth": found.human_true_weights,
+        "all": found.all_wordings,
+        "longest": found.longest,
+        "svr": _share(folder / "runs" / FULL / "items.jsonl"),
+        "uniform": _share(folder / "runs" / ("uniform" if not plan.part else FULL) / "items.jsonl"),
+        "rounds": orjson.loads((folder / "banks" / FULL / "record.json").read_bytes())["rounds"],
+    }
+    shutil.rmtree(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, orjson.dumps(row, option=orjson.OPT_INDENT_2))
+    return row
+
+
+def _share(path: Path) -> float:
+    marks = [orjson.loads(line)["correct"] for line in path.read_bytes().splitlines()]
+    return sum(marks) / max(1, len(marks))
+
+
+def table(plan: Plan) -> str:
+    """Return the tables of the draws that are there, in Markdown."""
+    rows = [orjson.loads(plan.path(draw).read_bytes()) for draw in plan.draws if plan.path(draw).exists()]
+    if not rows:
+        return f"no result under {plan.out}"
+    head = f"SIMULATED: {len(rows)} drawn worlds, {_pairs(plan)} training pairs, {plan.test:,} unseen pairs each, %"
+    lines = [head, "", "| draws | worlds | " + " | ".join(WAYS) + " | of the way | worst tenth |", "|---" * 10 + "|"]
+    for label, chosen in _groups(rows):
+        lines.append(_line(label, chosen))
+    return "\n".join([*lines, "", *_verdicts(rows), "", *_each(rows)])
+
+
+def _pairs(plan: Plan) -> str:
+    return "their own numbers of" if plan.pairs is None else f"{plan.pairs:,}"
+
+
+def way(row: Row) -> float:
+    """Return (svr − direct) / (truth with one wording − direct)."""
+    return float((row["svr"] - row["direct"]) / (row["truth"] - row["direct"]))
+
+
+def _line(label: str, rows: Sequence[Row]) -> str:
+    shares = [way(row) for row in rows]
+    worst = np.sort(shares)[: max(1, len(rows) // 10)].mean()
+    cells = [f"{100 * np.mean([row[name] for row in rows]):.1f}" for name in WAYS]
+    return f"| {label} | {len(rows)} | {' | '.join(cells)} | {np.mean(shares):.2f} | {worst:.2f} |"
+
+
+def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, Sequence[Row]]]:
+    yield "all", rows
+    for name, label_of in PROPERTIES.items():
+        labels = sorted({label_of(drawn(row["draw"])) for row in rows})
+        for label in labels:
+            yield f"{name}: {label}", [row for row in rows if label_of(drawn(row["draw"])) == label]
+
+
+def _band(value: float, borders: Sequence[float], names: Sequence[str]) -> str:
+    return names[sum(value >= border for border in borders)]
+
+
+PROPERTIES: Mapping[str, Callable[[DrawnConfig], str]] = {
+    "types": lambda one: _band(one.types, (2, 10), ("1", "2–8", "more than 8")),
+    "words tell": lambda one: _band(one.told, (0.35, 0.7), ("0–20 %", "35–50 %", "75–100 %")),
+    "in common": lambda one: _band(one.common_share, (0.01, 0.5, 1), ("nothing", "some", "most", "all")),
+    "weights": lambda one: _band(one.weight_ratio, (0.75,), ("steep", "flat")),
+    "faults": lambda one: "some" if one.faults else "none",
+    "mined that matter": lambda one: _band(one.matter, (0.4, 0.7), ("10–40 %", "40–70 %", "70–100 %")),
+    "rubric texts": lambda one: one.texts,
+    "judge noise": lambda one: _band(one.noise, (0.09, 0.17), ("under 9 %", "9–17 %", "17 % and more")),
+    "label noise": lambda one: _band(one.label_noise, (0.1,), ("under 10 %", "10 % and more")),
+    "style in training": lambda one: "leans" if one.style else "does not",
+}
+
+
+def _verdicts(rows: Sequence[Row]) -> list[str]:
+    """Say in how many worlds the bank is below human rubrics, and below the direct judge, by more than an error."""
+    below = [row["draw"] for row in rows if row["svr"] < row["human"] - _error(row["svr"], row["human"], row["test"])]
+    under = [row["draw"] for row in rows if row["svr"] < row["direct"]]
+    clearly = [row["draw"] for row in rows if row["svr"] < row["direct"] - _error(row["svr"], row["direct"], row["test"])]
+    ratio = np.mean([row["svr"] - row["direct"] for row in rows]) / np.mean([row["truth"] - row["direct"] for row in rows])
+    return [
+        f"Mean share of the way {np.mean([way(row) for row in rows]):.3f}; of the means {ratio:.3f}.",
+        f"Below human rubrics by more than a standard error: {len(below)} {below or ''}",
+        f"Below the direct judge: {len(under)} {under or ''}, by more than a standard error: {len(clearly)} {clearly or ''}",
+    ]
+
+
+def _error(first: float, second: float, count: int) -> float:
+    return float(np.sqrt((first * (1 - first) + second * (1 - second)) / count))
+
+
+def _each(rows: Sequence[Row]) -> list[str]:
+    """Return a line a world."""
+    lines = ["| draw | properties | " + " | ".join(WAYS) + " | of the way | structure |", "|---" * 10 + "|"]
+    for row in rows:
+        one = drawn(row["draw"])
+        what = f"{one.types} types, words {one.told:.0%}, common {one.common_share:.0%}, {one.texts} {one.wordings}, noise {one.noise:.0%}"
+        cells = " | ".join(f"{100 * row[name]:.1f}" for name in WAYS)
+        held = row["rounds"][-1].get("structure", {}).get("structure", {})
+        form = f"{held.get('groups')} groups, {held.get('sparsity')}/{held.get('common')}, top {held.get('top_k')}"
+        lines.append(f"| {row['draw']} | {what} | {cells} | {way(row):.2f} | {form} |")
+    return lines
+
+
+def draws_of(text: str) -> list[int]:
+    """Read `0-39,1000`."""
+    parts = (part.partition("-") for part in text.split(","))
+    return [draw for first, _, last in parts for draw in range(int(first), int(last or first) + 1)]
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("--draws", type=draws_of, default=draws_of("0-39"))
+    parser.add_argument("--pairs", type=int, help="training pairs; each draw's own number where it is not given")
+    parser.add_argument("--test", type=int, default=1000, help="unseen pairs")
+    parser.add_argument("--ablate", choices=ABLATIONS, default="", help="leave a part of the method out")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    flags = parser.parse_args()
+    plan = Plan(draws=flags.draws, pairs=flags.pairs, test=flags.test, out=flags.out, part=flags.ablate)
+    if flags.what == "run":
+        with ProcessPoolExecutor(flags.processes) as pool:
+            for row in pool.map(partial(run_draw, plan), plan.draws):
+                print(f"draw {row['draw']}: {way(row):.2f} of the way", flush=True)
+    print(table(plan))
+
+
+if __name__ == "__main__":
+    main()
