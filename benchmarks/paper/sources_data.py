@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from sources_read import Source, read_pairs
 from svr_async.vocabulary.pair import prompt_text
 
 LISTED = "sources.json"
+ARRAYS = ("z", "longer", "general", "prompt")
 
 
 def listed(work: Path) -> list[Source]:
@@ -49,7 +51,7 @@ class Judged:
 
     def rows(self, kept: np.ndarray) -> Judged:
         """Return the pairs that a mask or list of places keeps."""
-        parts = {name: getattr(self, name)[kept] for name in ("z", "longer", "general", "prompt")}
+        parts = {name: getattr(self, name)[kept] for name in ARRAYS}
         texts = tuple(np.array(self.texts, object)[kept])
         return replace(self, texts=texts, **parts)
 
@@ -73,6 +75,12 @@ def _loaded(work: Path, source: Source, numbers: dict[str, int]) -> Judged:
         prompt=np.array([numbers.setdefault(text, len(numbers)) for text in texts]),
         texts=texts,
     )
+
+
+def joined(sources: Sequence[Judged]) -> Judged:
+    """Return several sources as one, by the name of their first."""
+    parts = {name: np.concatenate([getattr(one, name) for one in sources]) for name in ARRAYS}
+    return replace(sources[0], texts=tuple(text for one in sources for text in one.texts), **parts)
 
 
 @lru_cache(maxsize=512)

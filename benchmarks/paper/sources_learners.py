@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from objective_score import logistic, points
-from sources_data import Judged, without_prompts_of
+from sources_data import Judged, joined, without_prompts_of
+from sources_fit import default_fit
 from sources_moments import Moments, moments, pooled, random_effects, solve
 
 Decide = Callable[[Judged], np.ndarray]
@@ -23,6 +24,8 @@ PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # from little to much; at th
 SPARSE = (0.003, 0.01, 0.02, 0.04)
 AGREEMENT = (0.5, 0.6, 0.7, 0.8, 0.9)
 ROUNDS = 8
+FEW = 2  # so many sources do not tell what sources have in common
+FOLDS = 5
 LENGTH = ("min_words", "max_words", "min_characters", "max_characters")
 
 
@@ -42,18 +45,25 @@ def weighing(weigh: Weigh) -> Learner:
 def cautious(choices: Sequence[Weigh]) -> Weigh:
     """Return the last of `choices`, which go from bold to careful, that is within a standard error of the best.
 
-    Each source is left out in turn, and all count the same. The standard error is that of the difference to the best
-    over the sources (Breiman et al. 1984, Classification and Regression Trees, §3.4.3).
+    Each source is left out in turn, and all count the same; of one or two sources, each of `FOLDS` parts by prompts.
+    The standard error is that of the difference to the best over the sources. Source: the one-standard-error rule,
+    Breiman et al. 1984, Classification and Regression Trees, §3.4.3.
     """
 
     def weigh(sources: Sequence[Judged]) -> np.ndarray:
         large = enough(sources)
-        if len(large) < 3 or len(choices) == 1:  # noqa: PLR2004  (nothing to leave out)
-            return choices[-1](sources)
+        large = large if len(large) > FEW else by_prompts(large)
         gained = np.array([_left_out(choices, large, place) for place in range(len(large))])
         return choices[within_one_error(gained)](sources)
 
     return weigh
+
+
+def by_prompts(sources: Sequence[Judged]) -> list[Judged]:
+    """Return the pairs of few sources in `FOLDS` parts that share no prompt."""
+    whole = joined(sources)
+    part = np.random.default_rng(0).permutation(int(whole.prompt.max()) + 1)[whole.prompt] % FOLDS
+    return [whole.rows(part == number) for number in np.unique(part)]
 
 
 def within_one_error(gained: np.ndarray) -> int:
@@ -92,15 +102,16 @@ def ridge(penalty: float, *, doubt: float = 0.0, by_pair: bool = False, spare_le
         parts = [moments(source) for source in large]
         sizes = np.array([len(source.z) if by_pair else 1 for source in large], float)
         factor = 1 + doubt * _disagreement(parts)
-        factor[_length_checks()] *= 0.01 if spare_length else 1.0
+        if spare_length:
+            factor[_length_checks()] *= 0.01
         return solve(*pooled(parts, sizes / sizes.sum()), penalty * factor)
 
     return weigh
 
 
 def _disagreement(parts: Sequence[Moments]) -> np.ndarray:
-    """Return the variance of each check's effect between sources, its mean over checks 1; 0 for fewer than 3 sources."""
-    if len(parts) < 3:  # noqa: PLR2004
+    """Return the variance of each check's effect between sources, mean 1 over checks; 0 for fewer than 3 sources."""
+    if len(parts) <= FEW:
         return np.zeros(len(parts[0].mean))
     between = random_effects(parts).between
     return between / max(float(between.mean()), np.finfo(float).tiny)
@@ -200,6 +211,7 @@ LEARNERS: Mapping[str, Learner] = {
     "mean z where sources agree in sign": weighing(cautious([agreeing(share) for share in AGREEMENT])),
     "random effects, shrunken": weighing(shrunken),
     "worst source first": weighing(cautious([worst_first(p) for p in (0.3, 3.0)])),
+    "the default fit, 4,000 pairs": default_fit,
     "doubt, the 64 largest": weighing(few(COMMON, 64)),
     "doubt, the 128 largest": weighing(few(COMMON, 128)),
 }

@@ -1,7 +1,7 @@
 """First and second moments of z by source: all that a squared loss on the margin needs, so that learning costs little.
 
-Minimising mean (1 − z·w)² over a source needs its mean z and its mean of z zᵀ alone. A pooled loss in which every source
-counts the same is the mean of these over sources; leaving one out costs a subtraction, not a pass over pairs.
+Minimising mean (1 − z·w)² over a source needs its mean z and its mean of z zᵀ alone. A pooled loss in which every
+source counts the same needs their means over sources: leaving one out takes no other pass over pairs.
 """
 
 from __future__ import annotations

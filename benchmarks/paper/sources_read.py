@@ -1,7 +1,7 @@
 """Public preference data read by source: one list of pairs for each set that people or models labelled on their own.
 
-`SOURCES` says what there is. A source is counted where the shipped bank answers for it, and learned from; the others are
-only reported. RMB comes in subsets: one for each kind of helpful task, one for harmful requests.
+`READERS` says what there is. A source is counted where the shipped bank answers for it, and learned from; the others
+are only reported. RMB comes in subsets: one for each kind of helpful task, one for harmful requests.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def alpaca(data: Path) -> Named:
 def hhh(data: Path) -> Named:
     """Yield the HHH alignment pairs, which stand in two whole grading requests."""
     for row in read_json(data / "prometheus_eval/hhh_alignment_eval.json.gz"):
-        (prompt, chosen, _), (other, rejected, _) = map(request, (row["chosen_instruction"], row["rejected_instruction"]))
+        (prompt, chosen, _), (other, rejected, _) = map(
+            request, (row["chosen_instruction"], row["rejected_instruction"])
+        )
         if prompt == other:
             yield "prometheus-hhh", made_pair(parse_prompt(prompt), chosen, rejected)
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from objective_prepare import say
+from objective_prepare import FOLD_SALT, say
 from objective_score import points
-from sources_data import Judged, without_prompts_of
+from sources_data import Judged, joined, without_prompts_of
 from sources_learners import ENOUGH, Learner
 from sources_moments import variance_of_mean
 
+from svr_async.vocabulary.pair import hashed_fraction
 from svr_async.vocabulary.statistics import bootstrap_interval
 
+HELD_OUT = 0.2
 LONGEST, GENERAL = "longest answer", "general checks"
 Apart = Callable[[Judged], str]
 APART: Mapping[str, Apart] = {"source": lambda one: one.source.name, "family": lambda one: one.source.family}
@@ -48,6 +50,32 @@ def left_out(learner: Learner, sources: Sequence[Judged], apart: Apart) -> dict[
         decide = learner(kept)
         found |= {judged.source.name: points(decide(judged)) for judged in group}
     return {one.source.name: found[one.source.name] for one in sources}
+
+
+def by_prompt(learner: Learner, sources: Sequence[Judged], *, apart: bool) -> tuple[np.ndarray, Judged]:
+    """Return the points of held-out pairs of some sources, and these pairs, after learning on their other prompts.
+
+    The prompts are those that `svr data split --share 0.2` holds out. With `apart` each source counts as one, else all
+    are one source.
+    """
+    tests = [np.array([hashed_fraction("split", FOLD_SALT, text) < HELD_OUT for text in one.texts]) for one in sources]
+    train = [one.rows(~test) for one, test in zip(sources, tests, strict=True)]
+    held = joined([one.rows(test) for one, test in zip(sources, tests, strict=True)])
+    return points(learner(train if apart else [joined(train)])(held)), held
+
+
+def by_prompt_table(learners: Mapping[str, Learner], sources: Sequence[Judged]) -> str:
+    """Return a row for each learner: accuracy on held-out prompts, with all as one source and with subsets apart."""
+    rows = ["| learner | as one source | subsets as sources |", "|---|---|---|"]
+    for name, learner in learners.items():
+        say(f"{name}, RMB by prompt")
+        cells = []
+        for apart in (False, True):
+            found, held = by_prompt(learner, sources, apart=apart)
+            low, high = bootstrap_interval(found, clusters=held.prompt.tolist())
+            cells.append(f"{100 * found.mean():.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def scored(
@@ -86,11 +114,11 @@ def in_the_mean(sources: Sequence[Judged]) -> list[Judged]:
 
 def summary(found: Mapping[str, Mapping[str, np.ndarray]], sources: Sequence[Judged]) -> str:
     """Return a row for each learner: means over sources and differences to the two that learn nothing here."""
-    rows = [
-        "| learner | mean over sources | to the longest | to the general checks | RMB, to the longest | others, to the "
-        "longest | below the longest by more than a standard error |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = (
+        "learner", "mean over sources", "to the longest", "to the general checks", "RMB, to the longest",
+        "others, to the longest", "below the longest by more than a standard error",
+    )  # fmt: skip
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     kept = in_the_mean(sources)
     for name, by_source in found.items():
         longest = [_gap(found[LONGEST], by_source, one) for one in kept]
