@@ -42,8 +42,10 @@ def weighing(weigh: Weigh) -> Learner:
 # ── choosing a setting inside the training sources ──────────────────────────────────────────────────────────────────
 
 
-def cautious(choices: Sequence[Weigh]) -> Weigh:
+def cautious(choices: Sequence[Weigh], *, bold: bool = False) -> Weigh:
     """Return the last of `choices`, which go from bold to careful, that is within a standard error of the best.
+
+    With `bold`, the best itself.
 
     Each source is left out in turn, and all count the same; of one or two sources, each of `FOLDS` parts by prompts.
     The standard error is that of the difference to the best over the sources. Source: the one-standard-error rule,
@@ -54,7 +56,8 @@ def cautious(choices: Sequence[Weigh]) -> Weigh:
         large = enough(sources)
         large = large if len(large) > FEW else by_prompts(large)
         gained = np.array([_left_out(choices, large, place) for place in range(len(large))])
-        return choices[within_one_error(gained)](sources)
+        place = int(gained.mean(axis=0).argmax()) if bold else within_one_error(gained)
+        return choices[place](sources)
 
     return weigh
 
@@ -189,6 +192,16 @@ def few(weigh: Weigh, count: int) -> Weigh:
     return fewer
 
 
+def by_family(weigh: Weigh) -> Weigh:
+    """Return another way of weighing that sees the subsets of a set as one source."""
+
+    def joining(sources: Sequence[Judged]) -> np.ndarray:
+        families = dict.fromkeys(source.source.family for source in sources)
+        return weigh([joined([one for one in sources if one.source.family == family]) for family in families])
+
+    return joining
+
+
 def regression(sources: Sequence[Judged]) -> np.ndarray:
     """Return weights of any sign by ridge logistic regression on all pairs; penalty cross-validated by prompts."""
     prompt = np.concatenate([source.prompt for source in sources])
@@ -206,6 +219,8 @@ LEARNERS: Mapping[str, Learner] = {
     "one weight >= 0, every pair the same": weighing(cautious([ridge(p, by_pair=True) for p in PENALTIES])),
     "one weight >= 0, every source the same": weighing(cautious([ridge(p) for p in PENALTIES])),
     "the same, doubt where sources disagree": weighing(COMMON),
+    "the same, subsets as one source": weighing(by_family(COMMON)),
+    "the same, the best penalty": weighing(cautious([ridge(p, doubt=1.0) for p in PENALTIES], bold=True)),
     "the same, length spared": weighing(cautious([ridge(p, doubt=1.0, spare_length=True) for p in PENALTIES])),
     "few by L1, every source the same": weighing(cautious([sparse(l1) for l1 in SPARSE])),
     "mean z where sources agree in sign": weighing(cautious([agreeing(share) for share in AGREEMENT])),
