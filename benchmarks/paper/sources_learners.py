@@ -15,6 +15,8 @@ from sources_data import Judged, joined, without_prompts_of
 from sources_fit import default_fit
 from sources_moments import Moments, moments, pooled, random_effects, solve
 
+from svr_async.vocabulary.rubric import Check
+
 Decide = Callable[[Judged], np.ndarray]
 Learner = Callable[[Sequence[Judged]], Decide]
 Weigh = Callable[[Sequence[Judged]], np.ndarray]
@@ -60,6 +62,33 @@ def cautious(choices: Sequence[Weigh], *, bold: bool = False) -> Weigh:
         return choices[place](sources)
 
     return weigh
+
+
+def guarded(choices: Sequence[Weigh]) -> Weigh:
+    """Return what `cautious` chooses, or the length alone where no choice beats the longest answer on left-out sources.
+
+    Few sources that contradict each other have nothing in common to learn; the mean over them says so.
+    """
+
+    def weigh(sources: Sequence[Judged]) -> np.ndarray:
+        large = enough(sources)
+        large = large if len(large) > FEW else by_prompts(large)
+        gained = np.array([_left_out(choices, large, place) for place in range(len(large))])
+        longest = np.mean([points(source.longer).mean() for source in large])
+        if gained.mean(axis=0).max() <= longest:
+            return length_alone(sources)
+        return choices[within_one_error(gained)](sources)
+
+    return weigh
+
+
+def length_alone(sources: Sequence[Judged]) -> np.ndarray:
+    """Return weight on one check alone, which prefers the longer of two answers."""
+    from svr_async.judges.rules.registry import grid_rubrics  # noqa: PLC0415  (slow to import)
+
+    weight = np.zeros(sources[0].z.shape[1])
+    weight[[rubric.check for rubric in grid_rubrics()].index(Check.of("min_characters", n=4000))] = 1.0
+    return weight
 
 
 def by_prompts(sources: Sequence[Judged]) -> list[Judged]:
@@ -219,6 +248,7 @@ LEARNERS: Mapping[str, Learner] = {
     "one weight >= 0, every pair the same": weighing(cautious([ridge(p, by_pair=True) for p in PENALTIES])),
     "one weight >= 0, every source the same": weighing(cautious([ridge(p) for p in PENALTIES])),
     "the same, doubt where sources disagree": weighing(COMMON),
+    "doubt, or length alone": weighing(guarded([ridge(p, doubt=1.0) for p in PENALTIES])),
     "the same, subsets as one source": weighing(by_family(COMMON)),
     "the same, the best penalty": weighing(cautious([ridge(p, doubt=1.0) for p in PENALTIES], bold=True)),
     "the same, length spared": weighing(cautious([ridge(p, doubt=1.0, spare_length=True) for p in PENALTIES])),
