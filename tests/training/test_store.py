@@ -94,7 +94,9 @@ def first_part(**changes):
     """Return a part of three pairs, two prompts and two rubrics; p2 is in the dev split."""
     part = StorePart(
         rubrics=rubrics("Names the river", "Cites a source"),
-        pairs=pair_rows("p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[1_000_000, None, -2]),
+        pairs=pair_rows(
+            "p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[1_000_000, None, -2]
+        ),
         features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}]),
         z=judged([{0: 1.25, 1: -0.25}, {}, {1: 0.75}], [OWN, 0, 0]),
     )
