@@ -169,13 +169,16 @@ def killed_after(seconds: float, folder: Path, env: dict[str, str]) -> bool:
 def test_killed_at_every_few_file_operations_a_training_comes_to_the_same_bank(
     tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes]
 ) -> None:
-    """Each run is killed some file operations after it began to write, until one is through: nothing is left half."""
+    """Each run is killed some file operations after it began to write, until one is through: nothing is left half.
+
+    A round's feature store takes some 42 operations and is begun anew by each run until it is whole.
+    """
     url, log = endpoint
     prepare(tmp_path, url)
     draw, start, kills = random.Random(7), len(read_lines(log)), 0
     operations = "(os.rename|open|os.remove|os.mkdir) out"
     while not (tmp_path / "out" / "record.json").exists():  # the last file; the bank is written anew by each run
-        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 36), **compiled)
+        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 66), **compiled)
     finish(tmp_path, compiled)
     files = files_of(tmp_path / "out" / "bank")
     assert {name: files[name] for name in whole} == whole
