@@ -71,8 +71,8 @@ def repaid(log: Path, start: int) -> int:
 
 KILLS = (
     ("open out/stages$", 1),  # the first candidates are kept, the bank is not built yet
-    ("os.rename out/stages/fit-1/fit.safetensors", 3),  # two epochs of the first fit are kept
-    ("os.rename out/stages/calibrate-1/checkpoint.json", 1),  # a checkpoint without its note
+    ("os.rename out/stages/fit-1.json", 1),  # the first fit's arrays are kept, what they are is not
+    ("os.rename out/stages/calibrate-1.json", 1),
     ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
     ("os.rename out/stages/judge-2.json", 1),
     ("os.rename out/bank/bank.json", 1),  # the bank's other files are there
@@ -82,7 +82,7 @@ KILLS = (
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes]
 ) -> None:
-    """Eight kills in one training: while inducing and judging, within a fit, at the boundary, when the bank is written.
+    """Eight kills in one training: while inducing and judging, after a fit, at the boundary, when the bank is written.
 
     What is paid twice was in flight at a kill; a kill where nothing was in flight costs no call at all.
     """
@@ -106,6 +106,24 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     assert {name: files[name] for name in whole} == whole
     assert in_flight <= CONCURRENCY
     assert repaid(log, start) <= 2 * CONCURRENCY
+
+
+DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
+
+
+def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
+    """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    for folder in folders:
+        folder.mkdir()
+        write_made(folder / "made.jsonl", 40)
+    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S).returncode == 0
+    killed_at("os.rename out/stages/fit-1/fit.safetensors", *DESCENT, cwd=folders[1], count=3)  # two epochs are kept
+    assert (folders[1] / "out" / "stages" / "fit-1" / "fit.safetensors").exists()
+    killed_at("os.rename out/stages/calibrate-1/checkpoint.json", *DESCENT, cwd=folders[1])  # one without its note
+    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert files_of(folders[1] / "out" / "bank") == files_of(folders[0] / "out" / "bank")
 
 
 STORE = ("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q")

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
+from svr_async.fit import problems
 from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, margins, roomy, sparse_gates
 from svr_async.fit.solver import RIDGE
 
@@ -81,6 +82,18 @@ def test_the_effects_are_those_of_another_solver(penalties, uses):
     np.testing.assert_allclose(found, wanted, atol=5e-3)
 
 
+def test_whole_or_as_edges_the_diversity_term_is_the_same(monkeypatch):
+    """S is taken in the form that is faster; both give the same effects, and others than no term at all."""
+    z, gates = _world()
+    likeness, problem = _likeness(z.shape[1]), Problem(penalties=Penalties(sparsity=0.2, diversity=0.02))
+    whole = effects(batch_of(z, [gates], alike=likeness), problem)
+    monkeypatch.setattr(problems, "EDGE", 0)
+    edges = effects(batch_of(z, [gates], alike=likeness), problem)
+
+    np.testing.assert_allclose(edges, whole, atol=1e-3)
+    assert np.abs(effects(batch_of(z, [gates]), problem) - whole).max() > 0.01
+
+
 def test_what_the_penalties_leave_out_is_exactly_zero():
     """Most effects are zeros to the bit, not small numbers."""
     z, gates = _world()
@@ -110,7 +123,7 @@ def test_a_problem_does_not_depend_on_its_company():
     z, gates = _world()
     _, other = _world(topics=9, uses=4, seed=3)
     weights = np.stack([np.ones(z.shape[0]), np.arange(z.shape[0]) % 2])
-    problems = [
+    wanted = [
         Problem(gates=number, weights=row, penalties=Penalties(sparsity=sparsity, common=common))
         for number in (0, 1)
         for row in (0, 1)
@@ -118,12 +131,12 @@ def test_a_problem_does_not_depend_on_its_company():
         for common in (0.0, 0.1)
     ]
     batch = batch_of(z, [gates, other], weights)
-    together = margins(batch, problems)
+    together = margins(batch, wanted)
 
-    assert len(problems) > SLOTS
-    assert together.tobytes() == margins(batch, problems).tobytes()
-    for number in (0, 7, len(problems) - 1):
-        np.testing.assert_array_equal(margins(batch, [problems[number]])[0], together[number])
+    assert len(wanted) > SLOTS
+    assert together.tobytes() == margins(batch, wanted).tobytes()
+    for number in (0, 7, len(wanted) - 1):
+        np.testing.assert_array_equal(margins(batch, [wanted[number]])[0], together[number])
 
 
 def test_dense_gates_become_sparse_ones_with_the_same_sum():

@@ -14,7 +14,7 @@ from svr_async.commands.options import HELP, common, licence_option
 @click.argument("store", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where the bank goes.")
 @click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
-@click.option("--epochs", type=click.IntRange(min=0), help="Epochs, over the preset's.")
+@click.option("--epochs", type=click.IntRange(min=0), help="Epochs of --preset paper, over its own 8.")
 @click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True)
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Fit this often; keep the best."
