@@ -32,7 +32,6 @@ import numpy as np
 from svr_async.adapters import get_adapter
 from svr_async.commands.train.run import (
     TrainFlags,
-    chosen_round,
     open_judge,
     open_session,
     train_config,
@@ -47,6 +46,7 @@ from svr_async.judges.rules.text import TextView
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import TrainedOn
 from svr_async.training.banking import build_bank
+from svr_async.training.choosing import chosen_round
 from svr_async.training.fit_log import FitLog, training_history
 from svr_async.training.problem import Prompts
 from svr_async.training.rounds import run_rounds

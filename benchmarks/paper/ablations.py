@@ -25,6 +25,7 @@ from ablations_local import FULL, SPLIT_SEED, Local
 
 from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.files import test_domains
+from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.world import PRESETS, World, preset
 from svr_async.training.config import ABLATIONS
 from svr_async.vocabulary.statistics import mcnemar_exact
@@ -74,7 +75,9 @@ def run_seed(plan: Plan, seed: int) -> None:
 
 def run_seed_locally(plan: Plan, seed: int) -> None:
     """Do what `run_seed` does without a server."""
-    local = Local.of(World(preset(plan.world, seed)), plan.folder(seed), plan.n_train, plan.n_test, JUDGE)
+    world = World(preset(plan.world, seed))
+    local = Local.of(world, plan.folder(seed), plan.n_train, _test_pairs(plan, world), JUDGE)
+    local.asker = repr((world.config, world.config.variety))
     local.yardsticks()
     for part in ("", *ABLATIONS):
         name = f"no-{part}" if part else FULL
@@ -177,8 +180,11 @@ def _share(marks: Mapping[str, bool]) -> float:
 def _true_weights(plan: Plan, seed: int) -> float:
     """Return what the same noisy judge scores on the test pairs with the planted criteria and weights."""
     world = World(preset(plan.world, seed))
-    kinds = [kind for _, kind in test_domains(world, plan.n_test)]
-    return calibrate_items(world, list(world.pairs(plan.n_test, "test", kinds)), model=JUDGE).human_true_weights
+    return calibrate_items(world, _test_pairs(plan, world), model=JUDGE).human_true_weights
+
+
+def _test_pairs(plan: Plan, world: World) -> list[PlantedPair]:
+    return list(world.pairs(plan.n_test, "test", [kind for _, kind in test_domains(world, plan.n_test)]))
 
 
 def main() -> None:

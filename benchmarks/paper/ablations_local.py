@@ -12,19 +12,18 @@ from pathlib import Path
 import orjson
 from objective_sim import SimJudge
 
-from svr_async.commands.train.run import OFFLINE_WORKERS, chosen_round
+from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED
 from svr_async.judges.protocol import Answer
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.authoring import Author
-from svr_async.simulation.files import test_domains
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import read_prompt, read_response, read_rubric
-from svr_async.simulation.world import PlantedPair, World
+from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.training.asking import Crew
+from svr_async.training.choosing import chosen_round
 from svr_async.training.config import TrainConfig
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds import run_rounds
@@ -63,18 +62,18 @@ class LocalAuthor:
 class Local:
     """One planted world with its judge, its pairs, and the folder that the runs go to."""
 
-    world: World
+    world: PlantedWorld
     folder: Path
     train: list[PreferencePair]
     test: list[PlantedPair]
     judge: PlantedJudge
+    asker: str = ""
 
     @classmethod
-    def of(cls, world: World, folder: Path, n_train: int, n_test: int, model: str) -> Local:
-        """Plant the pairs."""
-        kinds = [kind for _, kind in test_domains(world, n_test)]
-        train = [item.pair for item in world.pairs(n_train, "train")]
-        return cls(world, folder, train, list(world.pairs(n_test, "test", kinds)), PlantedJudge(world, MODELS[model]))
+    def of(cls, world: PlantedWorld, folder: Path, train: int, test: Sequence[PlantedPair], model: str) -> Local:
+        """Plant `train` training pairs; `test` are the pairs to decide."""
+        judge = PlantedJudge(world, world.model(MODELS[model]))
+        return cls(world, folder, [item.pair for item in world.pairs(train, "train")], list(test), judge)
 
     def yardsticks(self) -> None:
         """Decide the test pairs directly, and by the human rubrics."""
@@ -100,16 +99,16 @@ class Local:
             crew=Crew(judge=SimJudge(self.world, self.judge.model), author=author, workers=OFFLINE_WORKERS),
             config=config,
             stages=Stages(stages),
-            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train])),
+            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train]), pairs_of_words=config.fit.pairs_of_words),
             fit_round=fit_round,
             calibrate=calibrate_round,
             margins=partial(margins_with, config.fit),
-            asker=repr((self.world.config, self.world.config.variety)),
+            asker=self.asker,
         )
         rounds = await run_rounds(session)
         records = [dict(one.record) for one in rounds]
         (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
-        return chosen_round(rounds, len(dev)), session.material.vocabulary
+        return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
 
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
         """Return the rubrics for each test prompt with their importance, by pair id."""
@@ -134,9 +133,10 @@ class Local:
         return margin if gold is Side.A else -margin
 
     def _prefer(self, item: PlantedPair) -> bool:
-        order = hashed_order(item.pair.id)
-        prompt = read_prompt(prompt_text(item.pair.prompt))
-        return self.judge.prefer(prompt, *map(read_response, _both(present(item.pair, order)))) is _gold(item, order)
+        order, language = hashed_order(item.pair.id), self.world.language
+        prompt = language.read_prompt(prompt_text(item.pair.prompt))
+        shown = map(language.read_response, _both(present(item.pair, order)))
+        return self.judge.prefer(prompt, *shown) is _gold(item, order)
 
     def _overall(self, item: PlantedPair) -> bool:
         """Tell whether the judge's overall preference by the human rubrics is right."""
@@ -145,10 +145,10 @@ class Local:
 
     def _compared(self, item: PlantedPair, rubrics: Sequence[str]) -> tuple[list[RubricComparison], Side]:
         """Judge a pair on rubrics in the order that the judge is shown, and return which side is right there."""
-        order = hashed_order(item.pair.id)
+        order, language = hashed_order(item.pair.id), self.world.language
         shown = present(item.pair, order)
-        prompt, a, b = read_prompt(prompt_text(item.pair.prompt)), *map(read_response, _both(shown))
-        return [self.judge.compare(prompt, a, b, read_rubric(text)) for text in rubrics], _gold(item, order)
+        prompt, a, b = language.read_prompt(prompt_text(item.pair.prompt)), *map(language.read_response, _both(shown))
+        return [self.judge.compare(prompt, a, b, language.read_rubric(t)) for t in rubrics], _gold(item, order)
 
     def _keep(self, name: str, marks: Sequence[bool]) -> None:
         rows = [{"id": item.pair.id, "correct": mark} for item, mark in zip(self.test, marks, strict=True)]

@@ -188,7 +188,7 @@ def _session(folder: Path, crew: Crew, config: TrainConfig, pairs: Sequence[Pref
         crew=crew,
         config=config,
         stages=Stages(folder / "stages"),
-        material=prepare(train, dev, digest=digest_of([pair.id for pair in pairs], crew.judge.name)),
+        material=prepare(train, dev, digest=digest_of([pair.id for pair in pairs], crew.judge.name), pairs_of_words=config.fit.pairs_of_words),
         fit_round=fit_round,
         calibrate=calibrate_round,
         margins=lambda _selector, arrays: np.zeros(arrays.n_pairs, np.float32),

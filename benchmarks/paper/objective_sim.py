@@ -12,8 +12,7 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.simulation import authoring
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.reading import read_prompt, read_response, read_rubric
-from svr_async.simulation.world import World
+from svr_async.simulation.planted import PlantedWorld
 from svr_async.vocabulary.pair import PreferencePair, Presentation, prompt_text
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import RubricComparison
@@ -23,7 +22,7 @@ from svr_async.vocabulary.verdict import RubricComparison
 class SimJudge:
     """A planted judge that answers the one question of judged pools."""
 
-    world: World
+    world: PlantedWorld
     model: JudgeModel
     name: str = "sim"
     label: str = "SIMULATED, in process"
@@ -33,10 +32,10 @@ class SimJudge:
     ) -> Answer[Comparisons]:
         """Judge rubrics on both responses; there is no overall verdict here."""
         assert not overall, note
-        judge = PlantedJudge(self.world, self.model)
-        prompt = read_prompt(prompt_text(shown.prompt))
-        a, b = read_response(shown.response_a), read_response(shown.response_b)
-        rows = [(rubric.id, judge.compare(prompt, a, b, read_rubric(rubric.text))) for rubric in rubrics]
+        judge, language = PlantedJudge(self.world, self.model), self.world.language
+        prompt = language.read_prompt(prompt_text(shown.prompt))
+        a, b = language.read_response(shown.response_a), language.read_response(shown.response_b)
+        rows = [(rubric.id, judge.compare(prompt, a, b, language.read_rubric(rubric.text))) for rubric in rubrics]
         return Answer(value=Comparisons(rows=tuple(RubricComparison(i, r.a, r.b, r.better) for i, r in rows)))
 
 
@@ -44,7 +43,7 @@ class SimJudge:
 class SimAuthor:
     """A planted author that answers the one question of induction."""
 
-    world: World
+    world: PlantedWorld
     model: JudgeModel
     name: str = "sim"
 
@@ -57,7 +56,7 @@ class SimAuthor:
         return Answer(value=tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED])
 
 
-def true_weights(world: World, rubrics: Sequence[Rubric]) -> np.ndarray:
+def true_weights(world: PlantedWorld, rubrics: Sequence[Rubric]) -> np.ndarray:
     """Return what one who knows the world would weigh (type, rubric): the first rubric on each criterion, in full."""
     named = [read_rubric(rubric.text).criterion for rubric in rubrics]
     weights = np.zeros((len(world.kinds), len(rubrics)))

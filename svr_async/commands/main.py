@@ -25,6 +25,7 @@ COMMANDS = {
     "induce": ("svr_async.commands.train.stage_commands:induce", "Induce candidate rubrics from preference pairs."),
     "judge": ("svr_async.commands.train.stage_commands:judge", "Judge pools of rubrics: pairs to a feature store."),
     "fit": ("svr_async.commands.train.fit_command:fit", "Fit selector and weights on a feature store: to a bank."),
+    "store": ("svr_async.commands.store:store", "Look at a feature store, or make one of your own arrays."),
     "train": ("svr_async.commands.train.command:train", "Train a bank of rubrics on preference pairs."),
     "bank": ("svr_async.commands.bank.command:bank", "Look at a bank of rubrics and care for it."),
     "batch": ("svr_async.commands.batch.command:batch", "Make a run's calls as a batch, at half the price."),

@@ -24,6 +24,10 @@ class FitArrays:
 
     Features (`feature_*`) are CSR rows of prompts, `n_features` wide. `pair_prompt[p]` is the prompt row of pair p.
     Entries (`z_*`) are CSR rows of pairs: rubric number and z, oriented chosen minus rejected, |z| <= 1.25.
+    z may be any such number: a judge's Δ, or the Δ that is expected of probabilities.
+    `z_weight` (entry,) >= 0 is how much an entry counts; None is 1 for all. An entry of weight w adds
+    alpha · weight · z · w to the margin, and counts as w judgements where judgements are counted: the fit reads
+    `weighted`, z · w.
     `z_own` marks entries whose rubric was mined from that very pair; the fit may leave them out.
     `negative_of[p]` is the original pair of a hard-negative row, −1 for an original.
     `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from.
@@ -40,6 +44,7 @@ class FitArrays:
     z_rubric: Ints
     z_delta: Floats
     z_own: Bools | None = None
+    z_weight: Floats | None = None
     negative_of: Ints | None = None
     source_indptr: Ints | None = None
     source_prompt: Ints | None = None
@@ -66,12 +71,30 @@ class FitArrays:
         return len(self.z_rubric)
 
     @property
+    def entry_weights(self) -> Floats:
+        """How much each entry counts (entry,)."""
+        return np.ones(self.n_entries, np.float32) if self.z_weight is None else self.z_weight
+
+    @property
+    def weighted(self) -> Floats:
+        """Z · weight of each entry (entry,): what it adds to a margin for an importance of 1."""
+        return self.z_delta if self.z_weight is None else self.z_delta * self.z_weight
+
+    @property
     def originals(self) -> Bools:
         """Which rows are pairs of the data set rather than hard negatives."""
         return np.ones(self.n_pairs, bool) if self.negative_of is None else np.asarray(self.negative_of < 0)
 
+    def features(self, row: int) -> tuple[Ints, Floats]:
+        """Return feature numbers and values of one prompt row."""
+        start, end = int(self.feature_indptr[row]), int(self.feature_indptr[row + 1])
+        return self.feature_index[start:end], self.feature_value[start:end]
+
     def row_weights(self) -> Floats:
-        """Return each row's share of the preference loss: 1, or a half shared with its hard negatives (sec:adv)."""
+        """Return each row's share of the preference loss: 1, or a half, the other half its hard negative's (sec:adv).
+
+        Where a pair has several hard negatives, which the paper's has not, they share that half.
+        """
         weights = np.ones(self.n_pairs, np.float32)
         if self.negative_of is None:
             return weights
@@ -113,6 +136,7 @@ class FitArrays:
             z_rubric=self.z_rubric[at],
             z_delta=self.z_delta[at],
             z_own=None if self.z_own is None else self.z_own[at],
+            z_weight=None if self.z_weight is None else self.z_weight[at],
             negative_of=None if self.negative_of is None else number[self.negative_of[rows]],
         )
 
@@ -134,7 +158,7 @@ def require_signal(arrays: FitArrays) -> None:
         raise DegenerateFitError("the bank holds 0 rubrics, so there is nothing to fit", hint="induce rubrics first")
     if arrays.n_entries == 0:
         raise DegenerateFitError("no pair was judged on any rubric", hint="judge the pools first")
-    if not np.any(arrays.z_delta):
+    if not np.any(arrays.weighted):
         raise DegenerateFitError(
             f"no signal: all {arrays.n_entries} judged entries are tied (z = 0)", hint="check the judge's replies"
         )
@@ -163,7 +187,19 @@ def _check_values(arrays: FitArrays) -> None:
         raise ArtefactError(f"z_delta must lie in ±{LARGEST_Z} (got {value:g} at entry {bad[0]})", hint="judge again")
 
 
+def _check_weights(arrays: FitArrays) -> None:
+    weights = arrays.z_weight
+    if weights is None:
+        return
+    _require(weights.dtype == np.float32, f"z_weight must be float32 (got {weights.dtype})")
+    _require(len(weights) == arrays.n_entries, "z_weight and z_rubric differ in length")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ArtefactError(f"z_weight must be finite and >= 0 (got {float(weights[bad[0]]):g} at entry {bad[0]})")
+
+
 def _check_options(arrays: FitArrays) -> None:
+    _check_weights(arrays)
     if arrays.z_own is not None:
         _require(len(arrays.z_own) == arrays.n_entries, "z_own and z_rubric differ in length")
     if arrays.negative_of is not None:
@@ -225,6 +261,7 @@ def _keep_entries(arrays: FitArrays, keep: Bools) -> FitArrays:
         z_rubric=arrays.z_rubric[keep],
         z_delta=arrays.z_delta[keep],
         z_own=None if arrays.z_own is None else arrays.z_own[keep],
+        z_weight=None if arrays.z_weight is None else arrays.z_weight[keep],
     )
 
 

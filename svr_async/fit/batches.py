@@ -72,7 +72,7 @@ def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
     width = max(1, int(ragged.lengths(borders).max(initial=0)))
     rubric = ragged.padded(borders, arrays.z_rubric[at].astype(np.int32), fill=0, width=width)
     judged = np.arange(width) < ragged.lengths(borders)[:, None]
-    z = ragged.padded(borders, arrays.z_delta[at], fill=0, width=width)
+    z = ragged.padded(borders, arrays.weighted[at], fill=0, width=width)
     preference = _mean_one(arrays.row_weights()[pair])
     original = _mean_one(arrays.originals[pair].astype(np.float32))
     edges = _pool_edges(arrays, rubric, judged) if pooled else _bank_edges(arrays)

@@ -1,4 +1,4 @@
-"""The settings of a fit, and its two presets: what the paper says, and what measured better."""
+"""The settings of a fit, and its two presets: what the paper says, and what measured better (docs/fit.md)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from svr_async.errors import ConfigError
+from svr_async.fit.choices import Structure
 
 Kind = Literal["mlp", "topics"]
 Pool = Literal["bank", "judged"]
@@ -22,22 +23,20 @@ class FitConfig:
 
     kind: Kind = "mlp"
     pool: Pool = "bank"
-    hidden: int = 256  # app:selector; for `topics` the number of topics
+    hidden: int = 256  # app:selector; for `topics` the most groups of prompts
     epochs: int = 8  # app:hparams; 0 for `topics`, which is solved
-    calibration_epochs: int = 3  # after pruning; read off the authors' public code
-    calibration_rate: float = 0.5  # times the learning rate, the same source
+    calibration_epochs: int = 3  # app:hparams; that they follow pruning is read off the authors' public code
+    calibration_rate: float = 0.5  # times the learning rate, read off the same code
     batch: int = 128  # app:hparams
     learning_rate: float = 2e-3  # app:hparams
     weight_decay: float = 1e-4  # app:hparams
-    diversity: float = 1.0  # the factor of the diversity term in the loss, also of the one in `fit.sparse_margin`
-    use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted
+    diversity: float = 1.0  # the factor of the diversity term in the loss (sec:margin), and in `fit.sparse_margin`
+    use_own: bool = True  # whether entries judged on the pair that they were mined from are fitted; the paper: open
     top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
-    learning_sharpness: float = 4.0  # `topics`: how decided the groups are while they are learned
-    topic_sharpness: float = 2.0  # `topics`: how decided the gates are in use; softer gates share more
-    topic_weight: float = 4.0  # `topics`: the weight that every rubric starts with
-    sparsity: float = 0.3  # `topics`: the L1 term of `fit.sparse_margin`, in noise units; 0 leaves the shrunken means
-    common_sparsity: float = 0.0  # `topics`: the same for what all topics have in common; 0: nothing
-    cross_validate: bool = True  # `topics`: whether a common part is tried, and kept where it helps (`fit.penalties`)
+    top_ks: tuple[int, ...] = (6,)  # `topics`: the numbers of rubrics a prompt that are tried; app:topk has 6
+    structure: Structure | None = None  # `topics`: None to choose one by cross-validation (`fit.structure`)
+    topic_weight: float = 4.0  # `topics`: the weight of every rubric
+    pairs_of_words: bool = True  # whether neighbouring words are features too
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -45,13 +44,14 @@ class FitConfig:
             _require(getattr(self, name) >= 1, f"{name} must be >= 1 (got {getattr(self, name)})")
         for name in ("epochs", "calibration_epochs", "seed"):
             _require(getattr(self, name) >= 0, f"{name} must be >= 0 (got {getattr(self, name)})")
-        for name in ("learning_rate", "calibration_rate", "learning_sharpness", "topic_sharpness", "topic_weight"):
+        for name in ("learning_rate", "calibration_rate", "topic_weight"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value > 0, f"{name} must be > 0 and finite (got {value})")
-        for name in ("weight_decay", "diversity", "sparsity", "common_sparsity"):
+        for name in ("weight_decay", "diversity"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value >= 0, f"{name} must be >= 0 and finite (got {value})")
         _require(self.top_k is None or self.top_k >= 1, f"top_k must be >= 1 or None (got {self.top_k})")
+        _require(bool(self.top_ks) and min(self.top_ks) >= 1, f"top_ks must hold numbers >= 1 (got {self.top_ks})")
         _require(self.kind in {"mlp", "topics"}, f"kind must be mlp or topics (got {self.kind!r})")
         solved = self.kind == "topics" and (self.epochs or self.calibration_epochs)
         _require(
@@ -77,10 +77,12 @@ PAPER = FitConfig()
 DEFAULT = FitConfig(
     kind="topics",
     pool="judged",
-    hidden=128,
+    hidden=64,
     epochs=0,
     calibration_epochs=0,
     use_own=False,
-    top_k=6,
+    top_k=12,
+    top_ks=(6, 9, 12),
+    pairs_of_words=False,
 )
 PRESETS = {"paper": PAPER, "default": DEFAULT}

@@ -1,132 +1,140 @@
-"""Grouping prompts: a mixture over what a prompt says and over what was mined from it, applied by its words alone.
+"""Groups of prompts: words that go with the same mined rubrics are words of one kind of prompt.
 
-    log p(k | x, mined) = log π_k + s · Σ_words φ_w log(share_kw / share_w) + Σ_rubrics m_r log(share_kr / share_r) + …
+    Z_fr  = (n_fr − n_f n_r / n) / √(n_f (1 − n_f / n) · n_r (1 − n_r / n))      n_fr prompts with word f gave rubric r
+    Z     = U S Vᵀ;   U_q S_q are the words' leading directions, as many as stand out of the noise √words + √rubrics
+    score_fk = |U_f S| / √n_f  where the direction of word f is in cluster k, else 0;    gates(x) = softmax(Σ_f score_f)
 
-Words alone group prompts by phrasing as readily as by task. Which rubrics were mined from a prompt says what mattered
-there, so while groups are learned both speak; in use only the words are known, and gates(x) keeps their part. Prompts
-without mined rubrics, or a bank that was not mined, leave the words.
+What was mined from a prompt says what sets its responses apart; what a prompt says is all that is known in use. A word
+that has nothing to do with what was mined stays out, however often it occurs: words grouped among themselves follow
+phrasing as readily as tasks. Nothing is fitted to single prompts, so the gates of a training prompt are what they would
+be had it not been seen, but for its share in the counts.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.leading import leading_components
-from svr_async.fit.threads import in_threads, rows_of
-from svr_async.fit.word_gates import gates_by_words
-
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
-Scalar = TypeVar("Scalar", np.float32, np.float64)
 
-BLOCK = 4096  # prompts at a time, so that their part of every array stays in the processor's cache
-
-EM_ROUNDS = 30
-RISING_ROUNDS = 15  # in which EM's sharpness rises to its final value
-COMPONENTS = 64  # of the decomposition that the grouping starts from
-MINED_COMPONENTS = 24
-SMOOTHING = 0.05  # of the corpus's own word shares, times the vocabulary, added to each group
-MINED_SMOOTHING = 0.5  # the same for rubrics: fewer of them, and fewer a prompt
-LEAST_SOURCES = 3  # a rubric mined from fewer prompts says nothing about groups
-LEAST_MINED = 0.5  # mined rubrics a prompt, below which words alone group
+LEAST_PROMPTS = 3  # that hold a word, or gave a rubric; of rarer ones nothing is known
+STANDS_OUT = 1.1  # times the noise's own largest singular value
+TOLD = 2.5  # times the squared length that a word's direction has by chance
+MOST_DIRECTIONS = 128
+MOST_COLUMNS = 4096  # words, and rubrics, the most frequent
 
 
-def learn_gates(
-    features: Any, n_topics: int, sharpness: float, seed: int, *, mined: Any = None, in_use: float | None = None
-) -> tuple[Floats, Floats]:
-    """Return W1 (feature, topic) and b1 (topic,) of a mixture over the prompts' words, and rubrics where given.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Association:
+    """Which words go with which rubrics: `direction` (word, q) scaled by strength, strongest first, of `words` (word,).
 
-    `features` and `mined` are sparse with a row a prompt; `mined` (prompt, rubric) marks what was mined from each.
-    EM with a sharpness that rises to its final value; W1 holds in_use · log(share in topic / share in corpus), where
-    `in_use` is the sharpness if it is not given. With mined rubrics W1 is fitted to the groups (`fit.word_gates`).
-    Prompts go through in blocks, in threads and single precision; sums over all of them are double.
+    `frequency` (word,) counts prompts, `strength` (q,) are singular values, `found` of which stand out of the noise.
     """
-    informative = _informative(mined)
-    views = [features] if informative is None else [features, informative]
-    groups = _first_groups(views[-1], n_topics, seed, words=informative is None)
-    parts = rows_of(features.shape[0], BLOCK)
-    blocks = [[view[part].astype(np.float32) for view in views] for part in parts]
-    corpora = [_shares(view) for view in views]
-    first = np.eye(n_topics, dtype=np.float32)
-    counts = _summed(in_threads(lambda at: _counts(blocks[at], first[groups[parts[at]]]), range(len(parts))))
-    for step in range(EM_ROUNDS):
-        log_share = np.log(counts[0] / features.shape[0] + 1e-6)
-        rise = min(sharpness, 1 + step * sharpness / RISING_ROUNDS)
-        words = _log_ratio(counts[1], corpora[0], SMOOTHING) * rise
-        mined_words = [_log_ratio(count, corpora[1], MINED_SMOOTHING) for count in counts[2:]]
-        tables = [table.astype(np.float32) for table in (words, *mined_words, log_share)]
-        counts = _summed(in_threads(lambda block: _expected(block, tables), blocks))  # noqa: B023  (used at once)
-    words *= (sharpness if in_use is None else in_use) / sharpness
-    if informative is None:
-        return words, log_share
-    held = np.concatenate(in_threads(lambda block: softmax(_evidence(block, tables)), blocks))
-    return gates_by_words(features, held, words, log_share)
+
+    words: Ints
+    frequency: Floats
+    direction: Floats
+    strength: Floats
+    found: int
 
 
-def _expected(block: list[Any], tables: list[Singles]) -> list[Singles]:
-    """Return the counts of one block by the groups that its prompts are expected in; the last table is log π."""
-    return _counts(block, softmax(_evidence(block, tables)))
+def associate(features: Any, mined: Any) -> Association | None:
+    """Return how words and mined rubrics go together; None where one of them is missing.
 
-
-def _evidence(block: list[Any], tables: list[Singles]) -> Singles:
-    """Return log p(topic, what was seen) of the prompts of one block but for a constant, (prompt, topic)."""
-    return cast("Singles", tables[-1] + sum(view @ table for view, table in zip(block, tables, strict=False)))
-
-
-def _counts(block: list[Any], held: Singles) -> list[Singles]:
-    """Return how much each group holds (topic,), and of each view's columns (column, topic)."""
-    return [held.sum(axis=0), *(np.asarray(view.T @ held) for view in block)]
-
-
-def _summed(counts: list[list[Singles]]) -> list[Floats]:
-    return [np.sum(same, axis=0, dtype=np.float64) for same in zip(*counts, strict=True)]
-
-
-def softmax(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """Return each row's softmax."""
-    raised = np.subtract(values, values.max(axis=1, keepdims=True))
-    np.exp(raised, out=raised)
-    raised /= raised.sum(axis=1, keepdims=True)
-    return cast("npt.NDArray[Scalar]", raised)
-
-
-def _informative(mined: Any) -> Any:
-    """Return the columns of rubrics mined from enough prompts; None where they are too few to group by."""
+    `features` (prompt, word) and `mined` (prompt, rubric) are sparse; only where an entry is not 0 counts.
+    """
     if mined is None:
         return None
-    kept = mined[:, np.asarray((mined > 0).sum(axis=0)).ravel() >= LEAST_SOURCES].tocsr()
-    return kept if kept.shape[1] >= 2 and kept.nnz >= LEAST_MINED * kept.shape[0] else None
+    words, rubrics = _frequent(features), _frequent(mined)
+    if len(words) < 2 or len(rubrics) < 2:
+        return None
+    said, gave = _marks(features[:, words]), _marks(mined[:, rubrics])
+    count, n_said, n_gave = features.shape[0], _sums(said), _sums(gave)
+    expected = np.outer(n_said, n_gave) / count
+    spread = np.sqrt(np.outer(n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count))
+    scores = (np.asarray((said.T @ gave).todense()) - expected) / np.maximum(spread, 1e-9)
+    direction, strength = _leading(scores)
+    noise = np.sqrt(len(words)) + np.sqrt(len(rubrics))
+    found = int((strength > STANDS_OUT * noise).sum())
+    return Association(words=words, frequency=n_said, direction=direction, strength=strength, found=found)
 
 
-def _shares(view: Any) -> Floats:
-    total = np.asarray(view.sum(axis=0), np.float64).ravel() + 1e-6
-    return cast("Floats", total / total.sum())
+def word_scores(association: Association, features: Any, groups: int, seed: int) -> Floats:
+    """Return W1 (feature, group) for a number of groups >= 2, to be applied to rows like those of `features`.
+
+    A feature's score is what it says where it has its usual value.
+    """
+    told, cluster, score = _clustered(association, groups, seed)
+    words = association.words[told]
+    usual = _sums(features[:, words]) / association.frequency[told]
+    out = np.zeros((features.shape[1], groups))
+    out[words, cluster] = score / np.maximum(usual, 1e-9)
+    return out
 
 
-def _log_ratio(counts: Floats, corpus: Floats, smoothing: float) -> Floats:
-    """Return log(share in topic / share in corpus), (column, topic), smoothed towards the corpus."""
-    smooth = counts + (smoothing * len(corpus) * corpus)[:, None]
-    return cast("Floats", np.log(smooth / smooth.sum(axis=0) / corpus[:, None]))
+def softmax(values: Floats) -> Floats:
+    """Return each row's softmax."""
+    raised = np.exp(values - values.max(axis=1, keepdims=True))
+    return cast("Floats", raised / raised.sum(axis=1, keepdims=True))
 
 
-def _first_groups(view: Any, n_topics: int, seed: int, *, words: bool) -> Ints:
-    """Return the group of each prompt (prompt,) from k-means on the leading components of one view."""
-    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415  (slow to import)
+def likely_groups(gates: Floats, mined: Any) -> Floats:
+    """Return the gates (prompt, group) that what was mined from each prompt leaves, one step of EM from the words' own.
 
-    size = min(COMPONENTS if words else MINED_COMPONENTS, min(view.shape) - 1)
-    if n_topics == 1 or size < 2 or not view.nnz:
-        return np.arange(view.shape[0]) % n_topics
-    if not words:  # rare rubrics tell more; tf-idf rows are weighted already
-        seen = np.maximum(1, np.asarray((view > 0).sum(axis=0)).ravel())
-        view = view.multiply(np.log(1 + view.shape[0] / seen)).tocsr()
-    found = leading_components(view, size, seed).astype(view.dtype)
-    found = found[:, 1:] if words else found
-    if not found.shape[1]:  # every prompt says the same
-        return np.arange(view.shape[0]) % n_topics
-    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-    groups = MiniBatchKMeans(n_topics, batch_size=2048, n_init=3, random_state=seed).fit_predict(found)
-    return cast("Ints", groups)
+        log p(k | x, mined) = log gate_k + Σ_rubrics log(share_kr / share_r) + …
+
+    For training prompts only: in use nothing is mined.
+    """
+    if mined is None or gates.shape[1] == 1:
+        return gates
+    total = _sums(mined) + 1e-6
+    share = total / total.sum()
+    smooth = np.asarray(mined.T @ gates) + (0.5 * len(share) * share)[:, None]
+    told = mined @ np.log(smooth / smooth.sum(axis=0) / share[:, None])
+    return softmax(np.log(np.maximum(gates, 1e-12)) + told)
+
+
+def _clustered(association: Association, groups: int, seed: int) -> tuple[Ints, Ints, Floats]:
+    """Return the words that tell (word,), the group of each, and how much it says for that group."""
+    from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+
+    size = max(1, min(groups - 1, association.direction.shape[1], max(association.found, groups // 2)))
+    direction = association.direction[:, :size]
+    length = np.linalg.norm(direction, axis=1)
+    told = np.flatnonzero(length**2 > TOLD * size)
+    if len(told) < 2 * groups:
+        told = np.sort(np.argsort(-length, kind="stable")[: 2 * groups])
+    unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
+    found = KMeans(min(groups, len(told)), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
+    return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
+
+
+def _leading(scores: Floats) -> tuple[Floats, Floats]:
+    """Return the leading left singular vectors times their values (row, q), and the values (q,), largest first."""
+    wide = scores.shape[1] > scores.shape[0]
+    gram = scores @ scores.T if wide else scores.T @ scores
+    value, vector = np.linalg.eigh(gram)
+    order = np.argsort(-value, kind="stable")[:MOST_DIRECTIONS]
+    strength = np.sqrt(np.maximum(value[order], 0))
+    return (vector[:, order] * strength if wide else scores @ vector[:, order]), strength
+
+
+def _frequent(view: Any) -> Ints:
+    """Return the columns of a sparse view that enough rows have and not all, the most frequent if they are many."""
+    rows = _sums(_marks(view))
+    kept = np.flatnonzero((rows >= LEAST_PROMPTS) & (rows < view.shape[0]))
+    return np.sort(kept[np.argsort(-rows[kept], kind="stable")[:MOST_COLUMNS]])
+
+
+def _marks(view: Any) -> Any:
+    marked = view.tocsr().astype(np.float64)
+    marked.data = (marked.data > 0).astype(np.float64)
+    return marked
+
+
+def _sums(view: Any) -> Floats:
+    return np.asarray(view.sum(axis=0), np.float64).ravel()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from svr_async.errors import ArtefactError
+from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 
 
@@ -49,6 +50,7 @@ class FitResult:
     slices: int
     device: str
     warnings: tuple[str, ...] = ()
+    choice: Choice | None = None
 
 
 def record_from_json(value: object) -> EpochRecord:

@@ -60,9 +60,11 @@ def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Float
 
 
 def _mean_pooled(arrays: FitArrays) -> Any:
-    """Return z / (number of judged entries) as a sparse matrix (pair, rubric)."""
+    """Return z · weight / (sum of the pair's weights: its judged entries) as a sparse matrix (pair, rubric)."""
     from scipy.sparse import csr_matrix  # noqa: PLC0415
 
     counts = np.diff(arrays.z_indptr)
-    value = arrays.z_delta.astype(np.float64) / np.repeat(counts, counts)
+    weights = arrays.entry_weights.astype(np.float64)
+    total = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, minlength=len(counts))
+    value = arrays.weighted.astype(np.float64) / np.repeat(np.maximum(total, 1e-12), counts)
     return csr_matrix((value, arrays.z_rubric, arrays.z_indptr), shape=(arrays.n_pairs, arrays.n_rubrics))

@@ -50,9 +50,10 @@ def judged_margins(selector: Selector, arrays: FitArrays, top_k: int) -> Floats:
     """Return F of each pair from the best `top_k` of its judged rubrics, ranked by importance over the bank (pair,)."""
     out = np.zeros(arrays.n_pairs, np.float32)
     rows = (row for block in importance_rows(selector, arrays, arrays.pair_prompt) for row in block)
+    z = arrays.weighted
     for pair, row in enumerate(rows):
         a, b = int(arrays.z_indptr[pair]), int(arrays.z_indptr[pair + 1])
         values = row[arrays.z_rubric[a:b]]
         chosen = best(values, top_k)
-        out[pair] = float(values[chosen] @ arrays.z_delta[a:b][chosen])
+        out[pair] = float(values[chosen] @ z[a:b][chosen])
     return out

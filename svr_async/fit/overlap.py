@@ -30,7 +30,7 @@ SWEEPS = 60  # of coordinate descent; it has settled long before
 
 def without_overlap(train: FitArrays, effects: Floats) -> Floats:
     """Return the effects (topic, rubric) with overlapping rubrics sharing; 0 for those not among the candidates."""
-    z, judged = _columns(train, train.z_delta.astype(np.float64)), _columns(train, np.ones(train.n_entries))
+    z, judged = _columns(train, train.weighted.astype(np.float64)), _columns(train, np.ones(train.n_entries))
     size = min(CANDIDATES, effects.shape[1])
     chosen = np.argsort(-effects, axis=1, kind="stable")[:, :size]
     target = np.maximum(np.take_along_axis(effects, chosen, axis=1), 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -104,29 +105,30 @@ def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, a
     )
 
 
-def margins(batch: Batch, problems: Sequence[Problem]) -> Singles:
-    """Solve each problem; return the margins of all pairs by each solution (problem, pair), held-out ones too."""
+def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
+    """Solve each problem; return V >= 0 of each, (topic, rubric) with the topics of its gates."""
     workers = processors() if jax.default_backend() == "cpu" else 1
     calls = max(1, min(len(problems), max(workers, -(-len(problems) // SLOTS))))
     parts = [problems[first::calls] for first in range(calls)]
-    out = np.zeros((len(problems), batch.pairs), np.float32)
-    for first, found in enumerate(in_threads(lambda part: _run(batch, part)[0], parts)):
+    out: list[Singles] = [np.zeros((0, 0), np.float32)] * len(problems)
+    for first, found in enumerate(in_threads(lambda part: _run(batch, part), parts)):
         out[first::calls] = found
     return out
 
 
 def effects(batch: Batch, problem: Problem) -> Singles:
     """Solve one problem; return V (topic, rubric) >= 0."""
-    return _run(batch, [problem])[1][: batch.topics[problem.gates], : batch.rubrics]
+    return solutions(batch, [problem])[0]
 
 
-def _run(batch: Batch, problems: Sequence[Problem]) -> tuple[Singles, Singles]:
-    """Return the margins of up to `SLOTS` problems (problem, pair), and V of the last, with its padding."""
-    tasks = jax.tree.map(_padded, _tasks(batch, problems))
+def _run(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
+    """Solve up to `SLOTS` problems in one call of the program; one alone has a program of its own, with less room."""
+    slots = 1 if len(problems) == 1 else SLOTS
+    tasks = jax.tree.map(partial(_padded, slots=slots), _tasks(batch, problems))
     topics, rubrics = batch.room
-    count = jnp.int32(len(problems))
-    found, last = solve_tasks(batch.design, tasks, count, topics=topics, rubrics=rubrics)
-    return np.asarray(found)[: len(problems), : batch.pairs], np.asarray(last)
+    found = solve_tasks(batch.design, tasks, jnp.int32(len(problems)), topics=topics, rubrics=rubrics)
+    held = np.asarray(found)
+    return [held[row, : batch.topics[each.gates], : batch.rubrics] for row, each in enumerate(problems)]
 
 
 def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
@@ -144,10 +146,10 @@ def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
     return Task(**numbers)
 
 
-def _padded(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers of `SLOTS` problems, those past the end 0 and never solved."""
+def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
+    """Return numbers of `slots` problems, those past the end 0 and never solved."""
     dtype = np.int32 if values.dtype.kind == "i" else np.float32
-    return np.concatenate([values, np.zeros(SLOTS - len(values))]).astype(dtype)
+    return np.concatenate([values, np.zeros(slots - len(values))]).astype(dtype)
 
 
 def _stacked(gates: Sequence[Gates], pairs: int) -> tuple[Ints, Singles, Ints]:

@@ -94,21 +94,14 @@ class _State(NamedTuple):
 
 
 @partial(jax.jit, static_argnames=("topics", "rubrics"))
-def solve_tasks(
-    design: Design, tasks: Task, count: jax.Array, *, topics: int, rubrics: int
-) -> tuple[jax.Array, jax.Array]:
-    """Solve the first `count` tasks; return the margins of all pairs (task, pair) and V of the last task.
+def solve_tasks(design: Design, tasks: Task, count: jax.Array, *, topics: int, rubrics: int) -> jax.Array:
+    """Solve the first `count` tasks and return V of each (task, topic, rubric); those past the count are 0."""
 
-    A pair of weight 0 takes no part in the solution and has its margin all the same: it is held out.
-    """
-    first = jnp.zeros((len(tasks.own), design.weight.shape[1])), jnp.zeros((topics, rubrics))
-
-    def body(number: jax.Array, found: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def body(number: jax.Array, found: jax.Array) -> jax.Array:
         problem = _problem(design, jax.tree.map(lambda values: values[number], tasks), topics, rubrics)
-        done = _solved(problem)
-        return found[0].at[number].set(done.margin_x), _folded(done.x)
+        return found.at[number].set(_folded(_solved(problem).x))
 
-    return cast("tuple[jax.Array, jax.Array]", jax.lax.fori_loop(0, count, body, first))
+    return cast("jax.Array", jax.lax.fori_loop(0, count, body, jnp.zeros((len(tasks.own), topics, rubrics))))
 
 
 def _problem(design: Design, task: Task, topics: int, rubrics: int) -> _Problem:

@@ -10,7 +10,7 @@ so a rubric enters a topic when its evidence there is more than chance; without 
 noise each outvote the few that matter. c is what all topics have in common: where a rubric holds for every prompt, a
 topic need not learn it from its own pairs.
 
-The last term is the paper's diversity term (sec:adv), with alpha · weight in the place of alpha and with the
+The last term is the paper's diversity term (sec:margin), with alpha · weight in the place of alpha and with the
 likeness S of judgements (`fit.overlap.repeats`) in the place of the likeness of texts, of which merging leaves next to
 none. The best six rubrics are then six criteria.
 """

@@ -52,8 +52,8 @@ def vocabulary_from_json(text: str, idf: npt.NDArray[np.float32]) -> Vocabulary:
     return Vocabulary(terms=terms, idf=idf.astype(np.float32))
 
 
-def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES) -> Vocabulary:
-    """Learn the most frequent words and pairs of words, accents folded; empty where the texts hold no word.
+def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES, pairs_of_words: bool = True) -> Vocabulary:
+    """Learn the most frequent words, and pairs of them, accents folded; empty where the texts hold no word.
 
     Of terms as frequent as each other the first in the alphabet are taken, on whatever processor; what scikit-learn
     takes of them differs from one to another.
@@ -62,7 +62,7 @@ def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES) -> Vocabula
 
     if not any(True for text in texts for _ in _terms(text)):
         return Vocabulary(terms={}, idf=np.zeros(0, np.float32))
-    vectoriser = CountVectorizer(strip_accents="unicode", ngram_range=(1, 2))
+    vectoriser = CountVectorizer(strip_accents="unicode", ngram_range=(1, 2 if pairs_of_words else 1))
     counts = vectoriser.fit_transform(texts)
     names = vectoriser.get_feature_names_out()
     short = np.flatnonzero([len(name) <= MAX_TERM_CHARS for name in names])

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord, FitResult, better
 from svr_async.fit.measure import active_rubrics
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
-from svr_async.fit.topics import solve_again, start_topics
+from svr_async.fit.topics import solve_topics
 
 OnEpoch = Callable[[EpochRecord], None]
 
@@ -58,6 +59,7 @@ def fit(
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
     Kind `topics` is solved: its history is one record, of epoch 0, and it keeps no checkpoint. Kind `mlp` is descended:
+    the best epoch is taken, which is read off the authors' public code (the paper names only how many there are),
     `start` goes on from a fitted selector instead of a fresh one, `on_epoch` is called after each epoch, with
     `checkpoint_dir` every epoch is stored, and `resume` goes on from there and ends with the same bytes as an
     uninterrupted fit. Raises `DegenerateFitError` (exit 8) where there is nothing to learn from, or where the numbers
@@ -127,9 +129,9 @@ def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> np
 def _solved(
     train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
 ) -> FitResult:
-    """Return the solution of kind `topics`, by the gates of the start if there is one, with its dev numbers."""
-    again = None if start is None else _matching(start, train, config)
-    selector = start_topics(train, config) if again is None else solve_again(again, train, config)
+    """Return the solution of kind `topics` with its dev numbers; a start, as after pruning, is taken as it is."""
+    solved = solve_topics(train, config) if start is None else None
+    selector = solved.selector if solved else _matching(cast("Selector", start), train, config)
     data = _load(train if dev is None else dev, None, config)
     record = _record(0, None, to_params(selector), data, config, rate=0.0)
     if on_epoch:
@@ -144,6 +146,7 @@ def _solved(
         slices=1,
         device=device_label(),
         warnings=_warnings(selector, train),
+        choice=solved.choice if solved else None,
     )
 
 

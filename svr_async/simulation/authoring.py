@@ -6,28 +6,16 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.reading import (
-    REPHRASED,
-    WORD,
-    PromptReading,
-    ResponseReading,
-    likeness,
-    read_prompt,
-    read_response,
-)
+from svr_async.simulation.planted import PlantedWorld, PromptKind
+from svr_async.simulation.reading import REPHRASED, WORD, PromptReading, ResponseReading, likeness
 from svr_async.simulation.topics import ASSERTIONS
-from svr_async.simulation.wordings import EVERYTHING, PREDICATES
-from svr_async.simulation.world import PromptKind, World
 
 Row = dict[str, Any]
 
 MAX_RUBRICS = 6
 MIN_RUBRICS = 2
-HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")
-VARIANT_SHARE = 0.35  # proposals in other than the usual wording
 GENERIC_CHANCE = 0.2  # proposals that come with a generic one
 OVERLOOKED = 0.12  # differences that an inducer does not notice
 NEAR_COPY = 0.8  # share of sentences in common from which on no difference is inconspicuous
@@ -36,30 +24,31 @@ NEAR_COPY = 0.8  # share of sentences in common from which on no difference is i
 class Author:
     """A model as writer. Everything it writes is a pure function of (seed, model, what it was shown)."""
 
-    def __init__(self, world: World, model: JudgeModel) -> None:
+    def __init__(self, world: PlantedWorld, model: JudgeModel) -> None:
         self.world = world
-        self._key = draw_bytes(world.config.seed, model.name, "author")
+        self._language = world.language
+        self._key = draw_bytes(world.seed, model.name, "author")
 
     def induce(self, prompt: str, chosen: str, rejected: str | None) -> list[Row]:
         """Propose 2 to 6 rubrics that tell chosen from rejected; without rejected, that describe chosen.
 
         An attribute that the prompt's type does not care about is proposed as readily as one that it does.
         """
-        read, good = read_prompt(prompt), read_response(chosen)
-        bad = read_response(rejected) if rejected is not None else None
+        read, good = self._language.read_prompt(prompt), self._language.read_response(chosen)
+        bad = self._language.read_response(rejected) if rejected is not None else None
         base = draw_bytes(self._key, read.digest, good.digest, bad.digest if bad else b"")
         shown = good.met & ~(bad.met if bad else 0)
         subtle = self.world.subtle if rejected is None or likeness(chosen, rejected) < NEAR_COPY else frozenset[int]()
-        seen = [n for n in range(len(EVERYTHING)) if shown >> n & 1 and self._sees(base, n, n in subtle)]
+        seen = [n for n in range(len(self._language.everything)) if shown >> n & 1 and self._sees(base, n, n in subtle)]
         seen.sort(key=lambda number: draw(base, "order", number))
         rows = [self._criterion_row(base, self.world.kind_of(read), number) for number in seen]
         if draw(base, "generic") < GENERIC_CHANCE:
-            rows = [*rows[: MAX_RUBRICS - 1], _generic_row(base, 0)]
+            rows = [*rows[: MAX_RUBRICS - 1], self._generic_row(base, 0)]
         if len(rows) < MIN_RUBRICS:
             rows += self._makeshift(base, read, good, (chosen, rejected or ""))
         slot = 1
         while len(rows) < MIN_RUBRICS:
-            rows.append(_generic_row(base, slot))
+            rows.append(self._generic_row(base, slot))
             slot += 1
         return rows[:MAX_RUBRICS]
 
@@ -68,35 +57,41 @@ class Author:
 
         A model that is asked for differences and sees none presents what both responses do as one.
         """
-        common = [n for n in range(len(CRITERIA), len(EVERYTHING)) if good.met >> n & 1]
+        common = [n for n in range(self._language.n_criteria, len(self._language.everything)) if good.met >> n & 1]
         if not common:
             return [_mention_row(word) for word in _novel_words(base, *texts)[:2]]
         common.sort(key=lambda number: draw(base, "makeshift", number))
         return [self._criterion_row(base, self.world.kind_of(read), number) for number in common[:2]]
 
     def _sees(self, base: bytes, number: int, subtle: bool) -> bool:
-        chance = max(OVERLOOKED, self.world.config.variety.overlooked) if subtle else OVERLOOKED
+        chance = max(OVERLOOKED, self.world.overlooked) if subtle else OVERLOOKED
         return draw(base, "seen", number) >= chance
 
     def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> Row:
         drawn = draw_bytes(base, "row", number)
-        wording = PREDICATES[number][int(uniform(drawn, 3) * self.world.config.variety.wordings)]
-        head = HEADS[0]
-        if uniform(drawn, 0) < VARIANT_SHARE:
-            head = HEADS[1 + int(uniform(drawn, 1) * (len(HEADS) - 1))]
         return {
-            "facet": EVERYTHING[number].facet,
+            "facet": self._language.everything[number].facet,
             "importance": _importance(kind, number, uniform(drawn, 2)),
-            "rubric": f"{head} {wording}.",
+            "rubric": self._language.proposal(number, drawn),
             "grounding": "Only the preferred response does this.",
+        }
+
+    def _generic_row(self, base: bytes, slot: int) -> Row:
+        drawn, generic = draw_bytes(base, "generic", slot), self._language.generic
+        return {
+            "facet": "style",
+            "importance": ("critical", "major", "minor")[int(uniform(drawn, 0) * 3)],
+            "rubric": generic[int(uniform(drawn, 1) * len(generic))],
+            "grounding": "The preferred response makes a better impression.",
         }
 
     def probe(self, prompt: str, chosen: str) -> str:
         """Write an alternative close to the chosen response that lacks one or two things which matter."""
-        read = read_prompt(prompt)
-        drawn = draw_bytes(self._key, "probe", read.digest, read_response(chosen).digest)
+        read = self._language.read_prompt(prompt)
+        drawn = draw_bytes(self._key, "probe", read.digest, self._language.read_response(chosen).digest)
         kind = self.world.kind_of(read)
-        met = [CRITERIA[n] for n in (kind.cares if kind else ()) if CRITERIA[n].met in chosen]
+        known = [self._language.everything[number] for number in (kind.cares if kind else ())]
+        met = [criterion for criterion in known if criterion.met in chosen]
         if not met:
             return _shorten(chosen, drawn)
         met.sort(key=lambda criterion: draw(drawn, criterion.met))
@@ -107,12 +102,12 @@ class Author:
 
     def rephrase(self, prompt: str, rubric: str) -> str:
         """Put a rubric in words that name the prompt's type; as it is where the prompt has none."""
-        kind = self.world.kind_of(read_prompt(prompt))
+        kind = self.world.kind_of(self._language.read_prompt(prompt))
         return rubric if kind is None else f"{REPHRASED}{kind.topic.name}: {rubric}"
 
     def respond(self, prompt: str, key: str, index: int) -> str:
         """Answer a prompt: a response of the world where its type is known, else a few sentences on its words."""
-        read = read_prompt(prompt)
+        read = self._language.read_prompt(prompt)
         rng = random.Random(draw_bytes(self._key, "respond", key, index))  # noqa: S311  (a planted world)
         if read.kind is not None:
             return self.world.write_response(rng, read.kind)
@@ -129,16 +124,6 @@ def _importance(kind: PromptKind | None, number: int, drawn: float) -> str:
         share = kind.weights[kind.cares.index(number)] / max(kind.weights)
     guess = 0.5 * share + drawn
     return "critical" if guess > 1.0 else "major" if guess > 0.45 else "minor"
-
-
-def _generic_row(base: bytes, slot: int) -> Row:
-    drawn = draw_bytes(base, "generic", slot)
-    return {
-        "facet": "style",
-        "importance": ("critical", "major", "minor")[int(uniform(drawn, 0) * 3)],
-        "rubric": GENERIC[int(uniform(drawn, 1) * len(GENERIC))],
-        "grounding": "The preferred response makes a better impression.",
-    }
 
 
 def _mention_row(word: str) -> Row:

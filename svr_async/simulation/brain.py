@@ -12,7 +12,6 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.judge import Opinion, PlantedJudge
 from svr_async.simulation.models import MODELS, JudgeModel
-from svr_async.simulation.reading import read_prompt, read_response, read_rubric
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, parse_request
@@ -83,7 +82,7 @@ class Simulator:
                 rows = author.induce(prompt, chosen, request.fences.get("REJECTED"))
                 composed = _structured(request, {"contrastive_rubrics": rows})
             case Role.WRITE:
-                rubrics = judge.write_rubrics(read_prompt(prompt))
+                rubrics = judge.write_rubrics(self.world.language.read_prompt(prompt))
                 composed = _structured(request, {"rubrics": rubrics, "rubric_note": "One complete, concrete answer."})
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
@@ -97,9 +96,9 @@ class Simulator:
         return self._dressed(request, handlers[request.role](judge, request))
 
     def _compare(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = read_prompt(request.fences.get("PROMPT", ""))
-        a, b = (read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
-        judged = [judge.compare(prompt, a, b, read_rubric(text)) for _, text in request.rubrics]
+        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        a, b = (self.world.language.read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
+        judged = [judge.compare(prompt, a, b, self.world.language.read_rubric(text)) for _, text in request.rubrics]
         names = [name for name, _ in request.rubrics]
         rows = [self._row(request, name, row) for name, row in zip(names, judged, strict=True)]
         payload: dict[str, Any] = {"rubric_comparisons": rows}
@@ -124,15 +123,15 @@ class Simulator:
         return f"{quoted} My finding: {text}"
 
     def _score(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = read_prompt(request.fences.get("PROMPT", ""))
-        response = read_response(request.fences.get("RESPONSE", ""))
-        opinions = [(name, judge.opinion(prompt, response, read_rubric(text))) for name, text in request.rubrics]
+        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        response = self.world.language.read_response(request.fences.get("RESPONSE", ""))
+        opinions = [(name, judge.opinion(prompt, response, self.world.language.read_rubric(text))) for name, text in request.rubrics]
         rows = [{"rubric_id": name, "score": score_of(opinion)} for name, opinion in opinions]
         return _structured(request, {"rubric_scores": rows})
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
-        prompt = read_prompt(request.fences.get("PROMPT", ""))
-        a, b = (read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
+        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        a, b = (self.world.language.read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
         side = judge.prefer(prompt, a, b)
         return Composed(f"Response {side.value} comes across as the more convincing one.\n\n[[{side.value}]]")
 

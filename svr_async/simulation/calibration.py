@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from svr_async.simulation.catalogue import CRITERIA
+from svr_async.simulation.language import Language
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import PromptReading, ResponseReading, read_prompt, read_response, read_rubric
-from svr_async.simulation.world import PlantedPair, World
+from svr_async.simulation.reading import PromptReading, ResponseReading
+from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.vocabulary.pair import Order, Side, hashed_order, present, prompt_text
 
 
@@ -22,6 +22,7 @@ class Calibration:
     self_written: float
     human: float
     human_true_weights: float
+    all_wordings: float
     longest: float
 
 
@@ -37,51 +38,61 @@ class _Shown:
     gold: Side
 
 
-def calibrate(world: World, n: int = 1000, *, model: str = "gpt-oss-120b", split: str = "calibration") -> Calibration:
+def calibrate(world: PlantedWorld, n: int = 1000, *, model: str = "gpt-oss-120b", split: str = "calibration") -> Calibration:
     """Decide `n` fresh pairs in every way and return the share that each gets right."""
     return calibrate_items(world, list(world.pairs(n, split)), model=model)
 
 
-def calibrate_items(world: World, items: Sequence[PlantedPair], *, model: str = "gpt-oss-120b") -> Calibration:
+def calibrate_items(world: PlantedWorld, items: Sequence[PlantedPair], *, model: str = "gpt-oss-120b") -> Calibration:
     """Decide the given pairs in every way and return the share that each gets right."""
-    judge = PlantedJudge(world, MODELS[model])
-    shown = [_show(item) for item in items]
+    judge = PlantedJudge(world, world.model(MODELS[model]))
+    shown = [_show(world.language, item) for item in items]
     return Calibration(
         n=len(shown),
         direct=_share(judge.prefer(s.prompt, s.a, s.b) is s.gold for s in shown),
         self_written=_share(_by_rubrics(judge, s, judge.write_rubrics(s.prompt)) is s.gold for s in shown),
         human=_share(_by_rubrics(judge, s, world.human_rubrics(s.item)) is s.gold for s in shown),
         human_true_weights=_share(_by_truth(judge, s) is s.gold for s in shown),
+        all_wordings=_share(_by_truth(judge, s, wordings=None) is s.gold for s in shown),
         longest=_share((Side.A if s.lengths[0] > s.lengths[1] else Side.B) is s.gold for s in shown),
     )
 
 
-def _show(item: PlantedPair) -> _Shown:
+def _show(language: Language, item: PlantedPair) -> _Shown:
     order = hashed_order(item.pair.id)
     shown = present(item.pair, order)
     gold = item.pair.gold or Side.A
     a, b = shown.response_a, shown.response_b
     return _Shown(
         item,
-        read_prompt(prompt_text(item.pair.prompt)),
-        read_response(a),
-        read_response(b),
+        language.read_prompt(prompt_text(item.pair.prompt)),
+        language.read_response(a),
+        language.read_response(b),
         (len(a), len(b)),
         gold if order is Order.AB else gold.other(),
     )
 
 
 def _by_rubrics(judge: PlantedJudge, shown: _Shown, rubrics: Iterable[str]) -> Side:
-    return judge.overall([judge.compare(shown.prompt, shown.a, shown.b, read_rubric(text)) for text in rubrics])
+    read = judge.world.language.read_rubric
+    return judge.overall([judge.compare(shown.prompt, shown.a, shown.b, read(text)) for text in rubrics])
 
 
-def _by_truth(judge: PlantedJudge, shown: _Shown) -> Side:
-    """Decide by the criteria that the type really cares about, with their true weights."""
+def _by_truth(judge: PlantedJudge, shown: _Shown, *, wordings: int | None = 1) -> Side:
+    """Decide by the criteria that the type really cares about, with their true weights, each in so many wordings."""
     kind = judge.world.kinds[shown.item.kind]
-    total = 0.0
-    for number, weight in zip(kind.cares, kind.weights, strict=True):
-        row = judge.compare(shown.prompt, shown.a, shown.b, read_rubric(CRITERIA[number].rubric))
-        total += weight * (row.delta or 0.0)
+    return _weighed(judge, shown, zip(kind.cares, kind.weights, strict=True), wordings)
+
+
+def _weighed(
+    judge: PlantedJudge, shown: _Shown, weighed: Iterable[tuple[int, float]], wordings: int | None = 1
+) -> Side:
+    """Decide by criteria with weights; a criterion's verdict is the mean over its first wordings, None: over all."""
+    language, total = judge.world.language, 0.0
+    for number, weight in weighed:
+        texts = language.wordings(number)[:wordings]
+        rows = [judge.compare(shown.prompt, shown.a, shown.b, language.read_rubric(text)) for text in texts]
+        total += weight * sum(row.delta or 0.0 for row in rows) / len(rows)
     return Side.A if total > 0 else Side.B
 
 

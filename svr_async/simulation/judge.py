@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
+from svr_async.simulation.planted import PlantedWorld
 from svr_async.simulation.reading import PromptReading, ResponseReading, RubricReading
-from svr_async.simulation.world import World
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
@@ -30,29 +29,29 @@ class Opinion:
 class PlantedJudge:
     """One simulated judge. Every answer is a pure function of (seed, model, content)."""
 
-    def __init__(self, world: World, model: JudgeModel) -> None:
+    def __init__(self, world: PlantedWorld, model: JudgeModel) -> None:
         self.world = world
         self.model = model
-        self._key = draw_bytes(world.config.seed, model.name)
+        self._key = draw_bytes(world.seed, model.name)
 
     def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
         """Judge one response on one rubric; no other rubric, response or position plays a part."""
         drawn = draw_bytes(self._key, prompt.digest, response.digest, rubric.digest)
-        met, variety = self._truth(prompt, response, rubric), self.world.config.variety
+        met = self._truth(prompt, response, rubric)
         reading = drawn  # for this wording alone, or for the criterion under any wording
-        if rubric.criterion is not None and uniform(drawn, 2) < variety.shared_errors:
+        if rubric.criterion is not None and uniform(drawn, 2) < self.world.shared_errors:
             reading = draw_bytes(self._key, "criterion", prompt.digest, response.digest, rubric.criterion)
         if uniform(reading, 0) < self.model.noise:
             met = not met
         true_bit = rubric.criterion is not None and response.met >> rubric.criterion & 1
-        whim = uniform(reading if variety.shared_whims else drawn, 1)
+        whim = uniform(reading if self.world.shared_whims else drawn, 1)
         return Opinion(met, MET_ADVANTAGE * true_bit + whim)
 
     def _truth(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
         if rubric.criterion is not None:
             return bool(response.met >> rubric.criterion & 1)
         chance = 0.5 + IMPRESSION * (self.quality(prompt, response) - 0.5) + IMPRESSION * (response.surface - 1.5) / 3
-        return draw(self.world.config.seed, "unknown", response.digest, rubric.digest) < chance
+        return draw(self.world.seed, "unknown", response.digest, rubric.digest) < chance
 
     def quality(self, prompt: PromptReading, response: ResponseReading) -> float:
         """Return the true worth of a response between 0 and 1; outside the world, its variety of words."""
@@ -108,12 +107,12 @@ class PlantedJudge:
         return list(dict.fromkeys(texts))[:N_WRITTEN]
 
     def _written(self, drawn: bytes, cares: Sequence[int]) -> str:
-        pick = uniform(drawn, 1)
+        pick, language = uniform(drawn, 1), self.world.language
         if cares and uniform(drawn, 0) < self.model.invention:
-            return CRITERIA[cares[int(pick * len(cares))]].rubric
+            return language.rubric(cares[int(pick * len(cares))])
         if uniform(drawn, 2) < 0.5:
-            return GENERIC[int(pick * len(GENERIC))]
-        return CRITERIA[int(pick * len(CRITERIA))].rubric
+            return language.generic[int(pick * len(language.generic))]
+        return language.rubric(int(pick * language.n_criteria))
 
 
 def _verdict(met: bool) -> Verdict:

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, replace
 from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
 from svr_async.simulation.commonplaces import COMMONPLACES
+from svr_async.simulation.drafting import Draft, draw_met, dress, paragraphs, seeded
+from svr_async.simulation.language import CatalogueLanguage
+from svr_async.simulation.models import JudgeModel
+from svr_async.simulation.planted import PlantedPair, PromptKind
 from svr_async.simulation.reading import PromptReading, read_prompt, read_response
 from svr_async.simulation.topics import (
     ASSERTIONS,
@@ -87,45 +91,6 @@ def preset_name(config: WorldConfig) -> str:
     return next((name for name, held in PRESETS.items() if held.variety == config.variety), "plain")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptKind:
-    """A type of prompt: its topic, the criteria it cares about with their true weights, and its distractors."""
-
-    topic: Topic
-    cares: tuple[int, ...]
-    weights: tuple[float, ...]
-    distractors: tuple[int, ...]
-
-    @property
-    def total(self) -> float:
-        """The sum of the true weights."""
-        return sum(self.weights)
-
-    def value(self, met: int) -> float:
-        """Return the true worth of a response with these attributes, between 0 and `total`."""
-        return sum(weight for number, weight in zip(self.cares, self.weights, strict=True) if met >> number & 1)
-
-
-@dataclass(frozen=True, slots=True)
-class PlantedPair:
-    """A generated pair with what only the world knows: its type, the true margin of chosen over rejected."""
-
-    pair: PreferencePair
-    kind: int
-    margin: float
-    flipped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A response before it is written: which attributes it has, and how it looks."""
-
-    met: int
-    padded: bool
-    headed: bool
-    sure: bool
-
-
 class World:
     """A planted world. Everything in it is a pure function of its config; pair i does not depend on pair i − 1.
 
@@ -134,6 +99,10 @@ class World:
 
     def __init__(self, config: WorldConfig | None = None) -> None:
         self.config = config or WorldConfig()
+        variety = self.config.variety
+        self.seed, self.language = self.config.seed, CatalogueLanguage(variety.wordings)
+        self.overlooked, self.shared_errors = variety.overlooked, variety.shared_errors
+        self.shared_whims = variety.shared_whims
         self.subtle, self.delicate = _draw_subtle(self.config), _draw_delicate(self.config)
         self.kinds = _plant_kinds(self.config, self.subtle, self.delicate)
         share = self.config.variety.delicate_share
@@ -146,7 +115,7 @@ class World:
 
     def pair(self, split: str, index: int, kind: int | None = None) -> PlantedPair:
         """Return one pair by split and number."""
-        rng = _rng(self.config.seed, split, index)
+        rng = seeded(self.config.seed, split, index)
         number = self._draw_kind(rng) if kind is None else kind
         prompt = self.write_prompt(rng, number)
         better, worse = self._drafts(rng, number)
@@ -172,7 +141,7 @@ class World:
 
     def human_rubrics(self, item: PlantedPair) -> tuple[str, ...]:
         """Return what a person would list for this prompt: its type's criteria, unweighted, some forgotten."""
-        rng = _rng(self.config.seed, "human", item.pair.id)
+        rng = seeded(self.config.seed, "human", item.pair.id)
         cares = self.kinds[item.kind].cares
         kept = [number for number in cares if rng.random() < self.config.human_keep] or [rng.choice(cares)]
         texts = [CRITERIA[number].rubric for number in kept]
@@ -202,19 +171,23 @@ class World:
 
     def write_response(self, rng: random.Random, number: int, met: int | None = None) -> str:
         """Write a response to a prompt of a type; without `met` its attributes are drawn."""
-        chosen = _draw_met(rng, self.kinds[number]) if met is None else met
-        return self._write(rng, number, _dress(rng, chosen, 0.5))
+        chosen = draw_met(rng, self.kinds[number]) if met is None else met
+        return self._write(rng, number, dress(rng, chosen, 0.5))
 
-    def _drafts(self, rng: random.Random, number: int) -> tuple[_Draft, _Draft]:
+    def model(self, usual: JudgeModel) -> JudgeModel:
+        """Return a served model as it judges here: as ever."""
+        return usual
+
+    def _drafts(self, rng: random.Random, number: int) -> tuple[Draft, Draft]:
         kind = self.kinds[number]
         while True:
-            one, other = _draw_met(rng, kind), _draw_met(rng, kind)
+            one, other = draw_met(rng, kind), draw_met(rng, kind)
             margin = kind.value(one) - kind.value(other)
             if abs(margin) >= self.config.min_margin * kind.total:
                 better, worse = (one, other) if margin > 0 else (other, one)
-                return _dress(rng, better, 0.5 - self.config.glamour), _dress(rng, worse, 0.5 + self.config.glamour)
+                return dress(rng, better, 0.5 - self.config.glamour), dress(rng, worse, 0.5 + self.config.glamour)
 
-    def _write(self, rng: random.Random, number: int, draft: _Draft) -> str:
+    def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
         kind = self.kinds[number]
         units = [self._fill(rng, number, rng.choice(FILLERS)) for _ in range(rng.randint(3, 6))]
         for criterion in (*kind.cares, *kind.distractors):
@@ -230,7 +203,7 @@ class World:
         rng.shuffle(units)
         if draft.headed:
             units.insert(0, HEADING.format(w=rng.choice(kind.topic.words)))
-        return _paragraphs(rng, units)
+        return paragraphs(rng, units)
 
     def _fill(self, rng: random.Random, number: int, frame: str, stray: float = 0.0) -> str:
         pieces = frame.split("{w}")
@@ -243,39 +216,27 @@ class World:
         return text
 
 
-def _rng(*parts: int | str) -> random.Random:
-    return random.Random("|".join(map(str, parts)))  # noqa: S311  (a planted world, not a secret)
-
-
-def _draw_met(rng: random.Random, kind: PromptKind) -> int:
-    return sum(1 << number for number in (*kind.cares, *kind.distractors) if rng.random() < 0.5)
-
-
 def _commonplaces(rng: random.Random, variety: Variety) -> list[str]:
     """Return the sentences that show, or now and then lack, what nearly every response has."""
     common = COMMONPLACES[: variety.commonplaces]
     return [one.met if rng.random() < variety.commonplace_rate else one.unmet for one in common]
 
 
-def _dress(rng: random.Random, met: int, chance: float) -> _Draft:
-    return _Draft(met, padded=rng.random() < chance, headed=rng.random() < chance, sure=rng.random() < chance)
-
-
 def _draw_delicate(config: WorldConfig) -> frozenset[int]:
     """Draw the types of prompts that care about inconspicuous criteria."""
-    rng = _rng(config.seed, "delicate")
+    rng = seeded(config.seed, "delicate")
     return frozenset(rng.sample(range(len(TOPICS)), config.variety.delicate_kinds))
 
 
 def _draw_subtle(config: WorldConfig) -> frozenset[int]:
     """Draw the inconspicuous criteria: one hand, which all delicate types hold."""
-    rng = _rng(config.seed, "subtle")
+    rng = seeded(config.seed, "subtle")
     return frozenset(rng.sample(range(len(LATENT)), config.cared if config.variety.delicate_kinds else 0))
 
 
 def _plant_kinds(config: WorldConfig, subtle: frozenset[int], delicate: frozenset[int]) -> tuple[PromptKind, ...]:
     """Deal the latent criteria out to the types, every one to at least one type, and draw weights and distractors."""
-    rng = _rng(config.seed, "kinds")
+    rng = seeded(config.seed, "kinds")
     plain = [number for number in range(len(LATENT)) if number not in subtle]
     usual = iter(_deal(rng, len(TOPICS) - len(delicate), config.cared, plain))
     careful = rng.sample(sorted(subtle), len(subtle))
@@ -308,18 +269,3 @@ def _deal(rng: random.Random, n_hands: int, size: int, cards: Sequence[int]) -> 
             hand.append(card)
         hands.append(hand)
     return hands
-
-
-def _paragraphs(rng: random.Random, units: Sequence[str]) -> str:
-    """Join sentences into paragraphs of two to four; what needs lines of its own gets them."""
-    paragraphs: list[list[str]] = [[]]
-    room = rng.randint(2, 4)
-    for unit in units:
-        if unit[0] in "|#*`" or "\n" in unit:
-            paragraphs += [[unit], []]
-            continue
-        if len(paragraphs[-1]) >= room:
-            paragraphs.append([])
-            room = rng.randint(2, 4)
-        paragraphs[-1].append(unit)
-    return "\n\n".join(" ".join(block) for block in paragraphs if block)

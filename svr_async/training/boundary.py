@@ -21,6 +21,7 @@ from svr_async.training.session import FittedRound, Growth, Session
 from svr_async.training.state import pair_to_json
 from svr_async.training.support import (
     alternatives,
+    beside,
     hard_negatives,
     most_support,
     probed_pair,
@@ -43,7 +44,8 @@ async def grow(session: Session, number: int, fitted: FittedRound, growth: Growt
     known = {candidate.rubric.id for candidate in growth.candidates}
     new = any(candidate.rubric.id not in known for candidate in fresh)
     candidates = counted([*growth.candidates, *fresh]) if new else growth.candidates
-    kept = {negative.pair.id: negative for negative in (*growth.negatives, *negatives)}
+    held = growth.negatives if session.config.keep_negatives else ()
+    kept = {negative.pair.id: negative for negative in (*held, *negatives)}
     return Growth(
         candidates=candidates,
         pruned=growth.pruned,
@@ -53,20 +55,21 @@ async def grow(session: Session, number: int, fitted: FittedRound, growth: Growt
 
 
 def find_support(session: Session, number: int, fitted: FittedRound) -> list[PreferencePair]:
-    """Return the support pairs of this round; drawn at random where support mining is ablated.
+    """Return the support pairs of this round: all with margin <= tau, or as many as `max_support` and the share allow.
 
-    By kinds of prompts and at most a share of the pairs where the selector tells kinds apart; else as the paper says.
+    Where support mining is ablated, as many drawn at random stand for them, or every training pair.
     """
     config, train = session.config, session.material.train
+    if "support" in config.ablate and config.without_support == "every":
+        return list(train)
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     sources = sources_of(session, fitted.bank)
     edges = redundancy_edges([candidate.rubric.text for candidate in fitted.bank], config.redundancy_cutoff)
     arrays = build_arrays(train, (), session.material.prompts, session.ledger, index, sources, edges)
     margins = session.margins(fitted.selector, arrays)
     known = np.diff(arrays.z_indptr) > 0
-    kinds = kinds_of(fitted.selector, arrays)
-    share = 1.0 if kinds is None else config.support_share
-    most = most_support(len(train), share=share, most=config.max_support)
+    kinds = kinds_of(fitted.selector, arrays) if config.support_by_kind else None
+    most = most_support(len(train), share=config.support_share, most=config.max_support)
     rows = support_rows(margins, known, margin=config.support_margin, most=most, kinds=kinds)
     if "support" in config.ablate:
         rows = random_rows(train, len(rows), round_number=number)
@@ -83,13 +86,12 @@ def kinds_of(selector: Selector, arrays: FitArrays) -> NDArray[np.float32] | Non
 async def find_negatives(
     session: Session, number: int, fitted: FittedRound, support: Sequence[PreferencePair]
 ) -> list[HardNegative]:
-    """Return each support pair's responses that are near the boundary or the nearest to it, its own left out."""
-    others = alternatives(session.material.train)
-    options = {pair.id: [pair, *others.get(pair.id, ())] for pair in support}
-    if "probe" not in session.config.ablate:
-        for pair, probe in zip(support, await probes(session, number, support), strict=True):
-            if usable_probe(pair, probe, same=session.config.same_response) and probe is not None:
-                options[pair.id].append(probed_pair(pair, probe, round_number=number))
+    """Return each support pair's hard negatives: of its candidates, the nearest to the boundary or all near it.
+
+    The pair's own response is none: the mean of a loss and itself is that loss (`sec:adv`). A response of the data is
+    one only where the hardest alone is taken, as an additional triple; else it is trained on already.
+    """
+    options = await _candidates(session, number, support)
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     active = {pair.id: _pool_for(session, fitted, pair) for pair in support if len(options[pair.id]) > 1}
     tasks = [
@@ -102,7 +104,7 @@ async def find_negatives(
     await judge_tasks(session, f"negatives-{number}", tasks, session.boundary)
     found = []
     trained_on = {pair.id for pair in session.material.train}
-    near = session.config.support_margin if fitted.selector.kind == "topics" else -math.inf
+    near = session.config.support_margin if session.config.every_near else -math.inf
     for pair in support:
         if pair.id in active:
             importance = _importance(session, fitted, pair)
@@ -114,6 +116,23 @@ async def find_negatives(
             negatives = hard_negatives(pair, margins, margin=near)
             found += [negative for negative in negatives if negative.pair.id not in trained_on]
     return found
+
+
+async def _candidates(
+    session: Session, number: int, support: Sequence[PreferencePair]
+) -> dict[str, list[PreferencePair]]:
+    """Return P(x) of each support pair as triples: the pair itself, the data's alternatives, a probe (`sec:adv`)."""
+    others = alternatives(session.material.train)
+    as_its_own = not session.config.every_near
+    options = {
+        pair.id: [pair, *(beside(pair, other) if as_its_own else other for other in others.get(pair.id, ()))]
+        for pair in support
+    }
+    if "probe" not in session.config.ablate:
+        for pair, probe in zip(support, await probes(session, number, support), strict=True):
+            if usable_probe(pair, probe, same=session.config.same_response) and probe is not None:
+                options[pair.id].append(probed_pair(pair, probe, round_number=number))
+    return options
 
 
 async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:

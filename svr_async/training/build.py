@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
+from svr_async.errors import UsageError
 from svr_async.scoring.bank import (
     MAX_ALIASES,
     MAX_NOTE_CHARS,
@@ -17,6 +18,7 @@ from svr_async.scoring.bank import (
     RubricBank,
 )
 from svr_async.training.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
+from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import rubric_id
 
 EXAMPLES = 5
@@ -44,6 +46,16 @@ def bank_rubric(
         source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
         example_prompts=tuple(example_prompts)[:EXAMPLES],
     )
+
+
+def refuse_long_names(pairs: Iterable[PreferencePair]) -> None:
+    """Raise UsageError where a pair's id or domain is longer than a bank holds."""
+    long = next((pair for pair in pairs if max(len(pair.id), len(pair.domain)) > MAX_NOTE_CHARS), None)
+    if long is not None:
+        raise UsageError(
+            f"the pair {long.id[:40]}… has an id of {len(long.id):,} characters and a domain of {len(long.domain):,}",
+            hint=f"a bank holds ids and domains of at most {MAX_NOTE_CHARS:,}; shorten them",
+        )
 
 
 def main_domain(pair_ids: Iterable[str], domains: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.fit.checkpoints import NAME
+from svr_async.fit.choices import choice_from_json
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
 from svr_async.training.stages import Stages, digest_of
@@ -74,7 +75,8 @@ def _checksum(folder: Path) -> str:
 def _values(result: FitResult) -> dict[str, Any]:
     plain = {name: getattr(result, name) for name in PLAIN}
     history = [record.as_json() for record in result.history]
-    return {**plain, "kind": result.selector.kind, "warnings": list(result.warnings), "history": history}
+    choice = None if result.choice is None else result.choice.as_json()
+    return {**plain, "kind": result.selector.kind, "warnings": list(result.warnings), "history": history, "choice": choice}
 
 
 def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FitResult:
@@ -82,5 +84,6 @@ def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fi
         selector=selector_of(values["kind"], arrays),
         history=tuple(record_from_json(record) for record in values["history"]),
         warnings=tuple(values["warnings"]),
+        choice=None if values["choice"] is None else choice_from_json(values["choice"]),
         **{name: values[name] for name in PLAIN},
     )

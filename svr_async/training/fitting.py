@@ -13,6 +13,7 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, watched
 from svr_async.fit.training import OnEpoch, calibrate, fit, pair_margins
+from svr_async.training.config import TrainConfig
 from svr_async.training.fit_log import FitLog, empty_curve, yardsticks_of
 from svr_async.training.fit_stage import kept_fit
 from svr_async.training.session import Session
@@ -21,9 +22,9 @@ from svr_async.training.stages import digest_of
 
 def fit_round(
     session: Session, number: int, train: FitArrays, dev: FitArrays, *, log: FitLog | None = None
-) -> Selector:
+) -> FitResult:
     """Fit one round, or read it back; a fit that was killed goes on. The curve goes to the log."""
-    config, log = settings(session), log or FitLog()
+    config, log = fit_settings(session.config), log or FitLog()
     inputs = ("fit", train.digest(), dev.digest(), config.as_json())
 
     def run(on_epoch: OnEpoch) -> FitResult:
@@ -32,15 +33,16 @@ def fit_round(
     result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
     log.curves.append(curve)
     accuracy = f"{100 * result.dev_accuracy:.1f} %"
-    session.say(f"round {number}: fit ended, best epoch {result.best_epoch}, dev accuracy {accuracy}")
-    return result.selector
+    how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.structure.in_words()
+    session.say(f"round {number}: fit ended, {how}, dev accuracy {accuracy}")
+    return result
 
 
 def calibrate_round(
     session: Session, number: int, selector: Selector, train: FitArrays, dev: FitArrays, *, log: FitLog | None = None
 ) -> Selector:
     """Go on for a few epochs at a lower rate with the kept rubrics; curve and yardsticks go to the log."""
-    config, log = settings(session), log or FitLog()
+    config, log = fit_settings(session.config), log or FitLog()
     start = [selector.kind, *(digest_of(array) for _, array in sorted(selector.tensors().items()))]
     inputs = ("calibrate", train.digest(), dev.digest(), config.as_json(), start)
 
@@ -55,10 +57,9 @@ def calibrate_round(
     return result.selector
 
 
-def settings(session: Session) -> FitConfig:
+def fit_settings(config: TrainConfig) -> FitConfig:
     """Return the fit's settings, without the diversity term where that is ablated."""
-    config = session.config.fit
-    return replace(config, diversity=0.0) if "diversity" in session.config.ablate else config
+    return replace(config.fit, diversity=0.0) if "diversity" in config.ablate else config.fit
 
 
 def margins_with(config: FitConfig, selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:

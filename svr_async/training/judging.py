@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training import asking
 from svr_async.training.asking import PoolTask
+from svr_async.training.kinds import likely_rubrics
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.pools import PoolInputs, PoolPolicy, plan_pools
@@ -43,10 +44,9 @@ async def judge_pools(
     rows = [material.prompts.row(pair) for pair in pairs]
     inputs = PoolInputs(
         pair_ids=[pair.id for pair in pairs],
-        neighbours=material.neighbours[rows],
+        likely=_likely(session, sources, rows, len(bank)),
         mined=[sources.mined(row) for row in rows],
         own=[sources.own(row) for row in rows],
-        mined_of=sources.mined,
         observed=np.array([candidate.observed_count for candidate in bank], dtype=np.int64),
         judged=[session.ledger.asked(pair.id, index) for pair in pairs],
         preferred=_preferred(session, rows, index, before),
@@ -92,6 +92,16 @@ def _questions(session: Session, tasks: Sequence[PoolTask]) -> tuple[Any, ...]:
     rubrics = {rubric.id: rubric_to_json(rubric) for task in tasks for rubric in task.rubrics}
     pairs = [pair_to_json(task.pair) for task in tasks]
     return session.crew.judge.name, session.crew.rubrics_per_call, pairs, rubrics
+
+
+def _likely(session: Session, sources: Sources, rows: Sequence[int], n_rubrics: int) -> list[NDArray[np.int32]]:
+    """Return, for each pair, the rubrics that its kind of prompts gave, the most often first."""
+    config, prompts = session.config, session.material.prompts
+    if config.pools.policy is not PoolPolicy.CROSS:
+        return [np.zeros(0, dtype=np.int32)] * len(rows)
+    trained = sorted({prompts.row(pair) for pair in session.material.train})
+    ranked = likely_rubrics(prompts.matrix(), sources.matrix(len(prompts.texts), n_rubrics), trained, config.pools.size)
+    return [ranked[row] for row in rows]
 
 
 def _preferred(

@@ -16,7 +16,7 @@ from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, Check, Rubric, rubr
 from svr_async.vocabulary.similarity import normalised
 
 MERGE_CUTOFF = 0.88  # app:hparams
-BANK_CAP = 1024  # app:hparams
+BANK_CAP = 1024  # the size of the paper's trained bank (app:bank); its table of settings has no cap
 ROWS_AT_ONCE = 512
 
 
@@ -39,19 +39,24 @@ class Candidate:
 
 
 def merge(
-    candidates: Iterable[Candidate], *, cutoff: float = MERGE_CUTOFF, cap: int | None = BANK_CAP
+    candidates: Iterable[Candidate],
+    *,
+    cutoff: float = MERGE_CUTOFF,
+    cap: int | None = BANK_CAP,
+    by_text_alone: bool = False,
 ) -> tuple[Candidate, ...]:
     """Return the candidates with near-identical ones merged, the most observed first, at most `cap` of them.
 
     Candidates with the same rubric id become one. Then, in the order (most observed, most sources, shortest,
     alphabetical), each joins the most similar earlier one with similarity >= cutoff (ties: the earlier), or stands for
-    itself. Two never merge where any of their texts are different criteria (`distinct.differ`) or their checks differ.
+    itself. Two never merge where any of their texts are different criteria (`distinct.differ`) or their checks differ,
+    unless `by_text_alone`, which is all that the paper asks for; of two checks the better candidate's is kept then.
     The text of a group is its most central one; where that brings two groups within the cutoff, they are merged in
     turn, so no two rubrics of the result are both similar and mergeable, and merging the result again changes nothing.
     The order of the candidates does not matter.
     """
     groups = _grouped(candidates)
-    near = _Nearness(sorted({text for group in groups for text in group.texts}), cutoff)
+    near = _Nearness(sorted({text for group in groups for text in group.texts}), cutoff, by_text_alone)
     before = -1
     while len(groups) != before:
         before = len(groups)
@@ -108,8 +113,9 @@ class _Group:
         self.sources |= other.sources
         self.importances |= other.importances
         self.facets += other.facets
+        if not checks_differ(self.check, other.check):
+            self.checked |= other.checked
         self.check = self.check or other.check
-        self.checked |= other.checked
         self.groundings |= other.groundings
         self.changed = True
 
@@ -183,8 +189,8 @@ def most_central(eligible: Sequence[str], texts: Sequence[str]) -> str:
 class _Nearness:
     """Which texts may be within the cutoff of which, by a bound that loses none; exact where it is asked for."""
 
-    def __init__(self, texts: Sequence[str], cutoff: float) -> None:
-        self._texts, self._cutoff = texts, cutoff
+    def __init__(self, texts: Sequence[str], cutoff: float, by_text_alone: bool) -> None:
+        self._texts, self._cutoff, self._by_text_alone = texts, cutoff, by_text_alone
         self._place = {text: place for place, text in enumerate(texts)}
         found = possible_pairs(texts, cutoff)
         one = np.concatenate([found.first, found.second])
@@ -193,7 +199,11 @@ class _Nearness:
         self._bound = np.concatenate([found.similarity, found.similarity])[order]
         self._start = np.searchsorted(one[order], np.arange(len(texts) + 1))
         self._exact: dict[tuple[str, str], float] = {}
-        self.profiles = {text: profile(text) for text in texts}
+        self._profiles = {} if by_text_alone else {text: profile(text) for text in texts}
+
+    def one_criterion(self, host: _Group, group: _Group) -> bool:
+        """Tell whether two groups that are near may be one: always where texts alone decide."""
+        return self._by_text_alone or host.may_take(group, self._profiles)
 
     def leaders(self, text: str, leaders: Mapping[str, _Group]) -> Iterator[_Group]:
         """Yield the leaders within the cutoff of a text, the most similar first; ties in the order of rank."""
@@ -227,7 +237,7 @@ def _pass(groups: Sequence[_Group], near: _Nearness) -> list[_Group]:
             group.changed = False
     leaders: dict[str, _Group] = {}
     for group in sorted(groups, key=_Group.rank):
-        able = (host for host in near.leaders(group.text, leaders) if host.may_take(group, near.profiles))
+        able = (host for host in near.leaders(group.text, leaders) if near.one_criterion(host, group))
         host = next(able, None)
         if host is None:
             leaders[group.text] = group

@@ -1,16 +1,19 @@
-"""Which rubrics are judged for a pair: cross-fitted pools.
+"""Which rubrics are judged for a pair: those that its kind of prompts gave, and a few of all.
 
-A rubric mined from a pair nearly always favours that pair's chosen side, so judging a pair on its own rubrics
-teaches nothing and flatters the dev split. A pool is therefore chosen as if the pair had not been mined: from rubrics
-of *other* prompts, some of the most similar ones, the rest drawn from the whole bank, the often proposed and little
-judged ones first. A rubric that both this prompt and others gave may be in it; leaving it out just where it holds would
-keep only the evidence against it.
+A judgement tells most where the rubric sets responses apart. Prompts are grouped by their words and by what was mined
+from them (`fit.grouping`); a pool takes what the pair's groups gave most often, and draws the rest from the whole bank,
+the often proposed and little judged first. With the rubrics that matter to a pair judged together, what one of them
+explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half as much.
+
+A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence. One
+that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
+against it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,7 +23,7 @@ from numpy.typing import NDArray
 from svr_async.errors import UsageError
 
 Indices = NDArray[np.int32]
-NEAR = 8
+EXPLORED = 5  # one part in so many of a pool is drawn from the whole bank
 
 
 class PoolPolicy(StrEnum):
@@ -33,16 +36,10 @@ class PoolPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolConfig:
-    """Sizes of a pool. `near` of `size` come from similar prompts; from round 2 the selector fills half of the rest."""
+    """Which rubrics, and how many a pair in a round."""
 
     policy: PoolPolicy = PoolPolicy.CROSS
     size: int = 18
-    near: int = NEAR
-
-    @classmethod
-    def of_size(cls, policy: PoolPolicy, size: int) -> PoolConfig:
-        """Return a pool of this size with the usual parts: as many of similar prompts as 8 of 18 are, at most 8."""
-        return cls(policy=policy, size=size, near=min(NEAR, size * 4 // 9))
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -53,18 +50,16 @@ class PoolConfig:
 class PoolInputs:
     """What pools are planned from, one entry a pair. Indices are those of the bank.
 
-    `neighbours` lists the rows of similar prompts, best first, −1 for none. `mined_of` gives the rubrics that came from
-    a prompt row; `mined` are those from the pair's own prompt, `own` those from it alone. `observed` counts how often
-    each rubric was proposed, `judged` are the rubrics that are judged already, `preferred` the selector's favourites,
-    best first.
+    `likely` lists the rubrics that the pair's kind of prompts gives, the most often first; `mined` are those from the
+    pair's own prompt, `own` those from it alone. `observed` counts how often each rubric was proposed, `judged` are the
+    rubrics that are judged already, `preferred` the selector's favourites, best first.
     """
 
     pair_ids: Sequence[str]
-    neighbours: Indices
+    likely: Sequence[Indices]
     mined: Sequence[Indices]
     own: Sequence[Indices]
     observed: NDArray[np.int64]
-    mined_of: Callable[[int], Indices]
     judged: Sequence[Indices]
     preferred: Sequence[Indices]
     n_rubrics: int
@@ -92,25 +87,22 @@ def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[n
         return np.arange(inputs.n_rubrics, dtype=np.int32)
     if config.policy is PoolPolicy.OWN:
         return np.unique(inputs.mined[row])[: config.size].astype(np.int32)
-    own = {int(index) for index in inputs.own[row]}
-    chosen = _near(inputs, row, own, min(config.near, config.size))
-    taken = own | set(chosen)
-    wanted = max(0, config.size - len(chosen))
-    favourites = [int(index) for index in inputs.preferred[row] if int(index) not in taken][: wanted // 2]
-    taken |= set(favourites)
+    barred = {int(index) for index in inputs.own[row]}
+    drawn = -(-config.size // EXPLORED)
+    chosen = _taken([*_halves(inputs.preferred[row], inputs.likely[row], config.size)], barred, config.size - drawn)
     rarity = (1.0 + counts) / np.sqrt(np.maximum(1, inputs.observed))
-    drawn = _explore(inputs.pair_ids[row], rarity, taken, wanted - len(favourites), round_number)
-    return np.array(sorted({*chosen, *favourites, *drawn}), dtype=np.int32)
+    explored = _explore(inputs.pair_ids[row], rarity, barred | set(chosen), config.size - len(chosen), round_number)
+    return np.array(sorted({*chosen, *explored}), dtype=np.int32)
 
 
-def _near(inputs: PoolInputs, row: int, own: set[int], wanted: int) -> list[int]:
-    """Take rubrics mined from similar prompts, the most similar first."""
-    chosen: dict[int, None] = {}
-    for neighbour in inputs.neighbours[row]:
-        if neighbour < 0 or len(chosen) >= wanted:
-            break
-        chosen |= dict.fromkeys(int(index) for index in inputs.mined_of(int(neighbour)) if int(index) not in own)
-    return list(chosen)[:wanted]
+def _halves(preferred: Indices, likely: Indices, size: int) -> Sequence[int]:
+    """Return the selector's favourites, up to half a pool of them, then what the kind of prompts gives."""
+    return [*preferred[: size // 2].tolist(), *likely.tolist()]
+
+
+def _taken(wanted: Sequence[int], barred: set[int], count: int) -> list[int]:
+    """Return the first different ones that are not barred."""
+    return list(dict.fromkeys(index for index in wanted if index not in barred))[:count]
 
 
 def _explore(pair_id: str, slowness: NDArray[np.float64], taken: set[int], wanted: int, round_number: int) -> list[int]:

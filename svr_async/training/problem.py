@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.tfidf import Vocabulary, transform
@@ -51,6 +52,11 @@ class Prompts:
         """Return the row of a pair's prompt."""
         return self.row_of[prompt_text(pair.prompt)]
 
+    def matrix(self) -> Any:
+        """Return all features, sparse (prompt, feature)."""
+        shape = (len(self.texts), self.n_features)
+        return csr_matrix((self.value.astype(np.float64), self.index, self.indptr), shape=shape)
+
     def features(self, row: int) -> tuple[Ints, NDArray[np.float32]]:
         """Return feature numbers and values of one prompt."""
         start, end = int(self.indptr[row]), int(self.indptr[row + 1])
@@ -79,6 +85,12 @@ class Sources:
         )
         rubrics_of, held_out = (_mined_from(bank, rows) for rows in (row_of_pair, row_of_dev or {}))
         return cls(rows_of=rows_of, rubrics_of=rubrics_of, held_out=held_out)
+
+    def matrix(self, n_prompts: int, n_rubrics: int) -> Any:
+        """Return which rubrics were mined from which training prompts, sparse (prompt, rubric)."""
+        borders = _borders([len(found) for found in self.rows_of])
+        prompts = np.array([row for found in self.rows_of for row in found], dtype=np.int32)
+        return csr_matrix((np.ones(len(prompts)), prompts, borders), shape=(n_rubrics, n_prompts)).T.tocsr()
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other.

@@ -8,34 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.training.answers import unanswered_lines
 from svr_async.training.boundary import grow
-from svr_async.training.choosing import measure
+from svr_async.training.choosing import choose_settings, judge_missing
 from svr_async.training.inducing import induced
 from svr_async.training.judging import judge_pools, sources_of
 from svr_async.training.merge import Candidate, merge, without
-from svr_async.training.problem import build_arrays
-from svr_async.training.prune_redundant import redundancy_edges
-from svr_async.training.pruning import prune, support_counts
-from svr_async.training.session import FittedRound, Growth, Session
+from svr_async.training.problem import Sources, build_arrays
+from svr_async.training.prune_redundant import RedundancyEdges, redundancy_edges
+from svr_async.training.pruning import support_counts
+from svr_async.training.round_data import RoundData
+from svr_async.training.round_fit import fit_and_prune
+from svr_async.training.session import FittedRound, Growth, JudgedRound, Session
+from svr_async.vocabulary.pair import PreferencePair
 
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in what can be said of them"
 
 
 async def run_rounds(session: Session) -> list[FittedRound]:
-    """Run Algorithm 1 and return every round; the best by dev accuracy is the caller's to choose."""
+    """Run Algorithm 1 and return every round; which one is published is the caller's to choose."""
     config, material = session.config, session.material
     growth = Growth(candidates=await induced(session, "induce-1", material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
-        bank = merge(without(growth.candidates, growth.pruned), cutoff=config.merge_cutoff, cap=config.bank_cap)
+        left = without(growth.candidates, growth.pruned)
+        bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
         if not bank:
             failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
             raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
@@ -46,7 +48,8 @@ async def run_rounds(session: Session) -> list[FittedRound]:
         if number == config.rounds:
             break
         following = await grow(session, number, fitted, growth_after)
-        if following.candidates == growth_after.candidates and following.negatives == growth.negatives:
+        nothing_new = following.candidates == growth_after.candidates and following.negatives == growth.negatives
+        if nothing_new and not config.all_rounds:
             session.say(f"round {number} found nothing new: training ends early")
             break
         growth = following
@@ -56,12 +59,17 @@ async def run_rounds(session: Session) -> list[FittedRound]:
 async def one_round(
     session: Session, number: int, bank: Sequence[Candidate], growth: Growth, before: Sequence[FittedRound]
 ) -> tuple[FittedRound, Growth]:
-    """Judge the pools, fit, prune, calibrate and measure on dev."""
+    """Judge the pools, fit, prune, calibrate, measure on dev, and keep what it was done with."""
     task = await _judged(session, number, bank, growth, before)
-    support = support_counts(growth, session.ledger, task.index)
-    kept, selector = _fitted(session, number, bank, task, support)
+    data = task.data
+    fits = partial(session.fit_round, session, number), partial(session.calibrate, session, number)
+    kept, selector, choice = fit_and_prune(data, session.config, *fits)
     survivors = tuple(bank[place] for place in kept)
-    settings, dev_accuracy = await measure(session, number, survivors, selector)
+    await judge_missing(session, number, survivors, selector)
+    measured = task.arrays_of(session, session.material.dev)
+    texts = [candidate.rubric.text for candidate in survivors]
+    settings, dev_accuracy = choose_settings(session.config, selector, texts, measured.restrict_rubrics(kept), choice)
+    session.keep_round(session, JudgedRound(number=number, data=data, measured=measured, negatives=growth.negatives))
     sizes = {"round": number, "bank": len(bank), "kept": len(kept)}
     mined = {"hard_negatives": len(growth.negatives), "support": len(growth.support)}
     fitted = FittedRound(
@@ -70,15 +78,16 @@ async def one_round(
         selector=selector,
         settings=settings,
         dev_accuracy=dev_accuracy,
-        support_counts=support,
+        support_counts=data.support,
         record={
             **sizes,
             **mined,
-            "judged_entries": int(task.train.n_entries + task.dev.n_entries),
-            "train_margin": _mean_margin(session, selector, task.train.restrict_rubrics(kept)),
+            "judged_entries": int(data.train.n_entries + data.dev.n_entries),
+            "train_margin": _mean_margin(session, selector, data.train.restrict_rubrics(kept)),
             "dev_accuracy": dev_accuracy,
             "top_k": settings.top_k,
             "filler_weight": settings.filler_weight,
+            **({} if choice is None else {"structure": choice.as_json()}),
         },
     )
     gone = set(range(len(bank))) - set(kept.tolist())
@@ -87,11 +96,17 @@ async def one_round(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Task:
-    """What one round fits: the places of its rubrics by id, and the entries judged on them as arrays."""
+    """What one round fits, and how the entries of pairs on its rubrics become arrays: places by id, sources, edges."""
 
+    data: RoundData
     index: Mapping[str, int]
-    train: FitArrays
-    dev: FitArrays
+    sources: Sources
+    edges: RedundancyEdges
+
+    def arrays_of(self, session: Session, pairs: Sequence[PreferencePair]) -> FitArrays:
+        """Return all that was judged of pairs by now."""
+        parts = (session.material.prompts, session.ledger, self.index, self.sources, self.edges)
+        return build_arrays(pairs, (), *parts)
 
 
 async def _judged(
@@ -104,20 +119,14 @@ async def _judged(
     await judge_pools(session, f"judge-{number}", number, bank, index, sources, growth, before)
     edges = redundancy_edges([candidate.rubric.text for candidate in bank], session.config.redundancy_cutoff)
     parts = (material.prompts, session.ledger, index, sources, edges)
-    train = build_arrays(material.train, growth.negatives, *parts)
-    return _Task(index=index, train=train, dev=build_arrays(material.dev, (), *parts))
-
-
-def _fitted(
-    session: Session, number: int, bank: Sequence[Candidate], task: _Task, support: Mapping[str, int]
-) -> tuple[NDArray[np.int64], Selector]:
-    """Fit, prune and calibrate; return the places of the kept rubrics and the selector of those."""
-    selector = session.fit_round(session, number, task.train, task.dev)
-    judged = np.bincount(task.train.z_rubric, minlength=len(bank))
-    kept = prune(session, bank, selector, support, judged, last=number == session.config.rounds)
-    places = np.array(kept, dtype=np.int64)
-    train, dev = task.train.restrict_rubrics(places), task.dev.restrict_rubrics(places)
-    return places, session.calibrate(session, number, selector.restrict(places), train, dev)
+    data = RoundData(
+        bank=tuple(bank),
+        train=build_arrays(material.train, growth.negatives, *parts),
+        dev=build_arrays(material.dev, (), *parts),
+        support=support_counts(growth, session.ledger, index),
+        last=number == session.config.rounds,
+    )
+    return _Task(data=data, index=index, sources=sources, edges=edges)
 
 
 def _mean_margin(session: Session, selector: Selector, arrays: FitArrays) -> float:

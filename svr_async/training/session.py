@@ -8,22 +8,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
+from svr_async.fit.history import FitResult
 from svr_async.fit.tfidf import Vocabulary, learn
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.asking import Crew
 from svr_async.training.config import TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
-from svr_async.training.neighbours import nearest_prompts
 from svr_async.training.problem import HardNegative, Prompts
+from svr_async.training.round_data import RoundData
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
-NEIGHBOURS = 24
 Say = Callable[[str], None]
 
 
@@ -35,7 +34,6 @@ class Material:
     dev: tuple[PreferencePair, ...]
     vocabulary: Vocabulary
     prompts: Prompts
-    neighbours: NDArray[np.int32]
     digest: str
 
     @property
@@ -67,6 +65,16 @@ class Growth:
     support: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgedRound:
+    """All that a round fitted on and was measured on; `measured` is `data.dev` with what only measuring judged."""
+
+    number: int
+    data: RoundData
+    measured: FitArrays
+    negatives: tuple[HardNegative, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -74,15 +82,17 @@ class Session:
     `asker` is a digest of all that the replies depend on besides the questions: model, settings, prompt templates.
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
+    `keep_round` is given each round when it has been measured; `svr train` keeps it as a feature store.
     """
 
     crew: Crew
     config: TrainConfig
     stages: Stages
     material: Material
-    fit_round: Callable[[Session, int, FitArrays, FitArrays], Selector]
+    fit_round: Callable[[Session, int, FitArrays, FitArrays], FitResult]
     calibrate: Callable[[Session, int, Selector, FitArrays, FitArrays], Selector]
     margins: Callable[[Selector, FitArrays], NDArray[np.float32]]
+    keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
     say: Say = lambda _: None
     asker: str = ""
     ledger: Ledger = field(default_factory=Ledger)
@@ -93,23 +103,18 @@ class Session:
         return digest_of(self.material.digest, self.asker, *parts)
 
 
-def prepare(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str) -> Material:
-    """Learn the features from the training prompts and find each prompt's neighbours among them."""
-    vocabulary = learn(list(dict.fromkeys(prompt_text(pair.prompt) for pair in train)))
+def prepare(
+    train: Sequence[PreferencePair], dev: Sequence[PreferencePair], *, digest: str, pairs_of_words: bool = True
+) -> Material:
+    """Learn the features from the training prompts."""
+    texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
+    vocabulary = learn(texts, pairs_of_words=pairs_of_words)
     pairs = (*train, *dev)
     prompts = Prompts.of(pairs, vocabulary)
-    matrix = sparse.csr_matrix(
-        (prompts.value, prompts.index, prompts.indptr), shape=(len(prompts.texts), prompts.n_features)
-    )
-    train_rows = {prompts.row(pair) for pair in train}
-    keep = np.array([row in train_rows for row in range(len(prompts.texts))], dtype=np.float32)
-    only_train = sparse.diags(keep) @ matrix
-    neighbours = nearest_prompts(matrix, only_train, count=NEIGHBOURS)
     return Material(
         train=tuple(train),
         dev=tuple(dev),
         vocabulary=vocabulary,
         prompts=prompts,
-        neighbours=neighbours,
         digest=digest,
     )

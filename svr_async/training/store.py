@@ -1,14 +1,15 @@
 """The feature store: what a fit reads, in one folder of plain files that grows part by part.
 
-    meta.json              schema, counts, where it comes from, and every other file with its size and SHA-256
+    meta.json              schema, counts, origin, how to fit it, and every other file with its size and SHA-256
     vocabulary.json        TF-IDF terms and their places; idf.npz their idf
     rubrics-0001.parquet   all rubrics so far, each revision anew; a rubric keeps its place for ever
     pairs-0001.parquet     pairs of this part: id, prompt, prompt_row, domain, split, strength, kind, of
     features-0001.npz      CSR of TF-IDF, one row for each prompt that is new in this part
-    z-0001.npz             CSR of judged entries over all pairs so far: rubric, delta, flags; absent = not judged
+    z-0001.npz             CSR of judged entries over all pairs so far: rubric, z, flags, weight; absent = not judged
 
 A part is written under new names and counts only when meta.json, replaced at the end in one step, names it: whatever
-happens on the way, readers see the store before or after, never between. One writer at a time.
+happens on the way, readers see the store before or after, never between. One writer at a time. docs/store.md has every
+file with its types and shapes.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.training.merge import Candidate
+from svr_async.training.plans import FitPlan
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SPLITS = ("train", "dev")
 KINDS = ("pair", "hard_negative")
 BOTH_ORDERS, OWN = 1, 2  # flags: the mean of both orders; mined from the very pair that it judges
-GRID = (0.25, 0.75, 1.25)  # |Δ| of one judgement; the mean of both orders is any multiple of 0.25 up to 1.25
+MEASURED = 4  # flag: judged to measure the bank on dev; no fit sees it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,17 +54,27 @@ class Csr:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged(Csr):
-    """Judged entries: pairs × rubrics, value = z oriented chosen minus rejected, a byte of flags for each entry."""
+    """Judged entries: pairs × rubrics, value = z oriented chosen minus rejected, a byte of flags for each entry.
+
+    z is any number in ±1.25: a judge's Δ, the mean of several, or the Δ expected of probabilities. `weight` says how
+    much each entry counts, >= 0; None is 1 for all.
+    """
 
     flags: NDArray[np.uint8]
+    weight: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRubric:
-    """A rubric of the store; `active` where it belongs to the bank that is being fitted."""
+    """A rubric of the store; `active` where it belongs to the bank that is being fitted.
+
+    `support_count` are the support pairs and hard negatives on which it favours the chosen response; pruning keeps a
+    rubric that has any.
+    """
 
     candidate: Candidate
     active: bool = True
+    support_count: int = 0
 
     @property
     def id(self) -> str:
@@ -103,7 +116,10 @@ class StorePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoreHeader:
-    """What a store says about itself, and the features that all of its parts share."""
+    """What a store says about itself, and the features that all of its parts share.
+
+    `plan` is how it is fitted where nobody says otherwise. `made_of` is a digest of all that a training made it of.
+    """
 
     vocabulary: Mapping[str, int]
     idf: NDArray[np.float32]
@@ -111,6 +127,8 @@ class StoreHeader:
     prompts_digest: str = ""
     bank_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
+    plan: FitPlan = field(default_factory=FitPlan)
+    made_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -205,18 +223,37 @@ def _finite_problem(values: NDArray[np.float32]) -> str:
 
 
 def judged_problem(z: Judged, n_pairs: int, n_rubrics: int) -> str:
-    """Say what is wrong with judged entries: shape, order, flags, or a value off the grid of Δ."""
+    """Say what is wrong with judged entries: shape, order, flags, a z that no Δ has, a weight that is none."""
     if problem := csr_problem(z, n_pairs, n_rubrics):
         return problem
-    if z.flags.dtype != np.uint8 or len(z.flags) != len(z.value) or bool((z.flags > (BOTH_ORDERS | OWN)).any()):
+    known = BOTH_ORDERS | OWN | MEASURED
+    if z.flags.dtype != np.uint8 or len(z.flags) != len(z.value) or bool((z.flags > known).any()):
         return "flags must be one byte of known flags for each entry"
-    quarters = np.abs(z.value) * 4
-    bad = (quarters != np.rint(quarters)) | (quarters > 5)
-    bad |= ((z.flags & BOTH_ORDERS) == 0) & (quarters % 2 != 1)
+    return z_problem(z.value) or weight_problem(z.weight, len(z.value))
+
+
+def z_problem(values: NDArray[np.floating]) -> str:
+    """Say which z is no number in ±1.25."""
+    bad = ~(np.abs(values) <= LARGEST_Z)
     if not bool(bad.any()):
         return ""
     place = int(np.argmax(bad))
-    return f"z = {float(z.value[place]):g} at entry {place} is not on the grid ±0.25, ±0.75, ±1.25"
+    value = float(values[place])
+    what = "is no number; leave out what was not judged" if np.isnan(value) else f"lies outside ±{LARGEST_Z}"
+    return f"z = {value:g} at entry {place} {what}"
+
+
+def weight_problem(weights: NDArray[np.floating] | None, n_entries: int) -> str:
+    """Say what is wrong with the weights of so many entries."""
+    if weights is None:
+        return ""
+    if len(weights) != n_entries:
+        return f"{len(weights)} weights for {n_entries} entries"
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if not bool(bad.any()):
+        return ""
+    place = int(np.argmax(bad))
+    return f"weight = {float(weights[place]):g} at entry {place} is not finite and >= 0"
 
 
 def rubrics_problem(rubrics: Sequence[StoreRubric]) -> str:
@@ -225,6 +262,8 @@ def rubrics_problem(rubrics: Sequence[StoreRubric]) -> str:
     for entry in rubrics:
         if entry.id in seen:
             return f"the rubric {entry.id} occurs twice"
+        if entry.support_count < 0:
+            return f"the rubric {entry.id} has a support count of {entry.support_count}"
         if entry.id != rubric_id(entry.candidate.rubric.text):
             return f"the id of rubric {entry.id} is not the hash of its text"
         if len(entry.candidate.rubric.text) > MAX_RUBRIC_CHARS:

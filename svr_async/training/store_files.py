@@ -122,15 +122,21 @@ def read_json(file: BinaryIO, path: Path) -> dict[str, Any]:
     return value
 
 
-def read_npz(file: BinaryIO, path: Path, expected: Mapping[str, type[np.generic]]) -> dict[str, Array]:
-    """Return the vectors of an uncompressed npz, exactly those expected, each of its type.
+def read_npz(
+    file: BinaryIO,
+    path: Path,
+    expected: Mapping[str, type[np.generic]],
+    optional: Mapping[str, type[np.generic]] | None = None,
+) -> dict[str, Array]:
+    """Return the vectors of an uncompressed npz, all those expected and the optional ones it has, each of its type.
 
     Members must be stored as they are, so no file asks for more memory than its own size; objects are never read.
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            members = _members(archive, expected)
-            return {name: _vector(archive, members[name], dtype) for name, dtype in expected.items()}
+            members = _members(archive, expected, optional or {})
+            types = {**expected, **(optional or {})}
+            return {name: _vector(archive, info, types[name]) for name, info in members.items()}
     except (
         ValueError,
         EOFError,
@@ -140,10 +146,12 @@ def read_npz(file: BinaryIO, path: Path, expected: Mapping[str, type[np.generic]
         raise refused(path, str(error) or type(error).__name__) from error
 
 
-def _members(archive: zipfile.ZipFile, expected: Collection[str]) -> dict[str, zipfile.ZipInfo]:
+def _members(
+    archive: zipfile.ZipFile, expected: Collection[str], optional: Collection[str]
+) -> dict[str, zipfile.ZipInfo]:
     listed = archive.infolist()
     members = {info.filename.removesuffix(".npy"): info for info in listed}
-    if len(listed) != len(expected) or set(members) != set(expected):
+    if len(listed) != len(members) or set(members) - set(optional) != set(expected):
         raise ValueError(f"it must hold {', '.join(expected)} (found {', '.join(members)[:100]})")
     return members
 

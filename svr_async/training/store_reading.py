@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from svr_async.errors import UsageError
 from svr_async.training import store_files as files
 from svr_async.training.merge import Candidate
+from svr_async.training.plans import plan_from_json
 from svr_async.training.store import (
     KINDS,
     SCHEMA_VERSION,
@@ -36,6 +37,7 @@ FORMAT = "svr-feature-store"
 COUNTS = ("pairs", "prompts", "rubrics", "entries")
 _ROWS: dict[str, type[np.generic]] = {"indptr": np.int64, "index": np.int32, "value": np.float32}
 _JUDGED: dict[str, type[np.generic]] = {**_ROWS, "flags": np.uint8}
+_WEIGHT: dict[str, type[np.generic]] = {"weight": np.float32}
 
 
 def pair_schema() -> pa.Schema:
@@ -63,7 +65,8 @@ def rubric_schema() -> pa.Schema:
 
     texts = [(name, pa.string()) for name in ("rubric_id", "text", "facet", "importance", "grounding")]
     lists = [("source_pair_ids", pa.list_(pa.string())), ("observed_count", pa.int64()), ("check", pa.string())]
-    return pa.schema([*texts, *lists, ("aliases", pa.list_(pa.string())), ("active", pa.bool_())])
+    rest = [("aliases", pa.list_(pa.string())), ("active", pa.bool_()), ("support_count", pa.int64())]
+    return pa.schema([*texts, *lists, *rest])
 
 
 def load_store(folder: Path) -> FeatureStore:
@@ -114,9 +117,13 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _meta_problem(meta: Mapping[str, Any]) -> str:
-    texts = [meta.get(name) for name in ("judge", "prompts_digest", "bank_digest")]
+    texts = [meta.get(name) for name in ("judge", "prompts_digest", "bank_digest", "made_of")]
     if not all(isinstance(text, str) for text in texts) or not isinstance(meta.get("data_digests"), dict):
         return "judge and digests must be texts"
+    try:
+        plan_from_json(meta.get("plan"))
+    except (ValueError, TypeError) as error:
+        return str(error)
     if not _are_counts(meta.get("counts")) or not _is_natural(meta.get("revision")):
         return "revision and counts must be whole numbers >= 0"
     parts = meta.get("parts")
@@ -155,6 +162,8 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
         prompts_digest=meta["prompts_digest"],
         bank_digest=meta["bank_digest"],
         data_digests=meta["data_digests"],
+        plan=plan_from_json(meta["plan"]),
+        made_of=meta["made_of"],
     )
 
 
@@ -194,7 +203,7 @@ def _rubric(row: Mapping[str, Any]) -> StoreRubric:
         observed_count=row["observed_count"],
         aliases=tuple(row["aliases"]),
     )
-    return StoreRubric(candidate=candidate, active=row["active"])
+    return StoreRubric(candidate=candidate, active=row["active"], support_count=row["support_count"])
 
 
 def _check(text: str) -> Check | None:
@@ -287,7 +296,7 @@ def _judged_parts(folder: Path, meta: Mapping[str, Any]) -> list[Judged]:
 def _judged(folder: Path, part: Mapping[str, Any], n_pairs: int, n_rubrics: int) -> Judged:
     path = folder / str(part["z"].get("file"))
     with files.open_verified(folder, part["z"]) as file:
-        z = Judged(**files.read_npz(file, path, _JUDGED))
+        z = Judged(**files.read_npz(file, path, _JUDGED, _WEIGHT))
     if problem := judged_problem(z, n_pairs, n_rubrics):
         raise files.refused(path, problem)
     return z
@@ -326,4 +335,13 @@ def _overlaid(parts: Sequence[Judged], n_pairs: int, n_rubrics: int) -> Judged:
         index=(keys % n_rubrics).astype(np.int32),
         value=np.concatenate([np.zeros(0, np.float32), *(part.value for part in parts)])[order],
         flags=np.concatenate([np.zeros(0, np.uint8), *(part.flags for part in parts)])[order],
+        weight=_weights(parts, order),
     )
+
+
+def _weights(parts: Sequence[Judged], order: NDArray[np.int64]) -> NDArray[np.float32] | None:
+    """Return the weights of all parts in this order, 1 where a part has none; None where no part has any."""
+    if all(part.weight is None for part in parts):
+        return None
+    ones = (np.ones(len(part.value), np.float32) if part.weight is None else part.weight for part in parts)
+    return np.concatenate([np.zeros(0, np.float32), *ones])[order]

@@ -43,6 +43,8 @@ def create_store(folder: Path, header: StoreHeader) -> None:
         "prompts_digest": header.prompts_digest,
         "bank_digest": header.bank_digest,
         "data_digests": dict(header.data_digests),
+        "plan": header.plan.as_json(),
+        "made_of": header.made_of,
         "counts": {"pairs": 0, "prompts": 0, "rubrics": 0, "entries": 0},
         "vocabulary": files.write_json(folder / "vocabulary.json", header.vocabulary),
         "idf": files.write_npz(folder / "idf.npz", idf=header.idf),
@@ -75,6 +77,7 @@ def append_part(folder: Path, part: StorePart) -> None:
             index=part.z.index,
             value=part.z.value,
             flags=part.z.flags,
+            **({} if part.z.weight is None else {"weight": part.z.weight}),
         ),
     }
     rubrics = files.write_parquet(folder / f"rubrics-{number:04d}.parquet", _rubrics_table(part.rubrics))
@@ -178,4 +181,5 @@ def _rubric_row(entry: StoreRubric) -> dict[str, Any]:
         "check": "" if rubric.check is None else orjson.dumps(rubric.check.to_json()).decode(),
         "aliases": list(candidate.aliases),
         "active": entry.active,
+        "support_count": entry.support_count,
     }

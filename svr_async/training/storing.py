@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.errors import UsageError
+from svr_async.errors import StorageError, UsageError
 from svr_async.training.judging import sources_of
 from svr_async.training.merge import Candidate
+from svr_async.training.plans import FitPlan
 from svr_async.training.problem import HardNegative
-from svr_async.training.session import Session
+from svr_async.training.session import Material, Session
 from svr_async.training.store import OWN, Csr, FeatureStore, Judged, PairRows, StoreHeader, StorePart, StoreRubric
+from svr_async.vocabulary.atomic import reason
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 
@@ -27,40 +29,72 @@ def write_store(
     *,
     prompts_digest: str = "",
     judge: str = "",
+    plan: FitPlan | None = None,
 ) -> None:
     """Write the session's pairs and all that was judged of them on this bank as a new feature store.
 
-    `judge` is how results of the judge are labelled, where more is known of it than its name.
-    The store is made in a folder beside and then moved, so that a run that is cut off leaves none that is half there.
+    `judge` is how results of the judge are labelled, where more is known of it than its name; `plan` how it is fitted.
     Where the folder exists it must hold that very store; UsageError where it holds anything else.
     """
-    beside = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(beside, ignore_errors=True)
     material = session.material
-    header = StoreHeader(
+    header = store_header(
+        material, judge=judge or session.crew.judge.name, prompts_digest=prompts_digest, plan=plan or FitPlan()
+    )
+    rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
+    pairs = [*material.pairs, *(negative.pair for negative in negatives)]
+    beside = put_beside(folder, header, store_part(material, rubrics, negatives, _judged(session, bank, pairs)))
+    settle(beside, folder)
+
+
+def store_header(
+    material: Material, *, judge: str, prompts_digest: str, plan: FitPlan, made_of: str = ""
+) -> StoreHeader:
+    """Return what a store of this material says about itself."""
+    return StoreHeader(
         vocabulary=material.vocabulary.terms,
         idf=material.vocabulary.idf,
-        judge=judge or session.crew.judge.name,
+        judge=judge,
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
+        plan=plan,
+        made_of=made_of,
     )
-    FeatureStore.create(beside, header)
+
+
+def store_part(
+    material: Material, rubrics: Sequence[StoreRubric], negatives: Sequence[HardNegative], z: Judged
+) -> StorePart:
+    """Return a store's only part: train pairs, dev pairs, hard negatives; `z` has a row for each, in that order."""
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
-    features = Csr(indptr=material.prompts.indptr, index=material.prompts.index, value=material.prompts.value)
-    part = StorePart(
-        rubrics=[StoreRubric(candidate=candidate) for candidate in bank],
-        pairs=_pair_rows(session, pairs, negatives),
-        features=features,
-        z=_judged(session, bank, pairs),
+    return StorePart(
+        rubrics=rubrics,
+        pairs=_pair_rows(material, pairs, negatives),
+        features=Csr(indptr=material.prompts.indptr, index=material.prompts.index, value=material.prompts.value),
+        z=z,
     )
+
+
+def put_beside(folder: Path, header: StoreHeader, part: StorePart) -> Path:
+    """Write a whole store beside its place, so that a run that is cut off leaves none that is half there."""
+    beside = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    FeatureStore.create(beside, header)
     FeatureStore.append(beside, part)
-    _settle(beside, folder)
+    return beside
 
 
-def _settle(beside: Path, folder: Path) -> None:
+def move_to(beside: Path, folder: Path) -> None:
+    """Give a whole store its place, which must be free; StorageError where that cannot be."""
+    try:
+        beside.rename(folder)
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {reason(error)}", hint="choose another folder") from error
+
+
+def settle(beside: Path, folder: Path) -> None:
     """Move a whole store to its place, unless the same is there already."""
     if not folder.exists():
-        beside.rename(folder)
+        move_to(beside, folder)
         return
     same = _files_of(beside) == _files_of(folder)
     shutil.rmtree(beside)
@@ -79,13 +113,14 @@ def _files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def _pair_rows(session: Session, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative]) -> PairRows:
-    dev = {pair.id for pair in session.material.dev}
+def _pair_rows(material: Material, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative]) -> PairRows:
+    dev = {pair.id for pair in material.dev}
     of = {negative.pair.id: negative.of for negative in negatives}
+    prompts = [prompt_text(pair.prompt) for pair in pairs]
     return PairRows(
         pair_id=[pair.id for pair in pairs],
-        prompt=[prompt_text(pair.prompt) for pair in pairs],
-        prompt_row=[session.material.prompts.row(pair) for pair in pairs],
+        prompt=prompts,
+        prompt_row=[material.prompts.row_of[prompt] for prompt in prompts],
         domain=[pair.domain for pair in pairs],
         split=["dev" if pair.id in dev else "train" for pair in pairs],
         strength=[pair.strength for pair in pairs],

@@ -23,7 +23,10 @@ _PROSE_MARKS = re.compile("[\\s.,;:!?…'\"’“”]+")
 
 
 def most_support(n_pairs: int, *, share: float, most: int) -> int:
-    """Return how many support pairs there may be: a share of the training pairs, 64 at least, `most` at most."""
+    """Return how many support pairs there may be: a share of the training pairs, 64 at least, `most` at most.
+
+    `most` is the paper's (`app:hparams`), the share ours.
+    """
     return min(most, max(FEW, math.ceil(share * n_pairs)))
 
 
@@ -35,8 +38,9 @@ def support_rows(
     most: int,
     kinds: NDArray[np.float32] | None = None,
 ) -> list[int]:
-    """Return the rows with margin <= `margin`, hardest first, ties in row order, at most `most` (paper `sec:adv`).
+    """Return the rows with margin <= `margin` (paper `sec:adv`), hardest first, ties in row order, at most `most`.
 
+    The paper caps them (`app:hparams`) and does not say which are taken; that the hardest come first is ours.
     With `kinds` (row, kind), each row's share in each kind of prompts, pairs of the kinds that fail most often come
     first, and the hardest first among equals: of the hardest pairs of all, many are labelled the wrong way round. Rows
     that are not `known` (no judged entry) have no margin and are left out.
@@ -59,7 +63,7 @@ def failing(kinds: NDArray[np.float32], near: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def random_rows(pairs: Sequence[PreferencePair], count: int, *, round_number: int) -> list[int]:
-    """Return as many rows as there would be support pairs, drawn by a hash: the ablation without support mining."""
+    """Return as many rows as there would be support pairs, drawn by a hash: our ablation without support mining."""
     draws = sorted(range(len(pairs)), key=lambda row: hashed_fraction("random", str(round_number), pairs[row].id))
     return draws[:count]
 
@@ -84,6 +88,11 @@ def _bare(text: str) -> str:
 def probed_pair(pair: PreferencePair, probe: str, *, round_number: int) -> PreferencePair:
     """Return the triple (x, chosen, probe), with an id of its own and no fixed order."""
     return replace(pair, id=f"{pair.id}~probe{round_number}", rejected=probe, chosen_first=True)
+
+
+def beside(pair: PreferencePair, other: PreferencePair) -> PreferencePair:
+    """Return an alternative of the data as a further triple of `pair`, with an id of its own."""
+    return replace(other, id=f"{pair.id}~{other.id}")
 
 
 def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, tuple[PreferencePair, ...]]:

@@ -1,4 +1,7 @@
-"""How alike two rubrics are as texts: the paper's measure, written plainly; also the reference for faster forms."""
+"""How alike two rubrics are as texts: the paper's measure (`app:hparams`), plainly; the reference for faster forms.
+
+The paper names neither stopwords nor a normal form of Unicode nor the order of the two texts: those are ours.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def sequence_ratio(first: str, second: str) -> float:
 
 
 def similarity(first: str, second: str) -> float:
-    """Return max(Jaccard of content tokens, sequence ratio of normalised texts) ∈ [0, 1] (paper `sec:bank`).
+    """Return max(Jaccard of content tokens, sequence ratio of normalised texts) ∈ [0, 1] (paper `app:hparams`).
 
     Symmetric; equal texts give 1.
     """
@@ -60,7 +63,7 @@ def similarity(first: str, second: str) -> float:
 
 
 def redundancy(value: float, cutoff: float = REDUNDANCY_CUTOFF) -> float:
-    """Return max(0, similarity − cutoff) / (1 − cutoff): 0 up to the cutoff, 1 for equal texts (paper `sec:bank`)."""
+    """Return max(0, similarity − cutoff) / (1 − cutoff): 0 up to the cutoff, 1 for equal texts (`app:hparams`)."""
     if not 0 <= cutoff < 1:
         raise ValueError(f"cutoff must be >= 0 and < 1 (got {cutoff})")
     return max(0.0, value - cutoff) / (1 - cutoff)

@@ -54,7 +54,9 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     assert f"warning    {n_dev} dev pairs: an accuracy near 70 %" in said.out
     history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
-    assert [(curve.seed, len(curve.epochs)) for curve in history.curves] == [(7, 2), (8, 2)]
+    *fits, calibration = history.curves  # the seed that was taken goes on after pruning
+    assert [(curve.seed, len(curve.epochs)) for curve in fits] == [(7, 2), (8, 2)]
+    assert (calibration.seed, calibration.phase) == (history.chosen_seed, "calibrate")
     assert history.chosen_seed in {7, 8}
     assert history.trained_on.train_pairs + history.trained_on.dev_pairs == 120
     assert history.linear_accuracy is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from svr_async.adapters import get_adapter
 from svr_async.commands.batch.plan import known_of, params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.commands.train import run as train_run
 from svr_async.commands.train.command import train
 from svr_async.commands.train.run import TrainFlags, decontaminated, train_config
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
+from svr_async.training.session import FittedRound, Session
 from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
@@ -116,6 +119,42 @@ def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "--bank", "one/bank", "-q")
     assert svr(*flags, "--out", "run", "--min-coverage", "0") == 0
     assert svr("judge", "made.jsonl", "--bank", "one/bank", "--out", "again", "-q", "--limit", "60") == 0
+
+
+def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_another_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
+    whole = train_run.run_rounds
+
+    async def worse_and_worse(session: Session) -> list[FittedRound]:
+        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session)]
+
+    monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
+    write_made(folder / "made.jsonl")
+    for published, more in ((2, ()), (1, ("--publish", "best"))):
+        out = f"out{published}"
+        flags = ("--preset", "paper", "--rounds", "2", "--out", out, *more)
+        assert svr("train", "made.jsonl", *flags, "-q", "--json") == 0
+        record = orjson.loads(capsys.readouterr().out)
+        assert [one["round"] for one in record["rounds"]] == [1, 2]
+        assert record["dev"]["round"] == published
+        bank = RubricBank.load(folder / out / "bank")
+        assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
+
+
+@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, 6)])
+def test_a_fit_by_itself_follows_its_preset_in_use_too(
+    preset: str, filler: float, top_k: int | None, folder: Path
+) -> None:
+    """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged."""
+    write_made(folder / "made.jsonl")
+    write_candidates(folder / "c.jsonl")
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    epochs = ("--epochs", "1") if preset == "paper" else ()
+    assert svr("fit", "store", "--out", "out", "--preset", preset, *epochs, "-q") == 0
+    bank = RubricBank.load(folder / "out" / "bank")
+    assert (bank.inference.filler_weight, bank.fit_settings["top_k"]) == (filler, top_k)
 
 
 def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
@@ -245,7 +284,7 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     [
         (0.0, BOTH_ORDERS, 8, "no signal: all 39 judged entries are tied"),
         (np.nan, 0, 7, "value 0 is not finite"),
-        (1.5, 0, 7, "not on the grid"),
+        (1.5, 0, 7, "lies outside ±1.25"),
     ],
 )
 def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(

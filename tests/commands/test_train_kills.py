@@ -73,22 +73,26 @@ KILLS = (
     ("open out/stages$", 1),  # the first candidates are kept, the bank is not built yet
     ("os.rename out/stages/fit-1.json", 1),  # the first fit's arrays are kept, what they are is not
     ("os.rename out/stages/calibrate-1.json", 1),
+    ("os.rename out/stores/.round-1.part/meta.json", 2),  # the round's store is there but for its last file
     ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
     ("os.rename out/stages/judge-2.json", 1),
+    ("os.rename out/stores/round-2", 1),  # it is whole, beside its place
     ("os.rename out/bank/bank.json", 1),  # the bank's other files are there
 )
 
 
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
-    tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes]
+    tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes], trained: Path
 ) -> None:
-    """Eight kills in one training: while inducing and judging, after a fit, at the boundary, when the bank is written.
+    """Ten kills in one training: while inducing and judging, after a fit, at the boundary, when files are written.
+
+    The bank is the same, and so is each round's feature store.
 
     What is paid twice was in flight at a kill; a kill where nothing was in flight costs no call at all.
     """
     url, log = endpoint
     prepare(tmp_path, url)
-    start = len(read_lines(log))
+    start, stores = len(read_lines(log)), files_of(trained / "out" / "stores")
     stages = tmp_path / "out" / "stages"
     kill_when(lambda: len(read_lines(log)) >= start + 25, tmp_path, compiled)
     assert not stages.exists()
@@ -104,6 +108,7 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     finish(tmp_path, compiled)
     files = files_of(tmp_path / "out" / "bank")
     assert {name: files[name] for name in whole} == whole
+    assert files_of(tmp_path / "out" / "stores") == stores
     assert in_flight <= CONCURRENCY
     assert repaid(log, start) <= 2 * CONCURRENCY
 

@@ -446,7 +446,7 @@ def test_the_log_says_what_hard_negatives_cost():
 
 
 def test_the_papers_calibration_takes_the_best_epoch_by_dev_though_the_lead_may_be_chance():
-    """As the text says: the best epoch, be its lead less than a standard error."""
+    """As the authors' code does: the best epoch, be its lead less than a standard error."""
     train, dev = split(made_arrays(n_pairs=260, seed=3), 60)
     config = replace(TINY, epochs=1, learning_rate=0.002, calibration_epochs=6)
     result = calibrate(fit(train, dev, config).selector, train, dev, config)

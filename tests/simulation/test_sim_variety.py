@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from svr_async.commands.sim import sim
 from svr_async.errors import ConfigError
-from svr_async.simulation.authoring import HEADS, NEAR_COPY, Author
+from svr_async.simulation.authoring import NEAR_COPY, Author
+from svr_async.simulation.language import HEADS
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.catalogue import CRITERIA

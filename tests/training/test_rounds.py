@@ -5,13 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svr_async.commands.train.run import chosen_round
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.training.config import TrainConfig
+from svr_async.training import pruning
+from svr_async.training.choosing import chosen_round
+from svr_async.training.config import PAPER, TrainConfig
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.problem import HardNegative
-from svr_async.training.pruning import activation_rates, prune, support_counts
+from svr_async.training.pruning import support_counts
 from svr_async.training.session import Growth, prepare
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -20,7 +22,7 @@ TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a 
 
 
 def session(**settings):
-    """Return what pruning needs of a session: settings and prompts."""
+    """Return what pruning needs of a session: settings, over the default's, and prompts."""
     pairs = [
         PreferencePair(id=f"p{n}", prompt=user_prompt(f"question about bread {n % 3}"), chosen="a", rejected="b")
         for n in range(6)
@@ -49,6 +51,29 @@ def bank(texts=TEXTS, counts=(1, 1, 1, 1)):
 JUDGED = np.full(4, 1000)
 
 
+def prune(here, candidates, fitted, support, judged, *, last):
+    """Prune as a round does."""
+    rates = activation_rates(here, fitted)
+    return pruning.prune(here.config, candidates, fitted, rates, support, judged, last=last)
+
+
+def activation_rates(here, fitted):
+    """Return the rates over the session's training prompts."""
+    prompts = here.material.prompts
+    arrays = FitArrays(
+        n_rubrics=len(fitted.weight),
+        n_features=prompts.n_features,
+        feature_indptr=prompts.indptr,
+        feature_index=prompts.index,
+        feature_value=prompts.value,
+        pair_prompt=np.array([prompts.row(pair) for pair in here.material.train]),
+        z_indptr=np.zeros(len(here.material.train) + 1, np.int64),
+        z_rubric=np.zeros(0, np.int32),
+        z_delta=np.zeros(0, np.float32),
+    )
+    return pruning.activation_rates(fitted, arrays)
+
+
 def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned():
     """Weight counts only where the rubric is ever active; a favoured support pair keeps an inactive rubric."""
     here = session()
@@ -58,9 +83,9 @@ def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned
     assert prune(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
 
 
-def test_the_papers_selector_is_pruned_by_the_papers_text():
+def test_the_papers_preset_prunes_by_the_papers_text():
     """A weight is enough though the rubric is active nowhere, and a rubric that was judged little has no grace."""
-    here = session()
+    here = SimpleNamespace(config=PAPER, material=session().material)
     fitted = selector(here, [1.0, 1.5, 0.01, 0.0], [5.0, 0.0, 0.0, 0.0], kind="mlp")
     few = np.zeros(4, np.int64)
     for last in (True, False):
@@ -121,8 +146,9 @@ def test_the_last_round_is_chosen_unless_an_earlier_one_is_clearly_better(accura
     assert chosen_round(rounds, n_dev).number == number
 
 
-def test_the_papers_preset_takes_the_best_round_however_small_the_lead():
-    """The best by dev accuracy, of equals the first."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.72, 0.72, 0.71), 1)]
-    assert chosen_round(rounds, 100, best_only=True).number == 2
-    assert chosen_round(rounds, 100).number == 4
+def test_the_last_round_or_the_best_is_published_where_that_is_asked_for():
+    """The best by dev accuracy is, of equals, the first, however small its lead; the last is so whatever it lost."""
+    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.92, 0.92, 0.21), 1)]
+    assert chosen_round(rounds, 100, "best").number == 2
+    assert chosen_round(rounds, 100, "last").number == 4
+    assert chosen_round(rounds, 100, "auto").number == 3

@@ -20,6 +20,7 @@ from svr_async.training.merge import Candidate
 from svr_async.training.prune_redundant import RedundancyEdges
 from svr_async.training.store import (
     BOTH_ORDERS,
+    MEASURED,
     OWN,
     Csr,
     FeatureStore,
@@ -270,7 +271,7 @@ def test_a_second_writer_is_noticed(folder, monkeypatch):
         ({"features": csr([{0: np.nan}])}, "features: value 0 is not finite"),
         ({"z": judged([{}])}, "z: indptr must have 6 entries"),
         ({"z": judged([{3: 0.25}, {}, {}, {}, {}])}, "z: an index lies outside 0..2"),
-        ({"z": judged([{0: 0.5}, {}, {}, {}, {}])}, "not on the grid"),
+        ({"z": judged([{0: 1.5}, {}, {}, {}, {}])}, "lies outside ±1.25"),
     ],
 )
 def test_a_part_that_does_not_fit_is_refused_before_anything_is_written(folder, changes, problem):
@@ -288,33 +289,57 @@ def test_a_part_that_does_not_fit_is_refused_before_anything_is_written(folder, 
     }
 
 
-# ── the grid of Δ ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── z, and how much it counts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("value", [0.25, -0.25, 0.75, -0.75, 1.25, -1.25])
-def test_one_judgement_lies_on_the_grid(value):
-    """The six values of Δ are allowed."""
+@pytest.mark.parametrize("value", [0.25, -0.75, 1.25, -1.25, 0.0, 0.5, 0.3, -1e-9])
+def test_any_z_that_can_be_expected_is_allowed(value):
+    """A judge's Δ, the mean of several, and the Δ expected of probabilities: any number in ±1.25."""
     assert judged_problem(judged([{0: value}]), 1, 1) == ""
 
 
-@pytest.mark.parametrize("value", [0.0, 0.5, -0.5, 1.0, 1.5, 0.3, 1e30, np.nan, np.inf])
-def test_other_values_are_refused(value):
-    """Zero stands for no judgement, so it is left out, not written; anything else cannot be a Δ."""
+@pytest.mark.parametrize("value", [1.5, -1.2500002, 1e30, np.nan, np.inf])
+def test_a_z_that_no_judgement_has_is_refused(value):
+    """Beyond ±1.25, and what is no number."""
     assert judged_problem(judged([{0: value}]), 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("value", "allowed"), [(0.0, True), (0.5, True), (-1.0, True), (1.25, True), (1.5, False), (0.3, False)]
-)
-def test_the_mean_of_both_orders_lies_on_a_finer_grid(value, allowed):
-    """With both orders, any multiple of a quarter up to 1.25 can be."""
-    assert (judged_problem(judged([{0: value}], [BOTH_ORDERS]), 1, 1) == "") is allowed
+@pytest.mark.parametrize("weights", [[1.0], [1.0, np.nan], [1.0, -0.5], [np.inf, 1.0]])
+def test_weights_that_are_none_are_refused(weights):
+    """Too few, not a number, negative or infinite."""
+    z = replace(judged([{0: 0.25, 1: 0.25}]), weight=np.array(weights, np.float32))
+    assert "weight" in judged_problem(z, 1, 2)
+
+
+def test_weights_come_back_and_parts_without_any_count_one(folder, tmp_path):
+    """Entries of all parts keep their weights; where a later part has none, its entries count 1."""
+    weighed = replace(judged([{0: 0.1, 1: -0.25}, {}, {1: 0.75}]), weight=np.array([2, 0.5, 0], np.float32))
+    FeatureStore.create(tmp_path / "weighed", HEADER)
+    FeatureStore.append(tmp_path / "weighed", first_part(z=weighed))
+    FeatureStore.append(tmp_path / "weighed", second_part())
+    store = FeatureStore.load(tmp_path / "weighed")
+    assert rows_of(store.z)[0] == {0: np.float32(0.1), 1: 0.75}
+    assert store.z.weight.tolist() == [2.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    assert FeatureStore.load(folder).z.weight is None
+
+
+def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_path):
+    """The fit's arrays lack both; measuring sees what was judged for it."""
+    z = judged([{0: 1.25, 1: -0.25}, {}, {0: 0.25, 1: 0.75}], [0, 0, 0, MEASURED])
+    FeatureStore.create(tmp_path / "s", HEADER)
+    FeatureStore.append(tmp_path / "s", first_part(z=replace(z, weight=np.array([1, 0, 1, 2], np.float32))))
+    store = FeatureStore.load(tmp_path / "s")
+    assert fit_arrays(store, split="train")[0].z_delta.tolist() == [1.25]
+    assert fit_arrays(store, split="dev")[0].z_delta.tolist() == [0.25]
+    measured = fit_arrays(store, split="dev", measured=True)[0]
+    assert measured.z_delta.tolist() == [0.25, 0.75]
+    assert measured.weighted.tolist() == [0.25, 1.5]
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"flags": np.array([4, 0], np.uint8)}, "flags"),
+        ({"flags": np.array([8, 0], np.uint8)}, "flags"),
         ({"flags": np.array([0], np.uint8)}, "flags"),
         ({"value": np.array([0.25, 0.75])}, "value must be a vector of float32"),
         ({"index": np.array([1, 0], np.int32)}, "do not rise"),
@@ -500,11 +525,20 @@ def test_hostile_rubrics_are_refused(folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda meta: meta.update(schema_version=2), "schema version is 2"),
+        (lambda meta: meta.update(schema_version=1), "schema version is 1"),
         (lambda meta: meta.update(format="x"), "svr-feature-store"),
         (lambda meta: meta.update(revision=7), "one part for each revision"),
         (lambda meta: meta.update(parts={}), "one part for each revision"),
         (lambda meta: meta.update(judge=None), "must be texts"),
+        (lambda meta: meta.update(made_of=3), "must be texts"),
+        (lambda meta: meta.update(plan=None), "plan must be an object"),
+        (lambda meta: meta.update(plan={"preset": "best"}), "preset must be one of"),
+        (lambda meta: meta.update(plan={"seed": -1}), "seed must be a whole number"),
+        (lambda meta: meta.update(plan={"top_k": True}), "top_k must be a whole number"),
+        (lambda meta: meta.update(plan={"ablate": ["fit"]}), "ablate must name"),
+        (lambda meta: meta.update(plan={"ablate": "fit"}), "must be a list of texts"),
+        (lambda meta: meta.update(plan={"last": 1}), "true or false"),
+        (lambda meta: meta.update(plan={"faster": 1}), "unknown setting 'faster'"),
         (lambda meta: meta["counts"].update(pairs=-1), "whole numbers"),
         (lambda meta: meta["counts"].update(pairs=6), "not those of its parts"),
         (lambda meta: meta["counts"].update(rubrics=2), "it has 3 rows"),
@@ -535,7 +569,10 @@ def test_meta_that_is_no_object(folder):
 
 
 def test_arrays_hold_the_active_rubrics_of_a_split(folder):
-    """Inactive rubrics and the other split are left out; negatives and source prompts keep their meaning."""
+    """Inactive rubrics and the other split are left out; negatives and source prompts keep their meaning.
+
+    What a rubric was mined from counts only where it is trained on.
+    """
     store = FeatureStore.load(folder)
     edges = RedundancyEdges(np.array([0], np.int32), np.array([1], np.int32), np.array([0.5], np.float32))
     arrays, active = fit_arrays(store, split="train", redundancy=edges)
@@ -544,7 +581,8 @@ def test_arrays_hold_the_active_rubrics_of_a_split(folder):
     assert arrays.z_rubric.tolist() == [0, 1, 1]
     assert arrays.z_delta.tolist() == [0.75, 0.25, 1.25]
     assert arrays.negative_of.tolist() == [-1, -1, 0, -1]
-    assert arrays.source_prompt.tolist() == [1, 1]
+    assert arrays.source_indptr.tolist() == [0, 1, 1]
+    assert arrays.source_prompt.tolist() == [1]
     assert (arrays.redundancy_i.tolist(), arrays.redundancy_j.tolist()) == ([0], [1])
     both, _ = fit_arrays(store)
     dev, _ = fit_arrays(store, split="dev")

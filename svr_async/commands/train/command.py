@@ -35,7 +35,13 @@ from svr_async.commands.options import (
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="The fit: our default, or the paper's text.",
+    help="Our default, or the paper's text in every part (docs/fit.md has the table).",
+)
+@click.option(
+    "--publish",
+    type=click.Choice(["auto", "last", "best"]),
+    help="Whose bank is published: the last round's, the best's by dev accuracy, or, with auto, the last's unless an "
+    "earlier one is better by more than a standard error. Default: auto; last with --preset paper.",
 )
 @pool_option
 @pool_size_option
@@ -50,7 +56,8 @@ from svr_async.commands.options import (
     "--ablate",
     multiple=True,
     type=click.Choice(["induction", "support", "probe", "diversity"]),
-    help="Leave a part out; may be given again.",
+    help="Leave a part out; may be given again. Without support, pairs are drawn at random, as many as there would be; "
+    "with --preset paper every pair stands for them.",
 )
 @click.option(
     "--decontaminate",

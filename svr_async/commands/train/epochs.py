@@ -20,6 +20,7 @@ WIDE = 112  # columns from which heads are whole words
 UNKNOWN = "–"
 BEST = "▸"
 HEAD_LINES = 3
+CALIBRATE = "calibrate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,11 @@ def short_rate(rate: float) -> str:
     return f"{number.removesuffix('.0')}e{int(power)}"
 
 
+def fit_name(curve: FitCurve) -> str:
+    """Return what tells one fit of a command from another: its seed, and whether it is the one after pruning."""
+    return f"seed {curve.seed}, calibrating" if curve.phase == CALIBRATE else f"seed {curve.seed}"
+
+
 def plain_line(curve: FitCurve, record: EpochRecord, seconds: float | None) -> str:
     """Return one epoch as a line for a log; before the first there is nothing to say of training."""
     parts: list[str] = []
@@ -87,7 +93,7 @@ def plain_line(curve: FitCurve, record: EpochRecord, seconds: float | None) -> s
     parts += [f"{record.active} active"]
     parts += [f"rate {short_rate(record.learning_rate)}"] if record.epoch else []
     parts += [] if seconds is None else [f"{seconds:.1f} s"]
-    return f"seed {curve.seed}, {f'epoch {record.epoch}' if record.epoch else 'start'}: {', '.join(parts)}"
+    return f"{fit_name(curve)}, {f'epoch {record.epoch}' if record.epoch else 'start'}: {', '.join(parts)}"
 
 
 @dataclass(slots=True)
@@ -194,7 +200,7 @@ class PlainEpochs:
         """Say which epoch was taken."""
         best = "" if curve.best is None or not curve.dev_pairs else f", {accuracy_cell(curve, curve.best)} % on dev"
         taken = f"epoch {curve.best_epoch}" if curve.best_epoch else "the start"
-        click.echo(f"seed {curve.seed}: took {taken}{best}", err=True)
+        click.echo(f"{fit_name(curve)}: took {taken}{best}", err=True)
 
 
 @dataclass(slots=True)
@@ -216,13 +222,16 @@ class LiveEpochs:
     def end(self, curve: FitCurve) -> None:
         """Close a seed; with several, the best by dev accuracy so far is marked."""
         self.table.end(curve)
-        self.table.chosen = best_curve([ended for ended, _ in self.table.ended])
+        ended = [ended for ended, _ in self.table.ended]
+        self.table.chosen = curve if curve.phase == CALIBRATE else best_curve(ended)
 
     def doing(self) -> str:
         """Say what runs now; empty where nothing does."""
         now = self.table.now
         if now is None:
             return ""
+        if now.phase == CALIBRATE:
+            return "calibrating the rubrics that are left"
         seed = f"seed {len(self.table.ended) + 1} of {self.seeds}, " if self.seeds > 1 else ""
         if not self.epochs:
             return f"{seed}solving"
@@ -259,7 +268,7 @@ def _live(seeds: int, epochs: int) -> Iterator[LiveEpochs]:
     from rich.live import Live  # noqa: PLC0415
     from rich.spinner import Spinner  # noqa: PLC0415
 
-    lead = ("seed", lambda curve: str(curve.seed)) if seeds > 1 else None
+    lead = ("fit", fit_name)
     watch = LiveEpochs(EpochTable(lead=lead, keep_whole=seeds == 1), seeds, epochs)
     spinner = Spinner("dots", style="dim")
 

@@ -13,23 +13,32 @@ from svr_async.commands.options import HELP, common, licence_option
 @click.command(context_settings=HELP)
 @click.argument("store", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where the bank goes.")
-@click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    help="Default: as the store was trained, else our default fit; paper is the paper's text.",
+)
 @click.option("--epochs", type=click.IntRange(min=0), help="Epochs of --preset paper, over its own 8.")
-@click.option("--seed", type=click.IntRange(min=0), default=42, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Default: the store's, 42 where it has none.")
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Fit this often; keep the best."
 )
-@click.option("--top-k", type=click.IntRange(min=1), default=6, show_default=True, help="Rubrics used for a prompt.")
+@click.option(
+    "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: as the store was judged."
+)
 @licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common
 def fit(**flags: Any) -> int:
     """Fit selector and weights on a feature STORE and write a bank. Uses the GPU where JAX finds one.
 
-    A fit that was stopped goes on when the same command is given again.
+    Fits, prunes and calibrates as training does: the store of a round of svr train gives that round's bank. A fit that
+    was stopped goes on when the same command is given again.
 
     \b
-    Example:  svr-fit store/ --out banks/mine --seeds 5
+    Examples:
+      svr-fit store/ --out banks/mine --seeds 5
+      svr-fit banks/mine/stores/round-3 --out banks/again
     """
     from svr_async.commands.train.fit import FitFlags, run_command  # noqa: PLC0415  (--help loads no JAX)
 

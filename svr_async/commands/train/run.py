@@ -28,29 +28,32 @@ from svr_async.commands.train.table import print_rounds
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
-from svr_async.fit.config import PRESETS
 from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
-from svr_async.scoring.bank import MAX_NOTE_CHARS, RubricBank
+from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
 from svr_async.training.asking import RUBRICS_PER_CALL, Crew
 from svr_async.training.banking import build_bank
-from svr_async.training.config import TrainConfig
+from svr_async.training.build import refuse_long_names
+from svr_async.training.choosing import chosen_round
+from svr_async.training.config import Publish, TrainConfig
 from svr_async.training.decontaminate import Contamination, find_contaminated
 from svr_async.training.fit_log import FitLog, training_history
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.plans import FitPlan, config_of
 from svr_async.training.pools import PoolConfig, PoolPolicy
+from svr_async.training.round_stores import drop_rounds, keep_round
 from svr_async.training.rounds import run_rounds
-from svr_async.training.session import FittedRound, Session, prepare
+from svr_async.training.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.splits import split_by_prompt
 
-FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
 OFFLINE_WORKERS = 8
+STORES = "stores"  # in a training's folder: a feature store for each round
 ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
 
@@ -88,6 +91,7 @@ class TrainFlags:
     replace: bool = False
     retry_errors: bool = False
     min_coverage: float = 1.0
+    publish: Publish | None = None
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -115,12 +119,7 @@ def training_pairs(dataset: Dataset, flags: TrainFlags) -> list[PreferencePair]:
             f"0 of {len(dataset.pairs)} pairs in {flags.pairs} can be learned from",
             hint="a pair needs a preference between two different responses",
         )
-    long = next((pair for pair in pairs if max(len(pair.id), len(pair.domain)) > MAX_NOTE_CHARS), None)
-    if long is not None:
-        raise UsageError(
-            f"the pair {long.id[:40]}… has an id of {len(long.id):,} characters and a domain of {len(long.domain):,}",
-            hint=f"a bank holds ids and domains of at most {MAX_NOTE_CHARS:,}; shorten them",
-        )
+    refuse_long_names(pairs)
     return pairs
 
 
@@ -131,20 +130,24 @@ def usable(pair: PreferencePair) -> bool:
 
 def train_config(flags: TrainFlags) -> TrainConfig:
     """Return the settings that the flags name."""
-    free = flags.judge == "rules"
-    policy = PoolPolicy(flags.pool or ("all" if free else "cross"))
-    top_k = flags.top_k or (FREE_TOP_K if free else 6)
-    fit = replace(PRESETS[flags.preset], seed=flags.seed)
-    fit = fit if fit.top_k is None else replace(fit, top_k=top_k)  # epochs are chosen as the bank will be used
-    paper = flags.preset == "paper"
-    return TrainConfig(
+    plan = plan_of(flags)
+    config, policy = config_of(plan), PoolPolicy(flags.pool or ("all" if plan.free else "cross"))
+    return replace(
+        config,
         rounds=flags.rounds,
-        split_seed=flags.seed,
-        fit=fit,
-        pools=PoolConfig.of_size(policy, flags.pool_size),
-        top_k_choices=(top_k,),
-        filler_weights=(1.0,) if paper else (0.0,) if free else TrainConfig().filler_weights,
-        ablate=frozenset(flags.ablate),
+        publish=flags.publish or config.publish,
+        pools=PoolConfig(policy=policy, size=flags.pool_size),
+    )
+
+
+def plan_of(flags: TrainFlags) -> FitPlan:
+    """Return the part of the settings that `svr-fit` needs to fit what this run judges as this run does."""
+    return FitPlan(
+        preset=flags.preset,
+        seed=flags.seed,
+        top_k=flags.top_k,
+        free=flags.judge == "rules",
+        ablate=tuple(sorted(flags.ablate)),
     )
 
 
@@ -182,9 +185,11 @@ async def _train(
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
+            session.keep_round = partial(_keep_round, flags, judge)
             rounds = await run_rounds(session)
+            drop_rounds(flags.out / STORES, after=len(rounds))
         warnings += unanswered_lines(session.stages.outcomes)
-        best = chosen_round(rounds, len(session.material.dev), best_only=flags.preset == "paper")
+        best = chosen_round(rounds, len(session.material.dev), config.publish)
         record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
         history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
         digest = _bank(flags, session, best, judge, history).save(flags.out / "bank")
@@ -201,6 +206,13 @@ async def _train(
             click.echo(f"calls     {calls_in_words(asked)}")
     require_answers(session.stages.outcomes, flags.min_coverage, flags.out / "failures.jsonl")
     return 0
+
+
+def _keep_round(flags: TrainFlags, judge: OpenJudge, session: Session, judged: JudgedRound) -> None:
+    """Keep a round as a feature store, so that `svr-fit` can fit it again without a call."""
+    plan = replace(plan_of(flags), round=judged.number, last=judged.data.last)
+    labels = {"judge": judge.label, "prompts_digest": prompts_digest_of(judge)}
+    keep_round(session, judged, folder=flags.out / STORES, plan=plan, **labels)
 
 
 def _bank(flags: TrainFlags, session: Session, best: FittedRound, judge: OpenJudge, history: BankHistory) -> RubricBank:
@@ -265,19 +277,6 @@ def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamina
         ablate=tuple(sorted(flags.ablate)),
         contaminated=len({hit.pair_id for hit in dropped}) if flags.decontaminate else None,
     )
-
-
-def chosen_round(rounds: Sequence[FittedRound], n_dev: int, *, best_only: bool = False) -> FittedRound:
-    """Return the last round, unless an earlier one is better on dev by more than a standard error.
-
-    The paper publishes the best round by dev accuracy, and so does `best_only`, of equals the first; on a small dev
-    split that picks a round by chance, and later rounds have seen more judgements.
-    """
-    top = max(rounds, key=lambda one: one.dev_accuracy)
-    if best_only:
-        return top
-    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
-    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
 
 
 def open_judge(flags: TrainFlags) -> OpenJudge:
@@ -362,7 +361,7 @@ def open_session(
         stages=Stages(
             flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.retry_errors
         ),
-        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs])),
+        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs]), pairs_of_words=config.fit.pairs_of_words),
         fit_round=partial(fit_round, log=log),
         calibrate=partial(calibrate_round, log=log),
         margins=partial(margins_with, config.fit),
@@ -399,6 +398,7 @@ def make_record(
         "pairs": str(flags.pairs),
         "judge": judge.label,
         "preset": flags.preset,
+        "publish": session.config.publish,
         "train_pairs": len(session.material.train),
         "dev_pairs": len(session.material.dev),
         "ablate": sorted(flags.ablate),

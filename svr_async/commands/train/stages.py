@@ -23,6 +23,7 @@ from svr_async.commands.train.run import (
     key_variables,
     open_judge,
     open_session,
+    plan_of,
     prompts_digest_of,
     require_answers,
     screen_of,
@@ -79,7 +80,8 @@ def run_judge(flags: Mapping[str, Any]) -> int:
         if occupied:  # by the same command, which then asks nothing, or else it is refused before a call
             session.crew = replace(session.crew, on_begin=lambda *_: _refuse(out))
         index = await _judge_all(session, bank)
-        write_store(session, out, bank, prompts_digest=prompts_digest_of(judge), judge=judge.label)
+        digest = prompts_digest_of(judge)
+        write_store(session, out, bank, prompts_digest=digest, judge=judge.label, plan=plan_of(settings))
         asked.update(asked_block(judge))
         return sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs)
 

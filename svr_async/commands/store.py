@@ -1,0 +1,123 @@
+"""`svr store`: what a feature store holds, and making one of arrays that people bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common, lenient_option
+
+
+@click.group()
+def store() -> None:
+    """Feature stores: what svr-fit reads.
+
+    \b
+    Example:  svr store show banks/mine/stores/round-3
+    """
+
+
+@store.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="STORE")
+@common
+def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Check every file of a STORE and say what it holds.
+
+    \b
+    Example:  svr store show store/
+    """
+    from svr_async.training.store import FeatureStore  # noqa: PLC0415  (--help stays quick)
+    from svr_async.training.store_facts import store_facts  # noqa: PLC0415
+
+    _print(folder, store_facts(FeatureStore.load(folder)), as_json=as_json)
+
+
+@store.command("import", short_help="Make a store of pairs, rubrics and z.")
+@click.option("--pairs", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Preference pairs.")
+@click.option(
+    "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter that reads the pairs."
+)
+@click.option(
+    "--rubrics", type=click.Path(path_type=Path), required=True, metavar="FILE.jsonl", help="A rubric's text a line."
+)
+@click.option(
+    "--z", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Judged entries: .npz or .parquet."
+)
+@click.option(
+    "--dev-share",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Share of the prompts held out to measure on.",
+)
+@click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, help="Seed of the split.")
+@click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="STORE", help="The feature store.")
+@lenient_option
+@common
+def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG001
+    """Make a feature store of pairs, rubrics and a z for some of the entries between them; docs/store.md has the forms.
+
+    \b
+    Example:  svr store import --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz --out store/
+    """
+    from svr_async.adapters import get_adapter, refuse_benchmark_for_training  # noqa: PLC0415
+    from svr_async.training.plans import FitPlan  # noqa: PLC0415
+    from svr_async.training.store_facts import store_facts  # noqa: PLC0415
+    from svr_async.training.store_import import ImportOptions, import_store  # noqa: PLC0415
+
+    refuse_benchmark_for_training(flags["pairs"])
+    refuse_benchmark_for_training(flags["adapter"])
+    dataset = get_adapter(flags["adapter"]).load(flags["pairs"], lenient=flags["lenient"])
+    options = ImportOptions(dev_share=flags["dev_share"], plan=FitPlan(seed=flags["seed"]), judge=flags["judge"])
+    files = flags["rubrics"], flags["z"], flags["out"]
+    made = import_store(dataset.pairs, dataset.digest, *files, options)
+    _print(flags["out"], store_facts(made), as_json=as_json)
+
+
+def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+        return
+    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+
+    click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
+    for label, text in _lines(facts):
+        click.echo(f"{label:<11}{one_line(text, 200)}")
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    pairs, rubrics, entries, plan = (facts[name] for name in ("pairs", "rubrics", "entries", "plan"))
+    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
+    judged = f"{entries['all']:,}"
+    if entries["a_pair"]:
+        spread = entries["a_pair"]
+        judged += f"; a pair {spread['least']:g} to {spread['most']:g}, median {spread['median']:g}"
+    judged += f"; {entries['pairs_without']:,} pairs without"
+    flagged = (
+        f"{entries['own']:,} on the pair they were mined from, {entries['for_measuring_only']:,} for measuring only"
+    )
+    weight = facts["weight"]
+    weighed = "1 each" if weight is None else f"{weight['least']:g} to {weight['most']:g}, mean {weight['mean']:g}"
+    preset = f"{plan['preset']}, seed {plan['seed']}"
+    return [
+        ("judge", facts["judge"] or "not recorded"),
+        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
+        ("rubrics", f"{rubrics['all']:,}, {rubrics['active']:,} active, {rubrics['with_support']:,} with support"),
+        ("entries", judged),
+        ("", flagged),
+        ("z", _z_line(facts["z"])),
+        ("weights", weighed),
+        ("fit", f"{preset}, round {plan['round']}" if plan["round"] else preset),
+    ]
+
+
+def _z_line(z: dict[str, Any]) -> str:
+    if z["mean"] is None:
+        return "none"
+    shares = {name: f"{100 * z[name]:.1f} %" for name in ("share_zero", "share_same_verdict", "share_for_chosen")}
+    tied = f"{shares['share_zero']} ties (0), {shares['share_same_verdict']} with one verdict for both (up to ±0.25)"
+    return f"mean {z['mean']:+.3f}; {tied}, {shares['share_for_chosen']} for the chosen"

@@ -1,0 +1,136 @@
+"""`svr store`: a store of arrays that people bring, fitted, shown, and refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from conftest import Cli
+from made_pairs import write_made
+
+from svr_async.adapters import get_adapter
+from svr_async.training.store import FeatureStore
+
+IMPORT = ("store", "import", "--pairs", "pairs.jsonl", "--rubrics", "rubrics.jsonl")
+TEXTS = ("Lists what was asked for as bullets", "Is warm in tone", "Names a place")
+
+
+def prepare(*, dropped: bool = False, weighted: bool = False) -> None:
+    """Write pairs, rubrics and soft z: the first rubric tells the responses apart, the others say nothing.
+
+    Every tenth entry weighs nothing, or is left out where `dropped`.
+    """
+    pairs = get_adapter("pairs").load(write_made(Path("pairs.jsonl"), 80)).pairs
+    Path("rubrics.jsonl").write_bytes(b"".join(orjson.dumps({"text": text}) + b"\n" for text in TEXTS))
+    rng = np.random.default_rng(3)
+    pair, rubric = np.repeat(np.arange(len(pairs)), 3), np.tile(np.arange(3), len(pairs))
+    passes = np.where(rubric == 0, 0.9, 0.5) + rng.uniform(-0.1, 0.1, len(pair))
+    better = np.where(rubric == 0, 0.95, rng.random(len(pair)))
+    z = passes - rng.uniform(0.4, 0.6, len(pair)) + 0.25 * (2 * better - 1)
+    keep = np.arange(len(z)) % 10 != 9 if dropped else np.ones(len(z), bool)
+    weight = (np.arange(len(z)) % 10 != 9).astype(np.float32)
+    lists = {"pair": pair, "rubric": rubric, "z": z, **({"weight": weight} if weighted else {})}
+    np.savez("z.npz", **{name: values[keep] for name, values in lists.items()})
+
+
+def test_soft_z_of_ones_own_become_a_store_and_a_bank(cli: Cli) -> None:
+    """Expected Δ from probabilities: imported, shown, fitted by both presets; the rubric that decides weighs most."""
+    prepare()
+    code, out, _ = cli(*IMPORT, "--z", "z.npz", "--out", "store", "--dev-share", "0.2", "--judge", "my probe")
+    assert code == 0
+    assert "my probe" in out
+    code, shown, _ = cli("store", "show", "store", "--json")
+    facts = orjson.loads(shown)
+    assert code == 0
+    assert facts["entries"]["all"] == 240
+    assert facts["pairs"]["train"] + facts["pairs"]["dev"] == 80
+    assert facts["z"]["share_zero"] == 0
+    for preset in ("default", "paper"):
+        code, out, _ = cli("fit", "store", "--out", preset, "--preset", preset, "-q", "--json")
+        assert code == 0
+        record = orjson.loads(out)
+        assert record["dev_accuracy"] == 1.0
+        assert record["dev_unjudged"] == 0
+        bank = orjson.loads(Path(preset, "bank", "bank.json").read_bytes())
+        first = max(bank["rubrics"], key=lambda row: row["weight"] * row["activation_rate"])
+        assert first["text"] == TEXTS[0]
+        assert bank["judge"] == "my probe"
+
+
+def test_an_entry_that_weighs_nothing_is_as_one_that_is_not_there(cli: Cli) -> None:
+    """The selectors of both stores are the same bytes."""
+    for name, options in (("weighed", {"weighted": True}), ("dropped", {"dropped": True})):
+        prepare(**options)
+        assert cli(*IMPORT, "--z", "z.npz", "--out", f"{name}-store")[0] == 0
+        assert cli("fit", f"{name}-store", "--out", name, "-q")[0] == 0
+    banks = [Path(name, "bank", "selector.safetensors").read_bytes() for name in ("weighed", "dropped")]
+    assert banks[0] == banks[1]
+
+
+def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
+    """Every figure with what it counts; nothing that a judge's name holds steers the terminal."""
+    prepare(weighted=True)
+    assert cli(*IMPORT, "--z", "z.npz", "--out", "store", "--judge", "\x1b[31mred")[0] == 0
+    code, out, _ = cli("store", "show", "store")
+    assert code == 0
+    assert "\x1b" not in out
+    labels = [line.split("  ")[0] for line in out.splitlines()]
+    assert [label for label in labels if label] == [
+        "store", "judge", "pairs", "rubrics", "entries", "z", "weights", "fit"
+    ]  # fmt: skip
+    assert "0 to 1, mean 0.9" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--z", "none.npz"), 2, "no such file: none.npz"),
+        (("--z", "z.npz", "--pairs", "none.jsonl"), 2, "none.jsonl"),
+        (("--z", "z.npz", "--rubrics", "none.jsonl"), 2, "cannot read none.jsonl"),
+        (("--z", "pairs.jsonl"), 2, "unknown suffix"),
+        (("--z", "z.npz", "--pairs", "rubricbench.jsonl"), 2, "RubricBench"),
+        (("--z", "z.npz", "--out", "there"), 2, "there exists already"),
+        ((), 2, "Missing option '--z'"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(cli: Cli, args: tuple[str, ...], code: int, words: str) -> None:
+    """A file that is not there or of another kind, a benchmark, a folder that holds something else."""
+    prepare()
+    Path("there").mkdir()
+    out = () if "--out" in args else ("--out", "store")
+    found, _, said = cli(*IMPORT, *out, *args)
+    assert found == code
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
+    assert not Path("store").exists()
+
+
+def test_a_folder_without_a_store_or_with_a_damaged_one_is_one_line(cli: Cli) -> None:
+    """Exit 2 and exit 7."""
+    prepare()
+    assert cli(*IMPORT, "--z", "z.npz", "--out", "store")[0] == 0
+    code, _, said = cli("store", "show", "nowhere")
+    assert (code, len(said.strip().splitlines())) == (2, 1)
+    Path("store", "z-0001.npz").write_bytes(b"")
+    code, _, said = cli("store", "show", "store")
+    assert (code, len(said.strip().splitlines())) == (7, 1)
+    assert "z-0001.npz" in said
+
+
+def test_the_examples_of_the_page_do_what_it_says(cli: Cli) -> None:
+    """docs/store.md: its Python writes three files of the same entries, and each is imported."""
+    page = (Path(__file__).parents[2] / "docs" / "store.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    for block in page.split("```python\n")[1:]:
+        exec(block.split("```")[0], names)
+    for name in ("z.npz", "z.parquet", "z-csr.npz"):
+        code, out, said = cli(*IMPORT, "--z", name, "--out", f"{name}-store", "--dev-share", "0.2", "--json")
+        assert code == 0, said
+        facts = orjson.loads(out)
+        assert facts["entries"]["all"] == 80
+        assert facts["pairs"]["train"] + facts["pairs"]["dev"] == 40
+        assert (facts["weight"] is not None) == (name == "z.npz")
+    plain, csr = (FeatureStore.load(f"{name}-store").z for name in ("z.parquet", "z-csr.npz"))
+    assert plain.value.tolist() == csr.value.tolist()

@@ -1,0 +1,87 @@
+"""How much an entry counts: its weight goes along with it, multiplies its z and counts as so many judgements."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_arrays import made_arrays
+
+from svr_async.errors import ArtefactError, DegenerateFitError
+from svr_async.fit import ragged
+from svr_async.fit.arrays import require_signal
+from svr_async.fit.batches import tabulate
+from svr_async.fit.config import PRESETS
+from svr_async.fit.linear import linear_margins
+from svr_async.fit.measure import judged_margins
+from svr_async.fit.topics import effects, start_topics
+from svr_async.fit.training import fit
+from svr_async.training.round_fit import judgements
+
+
+def test_weights_go_along_with_their_entries():
+    """Through chosen pairs, kept rubrics and entries left out, an entry keeps its weight; the digest sees them."""
+    made = made_arrays()
+    weights = np.arange(made.n_entries, dtype=np.float32) / 8
+    arrays = replace(made, z_weight=weights, z_own=np.arange(made.n_entries) % 3 == 0)
+    keys = dict(
+        zip(
+            zip(ragged.row_ids(made.z_indptr).tolist(), made.z_rubric.tolist(), strict=True),
+            weights.tolist(),
+            strict=True,
+        )
+    )
+    rows, kept = np.array([7, 2, 40]), np.array([5, 0, 9])
+    smaller = arrays.take_pairs(rows).without_own().restrict_rubrics(kept)
+    at = zip(ragged.row_ids(smaller.z_indptr).tolist(), smaller.z_rubric.tolist(), strict=True)
+    assert smaller.n_entries
+    assert smaller.z_weight.tolist() == [keys[rows[row], kept[rubric]] for row, rubric in at]
+    assert arrays.digest() != replace(arrays, z_weight=None).digest()
+
+
+def test_a_weight_multiplies_z_wherever_a_margin_is_made():
+    """The compiled table, the margins in use and both yardsticks see z · weight; a weight of 1 changes nothing."""
+    made = made_arrays()
+    halved = replace(made, z_delta=made.z_delta / 2)
+    weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
+    ones = replace(made, z_weight=np.ones(made.n_entries, np.float32))
+    selector = start_topics(made, replace(PRESETS["default"], hidden=2))
+    for left, right in ((weighed, halved), (ones, made)):
+        assert np.array_equal(tabulate(left, pooled=True)[0].z, tabulate(right, pooled=True)[0].z)
+        assert np.array_equal(judged_margins(selector, left, 3), judged_margins(selector, right, 3))
+    equal = np.ones(made.n_rubrics)
+    np.testing.assert_allclose(linear_margins(equal, weighed), linear_margins(equal, made))  # a mean by weights
+    for settings in PRESETS.values():
+        config = replace(settings, epochs=1, hidden=8)
+        assert all(
+            np.array_equal(one, fit(made, None, config).selector.tensors()[name])
+            for name, one in fit(ones, None, config).selector.tensors().items()
+        )
+
+
+def test_an_entry_of_weight_two_counts_as_two_judgements():
+    """Shrunken effects are those of the same entries judged twice: of twice the evidence they believe more."""
+    made = made_arrays(n_pairs=40)
+    twice = made.take_pairs(np.repeat(np.arange(40), 2))
+    doubled = replace(made, z_weight=np.full(made.n_entries, 2, np.float32))
+
+    def gates(prompts):
+        return np.eye(2)[np.asarray(prompts) % 2]
+
+    np.testing.assert_allclose(effects(doubled, gates), effects(twice, gates))
+    assert judgements(doubled).tolist() == judgements(twice).tolist()
+
+
+@pytest.mark.parametrize(
+    "weights", [np.ones(3, np.float32), np.ones(960), np.full(960, -1, np.float32), np.full(960, np.nan, np.float32)]
+)
+def test_bad_weights_are_refused(weights):
+    """Another length, another type, negative, not a number: exit 7."""
+    with pytest.raises(ArtefactError, match="z_weight"):
+        replace(made_arrays(), z_weight=weights)
+
+
+def test_entries_that_all_weigh_nothing_are_no_signal():
+    """Exit 8, as for ties."""
+    arrays = made_arrays()
+    with pytest.raises(DegenerateFitError, match="no signal"):
+        require_signal(replace(arrays, z_weight=np.zeros(arrays.n_entries, np.float32)))

@@ -1,0 +1,254 @@
+"""`svr train --preset paper`: each part of Algorithm 1 as the text has it, beside what the default does there."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from svr_async.commands.batch.plan import known_of, params_of
+from svr_async.commands.train.command import train
+from svr_async.commands.train.run import TrainFlags, train_config
+from svr_async.fit.forward import Selector
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.scoring.bank import InferenceSettings
+from svr_async.training.asking import Crew
+from svr_async.training.boundary import find_negatives, find_support, grow
+from svr_async.training.choosing import chosen_round
+from svr_async.training.merge import Candidate
+from svr_async.training.problem import HardNegative
+from svr_async.training.pruning import prune
+from svr_async.training.rounds import run_rounds
+from svr_async.training.session import FittedRound, Growth, Session, prepare
+from svr_async.training.stages import Stages
+from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.rubric import Check, Rubric
+from svr_async.vocabulary.similarity import similarity
+from svr_async.vocabulary.verdict import RubricComparison, Verdict
+
+OVEN, TIME = Rubric(text="Names the oven"), Rubric(text="Gives the time")
+SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
+PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen="good", rejected="bad")
+REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(1, 5)]
+PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
+
+
+def config_of(preset, *flags):
+    """Return the settings of `svr train --preset PRESET` with these flags."""
+    words = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b", "--preset", preset, *flags]
+    return train_config(TrainFlags(**known_of(TrainFlags, params_of(train, "train", words))))
+
+
+class Baker:
+    """Proposes the same rubrics for any pair, writes the probe "worse", and fails what `failed` says of a response."""
+
+    name = label = "baker"
+
+    def __init__(self, failed=None, proposes=(OVEN, TIME)):
+        self.failed = failed or {"bad": (TIME,), "worse": (), "awful": (), "other": (OVEN, TIME)}
+        self.proposes, self.probed, self.induced = proposes, [], []
+
+    async def induce(self, pair, *, contrastive=True):
+        self.induced.append(pair.id)
+        return Answer(value=tuple(self.proposes))
+
+    async def probe(self, pair):
+        self.probed.append(pair.id)
+        return Answer(value="worse")
+
+    async def compare(self, shown, rubrics, *, overall, note=""):
+        good = Side.A if shown.response_a == "good" else Side.B
+        failed = self.failed[shown.response_b if good is Side.A else shown.response_a]
+        rows = []
+        for rubric in rubrics:
+            both = {good: Verdict.PASS, good.other(): Verdict.FAIL if rubric in failed else Verdict.PASS}
+            rows.append(RubricComparison(rubric.id, both[Side.A], both[Side.B], good))
+        return Answer(value=Comparisons(rows=tuple(rows)))
+
+
+def selector(n_features, n_rubrics):
+    """Return a selector that has all rubrics equally active for every prompt."""
+    shapes = {"hidden": (n_features, 2), "hidden_bias": (2,), "output": (n_rubrics, 2), "output_bias": (n_rubrics,)}
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    return Selector(kind="mlp", **zeros, weight=np.ones(n_rubrics, np.float32))
+
+
+def session(folder, config, judge=None, pairs=(PAIR, *REST)):
+    """Return a run whose fit gives equal weights, and that finds every pair near the boundary."""
+    judge = judge or Baker()
+    material = prepare(pairs[:-1], pairs[-1:], digest="d")
+    return Session(
+        crew=Crew(judge=judge, author=judge, workers=2),
+        config=config,
+        stages=Stages(folder),
+        material=material,
+        fit_round=lambda run, number, arrays, dev: selector(arrays.n_features, arrays.n_rubrics),
+        calibrate=lambda run, number, fitted, arrays, dev: fitted,
+        margins=lambda fitted, arrays: np.full(arrays.n_pairs, 0.1, np.float32),
+    )
+
+
+def fitted_of(run, rubrics=(OVEN, TIME)):
+    """Return a fitted round with these rubrics."""
+    return FittedRound(
+        number=1,
+        bank=tuple(Candidate(rubric=rubric) for rubric in rubrics),
+        selector=selector(run.material.prompts.n_features, len(rubrics)),
+        settings=InferenceSettings(),
+        dev_accuracy=1.0,
+        support_counts={},
+        record={},
+    )
+
+
+async def judged(run):
+    """Note that every training pair was judged on both rubrics."""
+    for pair in run.material.train:
+        run.ledger.note(pair.id, [OVEN.id, TIME.id], {OVEN.id: 0.25, TIME.id: 1.25})
+    return run
+
+
+@PRESETS
+async def test_hard_negatives_of_a_round_replace_those_before(tmp_path, preset):
+    """Algorithm 1 sets S_adv anew in each round; the default keeps what earlier rounds found."""
+    run = await judged(session(tmp_path, config_of(preset)))
+    old = HardNegative(pair=replace(PAIR, id="p9~probe1", rejected="awful"), of="p0")
+    growth = await grow(run, 2, fitted_of(run), Growth(candidates=(), negatives=(old,)))
+    found = [f"p{n}~probe2" for n in range(4)]
+    assert {negative.pair.id for negative in growth.negatives} == {*found, *(["p9~probe1"] * (preset == "default"))}
+
+
+@pytest.mark.parametrize(
+    ("preset", "other", "expected"),
+    [
+        ("paper", "awful", ["p0~q0"]),
+        ("paper", "other", ["p0~probe1", "q0~probe1"]),
+        ("default", "awful", ["p0~probe1", "q0~probe1"]),
+    ],
+    ids=["an alternative", "probes", "default"],
+)
+async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alternative_of_the_data_too(
+    tmp_path, preset, other, expected
+):
+    """The argmin over P(x), of equals the first: the pair, alternatives, the probe.
+
+    An awful response is as hard as a probe, so the paper takes it beside the other pair and nothing beside its own. The
+    default takes all that are near, and none of the data, which are fitted already.
+    """
+    pairs = [PAIR, replace(PAIR, id="q0", rejected=other), *REST]
+    run = session(tmp_path, replace(config_of(preset), support_margin=0.6), pairs=pairs)
+    negatives = await find_negatives(run, 1, fitted_of(run), pairs[:2])
+    assert [negative.pair.id for negative in negatives] == expected
+
+
+async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_triple_of_its_own(tmp_path):
+    """(x, r+, r_adv) is added to the pairs although another pair has the same responses, and seeds the induction."""
+    pairs = [PAIR, replace(PAIR, id="q0", rejected="awful"), *REST]
+    run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
+    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
+    assert run.crew.author.induced[-1] == "p0~q0"
+
+
+@PRESETS
+async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_path, preset):
+    """The paper caps them at 1,024 and names no share of the data; the default takes a tenth, 64 at least."""
+    pairs = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(81)]
+    run = await judged(session(tmp_path, config_of(preset), pairs=pairs))
+    run.margins = lambda _, arrays: np.linspace(0.3, -0.3, arrays.n_pairs).astype(np.float32)
+    found = [pair.id for pair in find_support(run, 1, fitted_of(run))]
+    near = [f"p{n}" for n in range(79, 13, -1)]
+    assert found == near if preset == "paper" else found == near[:64]
+
+
+@PRESETS
+async def test_without_support_mining_every_training_pair_is_probed_and_induced_from(tmp_path, preset):
+    """The paper's ablation "uses every pair for re-induction"; the default draws as many as there would be support."""
+    judge = Baker()
+    run = await judged(session(tmp_path, config_of(preset, "--ablate", "support"), judge))
+    run.margins = lambda _, arrays: np.array([0.1, 9, 9, 9], np.float32)
+    growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
+    assert len(growth.support) == (4 if preset == "paper" else 1)
+    assert judge.probed == list(growth.support)
+    assert {name.partition("~")[0] for name in judge.induced} == set(growth.support)
+
+
+@PRESETS
+async def test_a_bank_is_merged_by_similarity_alone(tmp_path, preset):
+    """The paper has no veto: "at most 50 words" and "at most 60 words" are one rubric there, and two in the default."""
+    assert similarity(SHORT[0].text, SHORT[1].text) >= 0.92
+    config = replace(config_of(preset, "--rounds", "1"), redundancy_cutoff=0.999)
+    (fitted,) = await run_rounds(session(tmp_path, config, Baker({"bad": ()}, SHORT)))
+    assert fitted.record["bank"] == (1 if preset == "paper" else 2)
+
+
+@PRESETS
+def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tmp_path, preset):
+    """Nor does any other difference than that of the texts, in the paper's preset; the first of two checks is kept."""
+    checks = Check.of("max_words", n=50), Check.of("min_words", n=50)
+    alike = [Rubric(text=f"The response is rather short, as was asked{end}", check=check)
+             for end, check in zip((" for", " by"), checks, strict=True)]  # fmt: skip
+    run = session(tmp_path, config_of(preset), Baker({"bad": ()}))
+    for rubrics in (SHORT, alike):
+        bank = [Candidate(rubric=rubric) for rubric in rubrics]
+        fitted = selector(run.material.prompts.n_features, 2)
+        kept = prune(run, bank, fitted, {}, np.full(2, 1000), last=True)
+        assert kept == ([0] if preset == "paper" else [0, 1])
+
+
+async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path):
+    """A rubric never carries the check of another text."""
+    names = {"for": "max_words", "for here": "min_words", "by us": "max_sentences"}
+    checks = {f"The response is rather short, as was asked {end}": Check.of(names[end], n=50) for end in names}
+    judge = Baker({"bad": ()}, [Rubric(text=text, check=check) for text, check in checks.items()])
+    (fitted,) = await run_rounds(session(tmp_path, config_of("paper", "--rounds", "1"), judge))
+    (kept,) = fitted.bank
+    assert kept.rubric.check == checks[kept.rubric.text]
+    assert len(kept.aliases) == 2
+
+
+@PRESETS
+async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path, preset):
+    """Algorithm 1 runs from 1 to T; the default ends where the next round would see what this one saw."""
+    run = session(tmp_path, config_of(preset, "--ablate", "probe"), Baker({"bad": (TIME,)}))
+    rounds = await run_rounds(run)
+    assert [one.number for one in rounds] == ([1, 2, 3] if preset == "paper" else [1])
+
+
+@pytest.mark.parametrize("judge", ["rules", "gpt-oss-120b"])
+def test_six_rubrics_of_a_pool_of_eighteen_and_fillers_of_weight_one_are_used_whoever_judges(judge):
+    """As `app:hparams` and `app:topk` have it, also for a judge that costs nothing, unless --top-k says otherwise."""
+    config = config_of("paper", "--judge", judge)
+    assert (config.top_k_choices, config.selection_pool, config.filler_weights) == ((6,), 18, (1.0,))
+    assert config_of("paper", "--judge", judge, "--top-k", "12").top_k_choices == (12,)
+
+
+def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for():
+    """Algorithm 1 returns the bank of round T; the best by dev accuracy, as the authors' code has it, is `best`."""
+    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.9, 0.5, 0.6), 1)]
+    wanted = {("paper",): 3, ("default",): 1, ("paper", "--publish", "best"): 1, ("paper", "--publish", "auto"): 1,
+              ("default", "--publish", "last"): 3, ("default", "--publish", "best"): 1}  # fmt: skip
+    assert {flags: chosen_round(rounds, 100, config_of(*flags).publish).number for flags in wanted} == wanted
+
+
+def hyperparameters():
+    """Return the rows of the paper's table as docs/fit.md has it: setting, paper's value, where it stands, default."""
+    page = (Path(__file__).parents[2] / "docs" / "fit.md").read_text()
+    table = page.partition("| group | setting | paper | where it stands | default |\n")[2].partition("\n\n")[0]
+    return [tuple(cell.strip() for cell in line.split("|")[2:6]) for line in table.splitlines()[1:]]
+
+
+@PRESETS
+def test_the_papers_table_stands_in_the_docs_with_the_values_of_the_code(preset):
+    """All 23 settings of `app:hparams` are there, and each that names a field has the value of either preset."""
+    rows = hyperparameters()
+    assert len({name for name, *_ in rows}) == 23
+    config = config_of(preset)
+    held = {"TrainConfig": config, "FitConfig": config.fit}
+    named = [(where.strip("`").split("."), said, default) for _, said, where, default in rows if "Config." in where]
+    assert len(named) == 15
+    for (owner, field), said, default in named:
+        value = getattr(held[owner], field)
+        value = value[0] if isinstance(value, tuple) else value
+        assert value == float(said if preset == "paper" else default), field
