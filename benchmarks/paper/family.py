@@ -145,8 +145,12 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
     """Say in how many worlds the bank is below human rubrics, and below the direct judge, by more than an error."""
     below = [row["draw"] for row in rows if row["svr"] < row["human"] - _error(row["svr"], row["human"], row["test"])]
     under = [row["draw"] for row in rows if row["svr"] < row["direct"]]
-    clearly = [row["draw"] for row in rows if row["svr"] < row["direct"] - _error(row["svr"], row["direct"], row["test"])]
-    ratio = np.mean([row["svr"] - row["direct"] for row in rows]) / np.mean([row["truth"] - row["direct"] for row in rows])
+    clearly = [
+        row["draw"] for row in rows if row["svr"] < row["direct"] - _error(row["svr"], row["direct"], row["test"])
+    ]
+    ratio = np.mean([row["svr"] - row["direct"] for row in rows]) / np.mean(
+        [row["truth"] - row["direct"] for row in rows]
+    )
     return [
         f"Mean share of the way {np.mean([way(row) for row in rows]):.3f}; of the means {ratio:.3f}.",
         f"Below human rubrics by more than a standard error: {len(below)} {below or ''}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.wordings import Criteria
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -36,10 +37,13 @@ SURE = 1.0  # standard errors
 class Evidence:
     """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and mined rubrics.
 
+    `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
     `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known.
     """
 
     z: Any
+    merged: Any
+    criteria: Criteria
     prompt: Ints
     features: Any
     mined: Any
@@ -91,31 +95,39 @@ class _Fold:
         """Return the points of each candidate and number of rubrics on the pairs outside (candidate, k, pair)."""
         sizes = list(dict.fromkeys(size for size, _, _ in grid))
         gates = [self.gates(size) for size in sizes]
-        z = self._evidence.z[self._used]
-        batch = batch_of(z[self.inside], [sparse_gates(each[self.inside], MOST_GATES) for each in gates], alike=self._evidence.alike)
+        z, merged = self._evidence.z[self._used], self._evidence.merged[self._used]
+        batch = batch_of(
+            merged[self.inside],
+            [sparse_gates(each[self.inside], MOST_GATES) for each in gates],
+            alike=self._evidence.alike,
+        )
         problems = [
             Problem(gates=sizes.index(size), penalties=Penalties(sparsity=own, common=common, diversity=diversity))
             for size, own, common in grid
         ]
         outside = z[self.outside].toarray()
-        return np.stack([
-            used_points(gates[problem.gates][self.outside], effects, outside, top_ks)
-            for problem, effects in zip(problems, solutions(batch, problems), strict=True)
-        ])
+        return np.stack(
+            [
+                self._points(gates[problem.gates][self.outside], effects, outside, top_ks)
+                for problem, effects in zip(problems, solutions(batch, problems), strict=True)
+            ]
+        )
+
+    def _points(self, gates: Floats, effects: Any, outside: Floats, top_ks: Sequence[int]) -> Floats:
+        spread = [self._evidence.criteria.spread(effects, top_k) for top_k in top_ks]
+        return np.stack([used_points(gates, each, outside, k) for each, k in zip(spread, top_ks, strict=True)])
 
 
-def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_ks: Sequence[int]) -> Floats:
-    """Return 1, ½ or 0 for each number of rubrics and pair (k, pair): F of the best k of the whole bank; not judged: 0.
+def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_k: int) -> Floats:
+    """Return 1, ½ or 0 for each pair (pair,): F of the best `top_k` of the whole bank, of which those not judged say 0.
 
     `gates` (pair, topic), `effects` (topic, rubric), `z` (pair, rubric).
     """
     score = gates @ effects
-    most = min(max(top_ks), score.shape[1])
+    most = min(top_k, score.shape[1])
     best = np.argpartition(-score, most - 1, axis=1)[:, :most]
-    order = np.argsort(-np.take_along_axis(score, best, axis=1), axis=1, kind="stable")
-    best = np.take_along_axis(best, order, axis=1)
-    margins = np.cumsum(np.take_along_axis(score, best, axis=1) * np.take_along_axis(z, best, axis=1), axis=1)
-    return np.stack([0.5 + 0.5 * np.sign(margins[:, min(k, most) - 1]) for k in top_ks])
+    margins = (np.take_along_axis(score, best, axis=1) * np.take_along_axis(z, best, axis=1)).sum(axis=1)
+    return cast("Floats", 0.5 + 0.5 * np.sign(margins))
 
 
 def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:

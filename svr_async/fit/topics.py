@@ -28,6 +28,7 @@ from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.problems import Penalties
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import MOST_GATES, Evidence, choose
+from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -66,13 +67,16 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows)
     z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
-    judged = _csr(part.z_indptr, part.z_rubric, np.ones(part.n_entries), part.n_rubrics)
+    criteria = criteria_of(z) if config.by_answers else each_its_own(part.n_rubrics)
+    merged = criteria.merged(z)
     return Evidence(
         z=z,
+        merged=merged,
+        criteria=criteria,
         prompt=part.pair_prompt,
         features=features_of(train),
         mined=mined_of(train),
-        alike=likeness_of(z, judged, config),
+        alike=likeness_of(merged, judged_of(merged), config),
     )
 
 
@@ -101,9 +105,7 @@ def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
 
 def shrunken(z: Any, gates: Floats) -> Floats:
     """Return the means of z by topic (topic, rubric), shrunk by the number of judgements; z is never stored as 0."""
-    judged = z.copy()
-    judged.data = np.ones_like(judged.data)
-    return np.asarray((z.T @ gates).T) / (np.asarray((judged.T @ gates).T) + SHRINKAGE)
+    return np.asarray((z.T @ gates).T) / (np.asarray((judged_of(z).T @ gates).T) + SHRINKAGE)
 
 
 def _choice(evidence: Evidence, config: FitConfig) -> Choice:
@@ -115,10 +117,10 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
     """Return the selector of a structure: its word scores, and the effects that solve its problem."""
     words = _word_scores(train, evidence, structure.groups, config.seed)
     gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    penalties = Penalties(
-        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
-    )
-    effects = solve(evidence.z, gates, shrunken(evidence.z, gates), penalties, alike=evidence.alike)
+    penalties = Penalties(sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity)
+    merged = evidence.merged
+    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
+    effects = evidence.criteria.spread(by_criterion, structure.top_k)
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),

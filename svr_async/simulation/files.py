@@ -15,7 +15,8 @@ import orjson
 from svr_async.errors import StorageError
 from svr_async.simulation.calibration import Calibration, calibrate_items
 from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
-from svr_async.simulation.world import PlantedPair, World, preset_name
+from svr_async.simulation.planted import PlantedPair
+from svr_async.simulation.world import World, preset_name
 from svr_async.vocabulary.pair import prompt_text
 
 SOURCE = "svr-sim"
