@@ -38,9 +38,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, and all that were tried."""
+    """The structure taken, those as good that are averaged with it, and all that were tried."""
 
     structure: Structure
+    beside: tuple[Structure, ...] = ()
     trials: tuple[Trial, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -51,4 +52,5 @@ class Choice:
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
     """Read what `Choice.as_json` wrote."""
     trials = (Trial(**{**trial, "structure": Structure(**trial["structure"])}) for trial in value["trials"])
-    return Choice(structure=Structure(**value["structure"]), trials=tuple(trials))
+    beside = tuple(Structure(**each) for each in value["beside"])
+    return Choice(structure=Structure(**value["structure"]), beside=beside, trials=tuple(trials))

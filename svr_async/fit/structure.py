@@ -30,7 +30,8 @@ MOST_GATES = 4  # topics of a prompt that a solution sees
 PROMPTS_A_GROUP = 40  # no more groups than this allows
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
-SURE = 1.0  # standard errors
+import os
+SURE = float(os.environ.get("SURE", "1.0"))  # standard errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +51,7 @@ class Evidence:
     alike: Any
 
 
-def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, seed: int) -> Choice:
+def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, averaged: int, seed: int) -> Choice:
     """Return the structure to take; `most_groups` bounds the groups, `top_ks` are the numbers of rubrics to choose from."""
     rng = np.random.default_rng([seed, 7])
     used = _sample(rng, len(evidence.prompt))
@@ -67,7 +68,7 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     structures = [
         Structure(groups=size, sparsity=own, common=common, top_k=k) for size, own, common in grid for k in top_ks
     ]
-    return _chosen(structures, points.reshape(len(structures), -1))
+    return _chosen(structures, points.reshape(len(structures), -1), averaged)
 
 
 class _Fold:
@@ -130,8 +131,8 @@ def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top
     return cast("Floats", 0.5 + 0.5 * np.sign(margins))
 
 
-def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
-    """Return the simplest structure that is within a standard error of the best, by differences pair by pair."""
+def _chosen(structures: Sequence[Structure], points: Floats, averaged: int) -> Choice:
+    """Return the simplest structure that is as good as the best, by differences pair by pair, and others as good."""
     mean, count = points.mean(axis=1), max(1, points.shape[1])
     best = int(mean.argmax())
     lost = points[best] - points
@@ -142,7 +143,9 @@ def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
     )
-    return Choice(structure=structures[taken], trials=trials)
+    best_first = sorted((row for row in near if structures[row].top_k == structures[taken].top_k), key=lambda row: -mean[row])
+    beside = [structures[row] for row in best_first if row != taken][: averaged - 1]
+    return Choice(structure=structures[taken], beside=tuple(beside), trials=trials)
 
 
 def _complexity(structure: Structure, accuracy: float) -> tuple[float, ...]:

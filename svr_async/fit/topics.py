@@ -13,6 +13,7 @@ the simplex is themselves. A sparsemax of the logits in any fixed unit would tak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -36,6 +37,8 @@ Ints = npt.NDArray[np.integer]
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
 SHRINKAGE = 100.0  # κ, in judgements
 FEW = 24  # rubrics a prompt
+import os
+AVERAGED = int(os.environ.get("AVERAGED", "1"))  # structures at the most
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
 
@@ -54,7 +57,7 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
         evidence = evidence_of(train, config)
         choice = Choice(structure=config.structure) if config.structure else _choice(evidence, config)
-        return Solved(selector=_selector(train, evidence, choice.structure, config), choice=choice)
+        return Solved(selector=_selector(train, evidence, (choice.structure, *choice.beside), config), choice=choice)
 
 
 def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
@@ -110,25 +113,47 @@ def shrunken(z: Any, gates: Floats) -> Floats:
 
 def _choice(evidence: Evidence, config: FitConfig) -> Choice:
     diversity = DIVERSITY * config.diversity
-    return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, seed=config.seed)
+    return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, averaged=AVERAGED, seed=config.seed)
 
 
-def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig) -> Selector:
-    """Return the selector of a structure: its word scores, and the effects that solve its problem."""
-    words = _word_scores(train, evidence, structure.groups, config.seed)
-    gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    penalties = Penalties(sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity)
-    merged = evidence.merged
-    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
-    effects = evidence.criteria.spread(by_criterion, structure.top_k)
+def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> Selector:
+    """Return the selector that averages some structures: their topics side by side, each structure as likely as the next.
+
+    One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
+    """
+    parts = [_solution(train, evidence, each, config) for each in structures]
+    words, effects = np.hstack([part[0] for part in parts]), np.vstack([part[1] for part in parts])
+    bias = np.concatenate([np.full(part[0].shape[1], -_usual_mass(evidence.features, part[0])) for part in parts])
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),
-        hidden_bias=np.zeros(words.shape[1], np.float32),
+        hidden_bias=bias.astype(np.float32),
         output=np.ascontiguousarray(effects.T, np.float32),
         output_bias=np.zeros(train.n_rubrics, np.float32),
         weight=np.full(train.n_rubrics, config.topic_weight, np.float32),
     )
+
+
+def _usual_mass(features: Any, words: Floats) -> float:
+    """Return the mean over the prompts of log Σ_k exp(score_k)."""
+    score = np.asarray(features @ words)
+    top = score.max(axis=1)
+    return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
+
+
+def _solution(
+    train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig
+) -> tuple[Floats, Floats]:
+    """Return the word scores (feature, topic) and effects (topic, rubric) of one structure, effects of mean sum 1."""
+    words = _word_scores(train, evidence, structure.groups, config.seed)
+    gates = _few(softmax(evidence.features @ words))[evidence.prompt]
+    penalties = Penalties(
+        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
+    )
+    merged = evidence.merged
+    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
+    effects = evidence.criteria.spread(by_criterion, structure.top_k)
+    return words, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
 
 
 def _word_scores(train: FitArrays, evidence: Evidence, groups: int, seed: int) -> Floats:
