@@ -47,7 +47,7 @@ class DrawnConfig:
     matter: float = 0.5
     """About what share of the differences between two responses matters; the rest are irrelevant attributes."""
     texts: RubricTexts = "repeat"
-    """`template`: rubrics differ in one word; `paraphrase`: wordings of a criterion share none; `repeat`: one wording."""
+    """`template`: rubrics differ in a word; `paraphrase`: wordings of a criterion share none; `repeat`: one wording."""
     wordings: int = 1
     """Wordings of a criterion."""
     shared_errors: float = 0.0
