@@ -99,7 +99,7 @@ class Local:
             crew=Crew(judge=SimJudge(self.world, self.judge.model), author=author, workers=OFFLINE_WORKERS),
             config=config,
             stages=Stages(stages),
-            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train]), pairs_of_words=config.fit.pairs_of_words),
+            material=prepare(train, dev, digest=self._digest(), pairs_of_words=config.fit.pairs_of_words),
             fit_round=fit_round,
             calibrate=calibrate_round,
             margins=partial(margins_with, config.fit),
@@ -109,6 +109,9 @@ class Local:
         records = [dict(one.record) for one in rounds]
         (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
         return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
+
+    def _digest(self) -> str:
+        return digest_of([[pair.id, pair.chosen] for pair in self.train])
 
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
         """Return the rubrics for each test prompt with their importance, by pair id."""

@@ -152,7 +152,7 @@ class Simulator:
 
 
 def _identity(config: SimConfig) -> bytes:
-    """Return what tells one simulated endpoint from another: all of a draw; of the others variety where there is any."""
+    """Return what tells one simulated endpoint from another: all of a draw; else variety, where there is any."""
     planted = config.planted
     more = [] if isinstance(planted, DrawnConfig) or planted.variety == NONE else [repr(planted.variety)]
     return draw_bytes(repr(planted), config.seed, *more)
