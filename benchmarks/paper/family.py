@@ -83,7 +83,7 @@ def run_draw(plan: Plan, draw: int) -> Row:
 
 
 def _share(path: Path) -> float:
-    marks = [orjson.loads(line)["correct"] for line in path.read_bytes().splitlines()]
+    marks = [bool(orjson.loads(line)["correct"]) for line in path.read_bytes().splitlines()]
     return sum(marks) / max(1, len(marks))
 
 
