@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import orjson
 from objective_sim import SimJudge
@@ -16,7 +17,7 @@ from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED
-from svr_async.judges.protocol import Answer
+from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.authoring import Author
 from svr_async.simulation.judge import PlantedJudge
@@ -95,11 +96,12 @@ class Local:
         config = TrainConfig(split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []))
         train, dev = split_by_prompt(self.train, config.dev_share, salt=str(config.split_seed))
         author = LocalAuthor(Author(self.world, self.judge.model))
+        judge = cast("Judge", SimJudge(self.world, self.judge.model))  # training asks it nothing but to compare
         session = Session(
-            crew=Crew(judge=SimJudge(self.world, self.judge.model), author=author, workers=OFFLINE_WORKERS),
+            crew=Crew(judge=judge, author=author, workers=OFFLINE_WORKERS),
             config=config,
             stages=Stages(stages),
-            material=prepare(train, dev, digest=digest_of([[pair.id, pair.chosen] for pair in self.train]), pairs_of_words=config.fit.pairs_of_words),
+            material=prepare(train, dev, digest=self._digest(), pairs_of_words=config.fit.pairs_of_words),
             fit_round=fit_round,
             calibrate=calibrate_round,
             margins=partial(margins_with, config.fit),
@@ -109,6 +111,9 @@ class Local:
         records = [dict(one.record) for one in rounds]
         (self.folder / "banks" / name / "record.json").write_bytes(orjson.dumps({"rounds": records}))
         return chosen_round(rounds, len(dev), config.publish), session.material.vocabulary
+
+    def _digest(self) -> str:
+        return digest_of([[pair.id, pair.chosen] for pair in self.train])
 
     def _chosen(self, fitted: FittedRound, vocabulary: Vocabulary) -> Mapping[str, Weighed]:
         """Return the rubrics for each test prompt with their importance, by pair id."""

@@ -4,8 +4,8 @@
     family.py run --draws 1000-1039 --pairs 3000 --out RUNS  report draws: run once, printed whatever they say
     family.py table --draws 0-39 --pairs 3000 --out RUNS     the table of what is there
 
-The judge and the author of the simulated endpoint are called in process: the same answers as over HTTP. Draws run side by
-side in processes; a run that was stopped goes on with the same command. All of it is SIMULATED.
+The judge and the author of the simulated endpoint are called in process: the same answers as over HTTP. Draws run side
+by side in processes; a run that was stopped goes on with the same command. All of it is SIMULATED.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Plan:
 
 
 def run_draw(plan: Plan, draw: int) -> Row:
-    """Train on a draw's world, or read what was found; return the shares of unseen pairs that each way decides rightly."""
+    """Train on a draw's world, or read what was found; return the share of unseen pairs that each way gets right."""
     path = plan.path(draw)
     if path.exists():
         return dict(orjson.loads(path.read_bytes()))
@@ -83,7 +83,7 @@ def run_draw(plan: Plan, draw: int) -> Row:
 
 
 def _share(path: Path) -> float:
-    marks = [orjson.loads(line)["correct"] for line in path.read_bytes().splitlines()]
+    marks = [bool(orjson.loads(line)["correct"]) for line in path.read_bytes().splitlines()]
     return sum(marks) / max(1, len(marks))
 
 
@@ -143,23 +143,26 @@ PROPERTIES: Mapping[str, Callable[[DrawnConfig], str]] = {
 
 def _verdicts(rows: Sequence[Row]) -> list[str]:
     """Say in how many worlds the bank is below human rubrics, and below the direct judge, by more than an error."""
-    below = [row["draw"] for row in rows if row["svr"] < row["human"] - _error(row["svr"], row["human"], row["test"])]
+    below = [row["draw"] for row in rows if _clearly_below(row, "human")]
     under = [row["draw"] for row in rows if row["svr"] < row["direct"]]
-    clearly = [
-        row["draw"] for row in rows if row["svr"] < row["direct"] - _error(row["svr"], row["direct"], row["test"])
-    ]
-    ratio = np.mean([row["svr"] - row["direct"] for row in rows]) / np.mean(
-        [row["truth"] - row["direct"] for row in rows]
-    )
+    clearly = [row["draw"] for row in rows if _clearly_below(row, "direct")]
+    gained, possible = (np.mean([row[name] - row["direct"] for row in rows]) for name in ("svr", "truth"))
     return [
-        f"Mean share of the way {np.mean([way(row) for row in rows]):.3f}; of the means {ratio:.3f}.",
-        f"Below human rubrics by more than a standard error: {len(below)} {below or ''}",
-        f"Below the direct judge: {len(under)} {under or ''}, by more than a standard error: {len(clearly)} {clearly or ''}",
+        f"Mean share of the way {np.mean([way(row) for row in rows]):.3f}; of the means {gained / possible:.3f}.",
+        f"Below human rubrics by more than a standard error: {_listed(below)}",
+        f"Below the direct judge: {_listed(under)}, by more than a standard error: {_listed(clearly)}",
     ]
 
 
-def _error(first: float, second: float, count: int) -> float:
-    return float(np.sqrt((first * (1 - first) + second * (1 - second)) / count))
+def _clearly_below(row: Row, name: str) -> bool:
+    """Whether the bank is below another way by more than a standard error of the difference."""
+    shares = (row["svr"], row[name])
+    error = np.sqrt(sum(share * (1 - share) for share in shares) / row["test"])
+    return bool(row["svr"] < row[name] - error)
+
+
+def _listed(draws: Sequence[int]) -> str:
+    return f"{len(draws)} (draws {', '.join(map(str, draws))})" if draws else "0"
 
 
 def _each(rows: Sequence[Row]) -> list[str]:
@@ -167,7 +170,8 @@ def _each(rows: Sequence[Row]) -> list[str]:
     lines = ["| draw | properties | " + " | ".join(WAYS) + " | of the way | structure |", "|---" * 10 + "|"]
     for row in rows:
         one = drawn(row["draw"])
-        what = f"{one.types} types, words {one.told:.0%}, common {one.common_share:.0%}, {one.texts} {one.wordings}, noise {one.noise:.0%}"
+        what = f"{one.types} types, words {one.told:.0%}, common {one.common_share:.0%}"
+        what += f", {one.texts} {one.wordings}, noise {one.noise:.0%}"
         cells = " | ".join(f"{100 * row[name]:.1f}" for name in WAYS)
         held = row["rounds"][-1].get("structure", {}).get("structure", {})
         form = f"{held.get('groups')} groups, {held.get('sparsity')}/{held.get('common')}, top {held.get('top_k')}"

@@ -58,7 +58,7 @@ class SimAuthor:
 
 def true_weights(world: PlantedWorld, rubrics: Sequence[Rubric]) -> np.ndarray:
     """Return what one who knows the world would weigh (type, rubric): the first rubric on each criterion, in full."""
-    named = [read_rubric(rubric.text).criterion for rubric in rubrics]
+    named = [world.language.read_rubric(rubric.text).criterion for rubric in rubrics]
     weights = np.zeros((len(world.kinds), len(rubrics)))
     for number, kind in enumerate(world.kinds):
         for criterion, weight in zip(kind.cares, kind.weights, strict=True):

@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
+    from svr_async.simulation.planting import PlantedConfig
 
 
 class _ServeByDefault(click.Group):
@@ -32,6 +33,12 @@ _world_option = click.option(
     help="Which world is planted. In the varied one every part of the method but the diversity term has something to "
     "do, in the redundant one every part.",
 )
+_draw_option = click.option(
+    "--draw",
+    type=click.IntRange(0),
+    help="The world of the family that is drawn from this number, in place of --seed and --world. Draws 0 to 39 are "
+    "for development, 1000 to 1039 for reports.",
+)
 
 
 @click.group(cls=_ServeByDefault)
@@ -50,6 +57,7 @@ def sim() -> None:
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free port.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the planted world, the noise and the faults.")
 @_world_option
+@_draw_option
 @click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
 @click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
 @click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
@@ -93,7 +101,6 @@ def serve(**options: Any) -> None:
 def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.config import Outage, SimConfig
     from svr_async.simulation.faults import FaultConfig, parse_kinds
-    from svr_async.simulation.world import preset
 
     faults = FaultConfig(
         rate=options.pop("fault_rate"),
@@ -103,8 +110,25 @@ def _config(options: dict[str, Any]) -> SimConfig:
         poison=options.pop("poison"),
     )
     outages = tuple(Outage.parse(text) for text in options.pop("outage"))
-    planted = preset(options.pop("world_name"), options["seed"])
-    return SimConfig(faults=faults, outages=outages, world=planted, **options)
+    planted = _planted(options.pop("draw"), options.pop("world_name"), options["seed"])
+    return SimConfig(faults=faults, outages=outages, world=planted, **(options | {"seed": planted.seed}))
+
+
+def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
+    """Return the settings of the world that the flags name; UsageError where --draw meets another way to name one."""
+    from svr_async.errors import UsageError
+    from svr_async.simulation.family import drawn
+    from svr_async.simulation.world import preset
+
+    if draw is None:
+        return preset(world_name, seed)
+    ctx, usual = click.get_current_context(), click.core.ParameterSource.DEFAULT
+    names = {"--seed": "seed", "--world": "world_name"}
+    given = [flag for flag, name in names.items() if ctx.get_parameter_source(name) is not usual]
+    if given:
+        message = f"--draw {draw} is a whole world, so it does not go with {' and '.join(given)}"
+        raise UsageError(message, hint=f"leave out either --draw or {' and '.join(given)}")
+    return drawn(draw)
 
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
@@ -129,20 +153,33 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
 @sim.command(short_help="Write planted pairs for training and testing.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the planted world.")
 @_world_option
-@click.option("--train", "n_train", default=3000, show_default=True, type=click.IntRange(1), help="Training pairs.")
+@_draw_option
+@click.option(
+    "--train",
+    "n_train",
+    type=click.IntRange(1),
+    show_default="3000, or what was drawn",
+    help="Training pairs.",
+)
 @click.option("--test", "n_test", default=1147, show_default=True, type=click.IntRange(1), help="Test pairs.")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-def world(seed: int, world_name: str, n_train: int, n_test: int, out: Path) -> None:
+def world(seed: int, world_name: str, draw: int | None, n_train: int | None, n_test: int, out: Path) -> None:
     """Write planted preference pairs: train.jsonl, rubricbench.jsonl in RubricBench's schema, README.txt.
+
+    Of a draw also properties.json: what was drawn, and what knowing the truth gives on the test pairs.
 
     \b
     Example:
       svr sim world --seed 1 --train 3000 --test 1147 --out simulated/
       svr sim world --seed 1 --world varied --out varied/
+      svr sim world --draw 7 --out drawn/
     """
     from svr_async.simulation.files import write_world
-    from svr_async.simulation.world import World, preset
+    from svr_async.simulation.planting import plant
 
-    written = write_world(World(preset(world_name, seed)), out, n_train=n_train, n_test=n_test)
+    planted = plant(_planted(draw, world_name, seed))
+    written = write_world(planted, out, n_train=n_train, n_test=n_test)
     click.echo(f"{written.n_train:,} pairs in {written.train}")
     click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")
+    if written.properties:
+        click.echo(f"what was drawn, and what knowing the truth gives: {written.properties}")

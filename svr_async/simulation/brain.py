@@ -10,13 +10,16 @@ import orjson
 from svr_async.simulation.authoring import Author
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.judge import Opinion, PlantedJudge
 from svr_async.simulation.models import MODELS, JudgeModel
+from svr_async.simulation.planted import PlantedWorld
+from svr_async.simulation.planting import plant
+from svr_async.simulation.reading import ResponseReading
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, parse_request
 from svr_async.simulation.variety import NONE
-from svr_async.simulation.world import World
 from svr_async.vocabulary.verdict import RubricComparison
 
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
@@ -43,11 +46,12 @@ class Simulator:
 
     def __init__(self, config: SimConfig | None = None) -> None:
         self.config = config or SimConfig()
-        self.world = World(self.config.planted)
+        self.world: PlantedWorld = plant(self.config.planted)
         self._minds = {name: self._mind(model) for name, model in MODELS.items()}
         self.fingerprint = f"svr-sim-{_identity(self.config).hex()[:12]}"
 
     def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:
+        model = self.world.model(model)
         if self.config.noise is not None:
             model = replace(model, noise=self.config.noise)
         if self.config.position_bias is not None:
@@ -97,7 +101,7 @@ class Simulator:
 
     def _compare(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        a, b = (self.world.language.read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
+        a, b = self._responses(request)
         judged = [judge.compare(prompt, a, b, self.world.language.read_rubric(text)) for _, text in request.rubrics]
         names = [name for name, _ in request.rubrics]
         rows = [self._row(request, name, row) for name, row in zip(names, judged, strict=True)]
@@ -105,6 +109,10 @@ class Simulator:
         if request.wants_overall:
             payload["preferred_candidate"] = judge.overall(judged).value
         return _structured(request, payload)
+
+    def _responses(self, request: ChatRequest) -> tuple[ResponseReading, ResponseReading]:
+        read = self.world.language.read_response
+        return read(request.fences.get("RESPONSE_A", "")), read(request.fences.get("RESPONSE_B", ""))
 
     def _row(self, request: ChatRequest, name: str, row: RubricComparison) -> dict[str, Any]:
         return {
@@ -125,14 +133,14 @@ class Simulator:
     def _score(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
         response = self.world.language.read_response(request.fences.get("RESPONSE", ""))
-        opinions = [(name, judge.opinion(prompt, response, self.world.language.read_rubric(text))) for name, text in request.rubrics]
+        rubrics = [(name, self.world.language.read_rubric(text)) for name, text in request.rubrics]
+        opinions = [(name, judge.opinion(prompt, response, rubric)) for name, rubric in rubrics]
         rows = [{"rubric_id": name, "score": score_of(opinion)} for name, opinion in opinions]
         return _structured(request, {"rubric_scores": rows})
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        a, b = (self.world.language.read_response(request.fences.get(name, "")) for name in ("RESPONSE_A", "RESPONSE_B"))
-        side = judge.prefer(prompt, a, b)
+        side = judge.prefer(prompt, *self._responses(request))
         return Composed(f"Response {side.value} comes across as the more convincing one.\n\n[[{side.value}]]")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
@@ -144,9 +152,9 @@ class Simulator:
 
 
 def _identity(config: SimConfig) -> bytes:
-    """Return what tells one simulated endpoint from another; variety counts where there is any."""
+    """Return what tells one simulated endpoint from another: all of a draw; else variety, where there is any."""
     planted = config.planted
-    more = [] if planted.variety == NONE else [repr(planted.variety)]
+    more = [] if isinstance(planted, DrawnConfig) or planted.variety == NONE else [repr(planted.variety)]
     return draw_bytes(repr(planted), config.seed, *more)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from svr_async.simulation.language import Language
 from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.language import Language
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import PromptReading, ResponseReading
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
+from svr_async.simulation.reading import PromptReading, ResponseReading
 from svr_async.vocabulary.pair import Order, Side, hashed_order, present, prompt_text
+
+JUDGE = "gpt-oss-120b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Accuracies on `n` pairs, fractions of 1: each is a way of deciding with the same noisy judge."""
+    """Accuracies of a served model on `n` pairs, fractions of 1; each is a way of deciding with its noisy verdicts."""
 
+    model: str
     n: int
     direct: float
     self_written: float
@@ -38,16 +41,17 @@ class _Shown:
     gold: Side
 
 
-def calibrate(world: PlantedWorld, n: int = 1000, *, model: str = "gpt-oss-120b", split: str = "calibration") -> Calibration:
+def calibrate(world: PlantedWorld, n: int = 1000, *, model: str = JUDGE, split: str = "calibration") -> Calibration:
     """Decide `n` fresh pairs in every way and return the share that each gets right."""
     return calibrate_items(world, list(world.pairs(n, split)), model=model)
 
 
-def calibrate_items(world: PlantedWorld, items: Sequence[PlantedPair], *, model: str = "gpt-oss-120b") -> Calibration:
+def calibrate_items(world: PlantedWorld, items: Sequence[PlantedPair], *, model: str = JUDGE) -> Calibration:
     """Decide the given pairs in every way and return the share that each gets right."""
     judge = PlantedJudge(world, world.model(MODELS[model]))
     shown = [_show(world.language, item) for item in items]
     return Calibration(
+        model=model,
         n=len(shown),
         direct=_share(judge.prefer(s.prompt, s.a, s.b) is s.gold for s in shown),
         self_written=_share(_by_rubrics(judge, s, judge.write_rubrics(s.prompt)) is s.gold for s in shown),
@@ -56,6 +60,19 @@ def calibrate_items(world: PlantedWorld, items: Sequence[PlantedPair], *, model:
         all_wordings=_share(_by_truth(judge, s, wordings=None) is s.gold for s in shown),
         longest=_share((Side.A if s.lengths[0] > s.lengths[1] else Side.B) is s.gold for s in shown),
     )
+
+
+def share_by_weights(
+    world: PlantedWorld,
+    items: Sequence[PlantedPair],
+    weights_of: Callable[[str], Iterable[tuple[int, float]]],
+    *,
+    model: str = JUDGE,
+) -> float:
+    """Decide the given pairs by the criteria and weights that each prompt's text tells; return the share right."""
+    judge = PlantedJudge(world, world.model(MODELS[model]))
+    told = [(_show(world.language, item), weights_of(prompt_text(item.pair.prompt))) for item in items]
+    return _share(_weighed(judge, shown, weights) is shown.gold for shown, weights in told)
 
 
 def _show(language: Language, item: PlantedPair) -> _Shown:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.planting import PlantedConfig
 from svr_async.simulation.world import WorldConfig
 
 
@@ -45,7 +46,7 @@ class SimConfig:
     """
 
     seed: int = 0
-    world: WorldConfig | None = None
+    world: PlantedConfig | None = None
     noise: float | None = None
     position_bias: float | None = None
     echo: bool = False
@@ -80,6 +81,6 @@ class SimConfig:
             raise ConfigError(f"burst_s must be > 0 (got {self.burst_s})")
 
     @property
-    def planted(self) -> WorldConfig:
+    def planted(self) -> PlantedConfig:
         """The world that the judge knows: the one given, or the usual one with this seed."""
         return self.world or WorldConfig(seed=self.seed)

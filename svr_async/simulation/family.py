@@ -14,14 +14,15 @@ from svr_async.simulation.drafting import seeded
 RubricTexts = Literal["template", "paraphrase", "repeat"]
 DEVELOPMENT = range(40)
 REPORT = range(1000, 1040)
+HARDLY_TOLD = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnConfig:
     """The properties of one world of the family.
 
-    Where prompts do not tell their type, what matters has to hold for all types, or nobody could know it: the common
-    criteria carry at least the share 1 − `told` of the weight.
+    Where prompts hardly tell their type (`told` below `HARDLY_TOLD`), what matters has to hold for all types, or nobody
+    could know it: the common criteria carry at least the share 1 − `told` of the weight.
     """
 
     draw: int = 0
@@ -46,7 +47,7 @@ class DrawnConfig:
     matter: float = 0.5
     """About what share of the differences between two responses matters; the rest are irrelevant attributes."""
     texts: RubricTexts = "repeat"
-    """`template`: rubrics differ in one word, `paraphrase`: wordings of a criterion share none, `repeat`: one wording."""
+    """`template`: rubrics differ in a word; `paraphrase`: wordings of a criterion share none; `repeat`: one wording."""
     wordings: int = 1
     """Wordings of a criterion."""
     shared_errors: float = 0.0
@@ -82,12 +83,10 @@ class DrawnConfig:
 
 def drawn(number: int) -> DrawnConfig:
     """Return the world of a draw; ConfigError for a negative number."""
-    if number < 0:
-        raise ConfigError(f"a draw is a number from 0 (got {number})")
     rng = seeded("family", number)
     types = rng.choice([1, 2, 4, 6, 8, 12, 16, 20, 30, 40])
     told = rng.choice([0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0])
-    share = 1.0 if types == 1 else max(rng.choice([0.0, 0.0, 0.3, 0.6]), 1 - told if told < 0.35 else 0.0)
+    share = 1.0 if types == 1 else max(rng.choice([0.0, 0.0, 0.3, 0.6]), 1 - told if told < HARDLY_TOLD else 0.0)
     texts: RubricTexts = rng.choice(["template", "paraphrase", "repeat"])
     return DrawnConfig(
         draw=number,

@@ -57,7 +57,7 @@ def made_up_words(rng: random.Random, count: int, taken: set[str]) -> list[str]:
 class FamilyLanguage:
     """The language of one drawn world of `n_attributes` attributes; attribute n + n_attributes is to avoid the n-th."""
 
-    generic = GENERIC
+    generic: Sequence[str] = GENERIC
 
     def __init__(self, config: DrawnConfig, rng: random.Random, n_attributes: int, taken: set[str]) -> None:
         self._config, self._half = config, n_attributes
@@ -65,15 +65,10 @@ class FamilyLanguage:
         self._keys = made_up_words(rng, n_attributes, taken)
         self._number = {key: number for number, key in enumerate(self._keys)}
         self._texts = [self._wordings(rng, number, taken) for number in range(self.n_criteria)]
-        tokens = {word for texts in self._texts for text in texts for word in WORD.findall(text)}
-        common = {word for text in (*TEMPLATES, *AVOIDING) for word in WORD.findall(text)} | {"the", "response"}
-        self._known = {
-            word: number for number, texts in enumerate(self._texts) for text in texts for word in WORD.findall(text)
-            if word in tokens - common
-        } if config.texts == "paraphrase" else {}
+        self._known = _telling_words(self._texts) if config.texts == "paraphrase" else {}
         self._exact: dict[str, int | None] = {squeeze(text): None for text in GENERIC}
         self._exact |= {f"the response {text}.": n for n, texts in enumerate(self._texts) for text in texts}
-        self.everything = [self._criterion(number) for number in range(self.n_criteria)]
+        self.everything: Sequence[Criterion] = [self._criterion(number) for number in range(self.n_criteria)]
         self._key = f"ticket|{config.draw}"
         self.borders = type_borders(config)
 
@@ -123,7 +118,7 @@ class FamilyLanguage:
         return met | (((1 << self._half) - 1) & ~met) << self._half
 
     def read_rubric(self, text: str) -> RubricReading:
-        """Recognise a rubric by its wording, with any beginning, or by a word that only one attribute's rubrics have."""
+        """Recognise a rubric by its wording, with any beginning, or by a word of one attribute's rubrics alone."""
         plain = squeeze(text)
         own = plain.partition(": ")[2] if plain.startswith(squeeze(REPHRASED)) else plain
         return RubricReading(text, digest_of(plain), self._exact[own] if own in self._exact else self._named(own))
@@ -137,6 +132,13 @@ class FamilyLanguage:
             return key
         avoiding = any(frame.format(self._keys[key]) in plain for frame in AVOIDING)
         return key + self._half if avoiding else key
+
+
+def _telling_words(texts: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return the words by which paraphrases are recognised, and the attribute that each belongs to."""
+    common = {word for text in (*TEMPLATES, *AVOIDING) for word in WORD.findall(text)} | {"the", "response"}
+    words = ((word, number) for number, own in enumerate(texts) for text in own for word in WORD.findall(text))
+    return {word: number for word, number in words if word not in common}
 
 
 _SHOWN = re.compile(r"the (\w+) condition is stated here")

@@ -6,9 +6,11 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from svr_async.simulation.drafting import Draft, draw_met, dress, paragraphs, seeded
+from svr_async.simulation.drafting import Draft, dress, paragraphs, seeded
 from svr_async.simulation.family import DrawnConfig
+from svr_async.simulation.family_types import attributes_of, plant_kinds
 from svr_async.simulation.family_words import FamilyLanguage, made_up_words
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedPair, PromptKind
@@ -31,8 +33,6 @@ ASIDE_SHARE = 0.5
 STRAY = 0.08  # share of a prompt's words that are of another type
 UNMET_SHOWN = 0.8
 GLAMOUR = 0.05
-MOST_IRRELEVANT = 16
-STYLES = 2  # irrelevant attributes that go with the label in training
 TEST = "test"
 
 
@@ -51,9 +51,10 @@ class FamilyWorld:
             Topic(f"type-{number:02d}", "CHAT", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
             for number in range(config.types)
         ]
-        self.styles, kinds, n_attributes = _plant(rng, config, topics)
-        self.kinds: Sequence[PromptKind] = kinds
-        self.language: Language = FamilyLanguage(config, rng, n_attributes, taken)
+        numbered = attributes_of(config)
+        self.styles = tuple(numbered.styles)
+        self.kinds: Sequence[PromptKind] = plant_kinds(rng, config, numbered, topics)
+        self.language = FamilyLanguage(config, rng, numbered.count, taken)
         self.words = {word: number for number, topic in enumerate(topics) for word in topic.words}
 
     def model(self, usual: JudgeModel) -> JudgeModel:
@@ -106,19 +107,23 @@ class FamilyWorld:
 
     def knowable(self, prompt: str) -> list[tuple[int, float]]:
         """Return criteria and weights as the words of a prompt tell them: of each type by its probability."""
+        weights: dict[int, float] = {}
+        for share, kind in zip(self._belief(prompt), self.kinds, strict=True):
+            for number, weight in zip(kind.cares, kind.weights, strict=True):
+                weights[number] = weights.get(number, 0.0) + share * weight / kind.total
+        return sorted(weights.items(), key=lambda entry: -entry[1])
+
+    def _belief(self, prompt: str) -> list[float]:
+        """Return how likely each type is by the words of a prompt, up to a common factor."""
         votes = [0] * len(self.kinds)
         for word in WORD.findall(prompt):
             if word in self.words:
                 votes[self.words[word]] += 1
         told = min(0.98, max(0.02, self.config.told))
         odds = math.log(1 + told * (1 - STRAY) * len(self.kinds) / STRAY)
-        borders = [0.0, *self.language.borders]
-        belief = [(b - a) * math.exp(odds * (v - max(votes))) for a, b, v in zip(borders, borders[1:], votes, strict=False)]
-        weights: dict[int, float] = {}
-        for share, kind in zip(belief, self.kinds, strict=True):
-            for number, weight in zip(kind.cares, kind.weights, strict=True):
-                weights[number] = weights.get(number, 0.0) + share * weight / kind.total
-        return sorted(weights.items(), key=lambda entry: -entry[1])
+        shares = [after - before for before, after in pairwise([0.0, *self.language.borders])]
+        most = max(votes)
+        return [share * math.exp(odds * (count - most)) for share, count in zip(shares, votes, strict=True)]
 
     def _ticket(self, rng: random.Random, kind: int | None) -> str:
         while True:
@@ -178,41 +183,3 @@ class FamilyWorld:
         if draft.headed:
             units.insert(0, HEADING.format(w=rng.choice(topic)))
         return paragraphs(rng, units)
-
-
-def _plant(
-    rng: random.Random, config: DrawnConfig, topics: Sequence[Topic]
-) -> tuple[tuple[int, ...], tuple[PromptKind, ...], int]:
-    """Return the style attributes, the types, and how many attributes there are; criteria come before the irrelevant."""
-    common = list(range(config.common))
-    pool_size = max(config.own, round(config.own * config.types * 0.8))
-    pool = list(range(config.common, config.common + pool_size))
-    cared = config.common + config.own
-    n_junk = min(MOST_IRRELEVANT, round(cared * (1 - config.matter) / config.matter))
-    first = config.common + pool_size
-    styles = tuple(range(first, first + STYLES)) if config.style else ()
-    everywhere = list(range(first + len(styles), first + len(styles) + max(1, n_junk)))
-    n_attributes = first + len(styles) + len(everywhere)
-    hands = [rng.sample(pool, config.own) for _ in topics]
-    half = n_attributes
-    kinds = []
-    for number, topic in enumerate(topics):
-        hand = list(hands[number])
-        if hand and len(topics) > 1 and rng.random() < config.faults:
-            best = hands[(number + 1) % len(topics)][0]
-            hand = [one for one in hand if one != best][: config.own - 1] + [best + half]
-            rng.shuffle(hand)
-        others = [one for one in pool if one not in {held % half for held in hand}]
-        strangers = rng.sample(others, min(len(others), n_junk // 3))
-        junk = rng.sample(everywhere, min(len(everywhere), n_junk - len(strangers)))
-        shared, own = _weights(rng, config, len(common)), _weights(rng, config, len(hand))
-        total = config.common_share if hand else 1.0
-        weights = (*(total * w for w in shared), *((1 - total) * w for w in own))
-        kinds.append(PromptKind(topic, (*common, *hand), weights, (*styles, *strangers, *junk)))
-    return styles, tuple(kinds), n_attributes
-
-
-def _weights(rng: random.Random, config: DrawnConfig, count: int) -> list[float]:
-    """Return `count` weights of sum 1, each about `weight_ratio` of the one before."""
-    raw = [config.weight_ratio**rank * math.exp(rng.uniform(-0.15, 0.15)) for rank in range(count)]
-    return [value / sum(raw) for value in raw]

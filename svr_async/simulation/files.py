@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,17 @@ from typing import Any
 import orjson
 
 from svr_async.errors import StorageError
-from svr_async.simulation.calibration import Calibration, calibrate_items
+from svr_async.simulation.calibration import Calibration, calibrate_items, share_by_weights
+from svr_async.simulation.drafting import seeded
+from svr_async.simulation.family_files import PROPERTIES, drawn_note, properties_of
+from svr_async.simulation.family_world import TEST, FamilyWorld
+from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
-from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.world import World, preset_name
 from svr_async.vocabulary.pair import prompt_text
 
 SOURCE = "svr-sim"
+README = "README.txt"
 NOTES = {
     "plain": "",
     "varied": """
@@ -40,26 +44,61 @@ class WrittenWorld:
     train: Path
     test: Path
     readme: Path
+    properties: Path | None
+    """Of a drawn world alone."""
     n_train: int
     n_test: int
     calibration: Calibration
 
 
-def write_world(world: World, out: Path, *, n_train: int = 3000, n_test: int = 1147) -> WrittenWorld:
-    """Write `train.jsonl`, `rubricbench.jsonl` and `README.txt` into a folder; `StorageError` when that fails."""
-    domains = test_domains(world, n_test)
-    items = list(world.pairs(n_test, "test", [kind for _, kind in domains]))
-    train, test, readme = (out / name for name in ("train.jsonl", "rubricbench.jsonl", "README.txt"))
-    calibration = calibrate_items(world, items)
+def write_world(
+    world: World | FamilyWorld, out: Path, *, n_train: int | None = None, n_test: int = 1147
+) -> WrittenWorld:
+    """Write `train.jsonl`, `rubricbench.jsonl` and what `beside` returns to a folder; `StorageError` when that fails.
+
+    Without `n_train` there are as many training pairs as `usual_pairs` says.
+    """
+    n_train = n_train or usual_pairs(world)
+    rows = unseen_pairs(world, n_test)
+    calibration = calibrate_items(world, [item for item, _ in rows])
+    texts = beside(world, n_train, [item for item, _ in rows], calibration)
+    train, test = out / "train.jsonl", out / "rubricbench.jsonl"
     try:
         out.mkdir(parents=True, exist_ok=True)
         _write_whole(train, (_line(train_row(item)) for item in world.pairs(n_train, "train")))
-        rows = zip(items, domains, strict=True)
-        _write_whole(test, (_line(test_row(world, item, domain)) for item, (domain, _) in rows))
-        _write_whole(readme, [note(world, n_train, calibration).encode()])
+        _write_whole(test, (_line(test_row(world, item, domain)) for item, domain in rows))
+        for name, text in texts.items():
+            _write_whole(out / name, [text])
     except OSError as error:
         raise StorageError(f"cannot write the simulated world to {out}: {error.strerror}") from error
-    return WrittenWorld(train=train, test=test, readme=readme, n_train=n_train, n_test=n_test, calibration=calibration)
+    return WrittenWorld(
+        train=train,
+        test=test,
+        readme=out / README,
+        properties=out / PROPERTIES if PROPERTIES in texts else None,
+        n_train=n_train,
+        n_test=n_test,
+        calibration=calibration,
+    )
+
+
+def usual_pairs(world: World | FamilyWorld) -> int:
+    """Return how many training pairs a world has where no number is asked for: a drawn one what was drawn."""
+    return world.config.pairs if isinstance(world, FamilyWorld) else 3000
+
+
+def beside(
+    world: World | FamilyWorld, n_train: int, items: Sequence[PlantedPair], found: Calibration
+) -> dict[str, bytes]:
+    """Return the files beside the pairs by name: the note, and of a drawn world its properties."""
+    if isinstance(world, World):
+        return {README: note(world, n_train, found).encode()}
+    knowable = share_by_weights(world, items, world.knowable)
+    properties = properties_of(world.config, n_train, found, knowable)
+    return {
+        README: drawn_note(world.config, n_train, found, knowable).encode(),
+        PROPERTIES: orjson.dumps(properties, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+    }
 
 
 def train_row(item: PlantedPair) -> dict[str, Any]:
@@ -76,7 +115,7 @@ def train_row(item: PlantedPair) -> dict[str, Any]:
     }
 
 
-def test_row(world: World, item: PlantedPair, domain: str) -> dict[str, Any]:
+def test_row(world: PlantedWorld, item: PlantedPair, domain: str) -> dict[str, Any]:
     """Return a test pair as a row of RubricBench's schema: label 0 where response A is better."""
     pair = item.pair
     return {
@@ -89,6 +128,23 @@ def test_row(world: World, item: PlantedPair, domain: str) -> dict[str, Any]:
         "source": SOURCE,
         "domain": domain,
     }
+
+
+def unseen_pairs(world: World | FamilyWorld, count: int) -> list[tuple[PlantedPair, str]]:
+    """Return the test pairs with their fine domains; in a drawn world these have nothing to do with the types."""
+    if isinstance(world, FamilyWorld):
+        return list(zip(world.pairs(count, TEST), drawn_domains(world.seed, count), strict=True))
+    domains = test_domains(world, count)
+    items = world.pairs(count, "test", [kind for _, kind in domains])
+    return [(item, domain) for item, (domain, _) in zip(items, domains, strict=True)]
+
+
+def drawn_domains(draw: int, count: int) -> list[str]:
+    """Return a fine domain for each test pair of a drawn world, in RubricBench's proportions, shuffled by draw."""
+    sizes = apportion([size for _, _, size in DOMAIN_COUNTS], count)
+    domains = [domain for (_, domain, _), size in zip(DOMAIN_COUNTS, sizes, strict=True) for _ in range(size)]
+    seeded("family domains", draw).shuffle(domains)
+    return domains
 
 
 def test_domains(world: World, count: int) -> list[tuple[str, int]]:

@@ -54,8 +54,8 @@ class CatalogueLanguage:
     """The language of the worlds that are written from the catalogue; `wordings` of each criterion are proposed."""
 
     n_criteria = len(CRITERIA)
-    generic = GENERIC
-    everything = EVERYTHING
+    generic: Sequence[str] = GENERIC
+    everything: Sequence[Criterion] = EVERYTHING
 
     def __init__(self, wordings: int) -> None:
         self._wordings = wordings

@@ -47,7 +47,6 @@ class PlantedWorld(Protocol):
     """A world as its judge and its author know it; everything in it is a pure function of its settings."""
 
     seed: int
-    language: Language
     kinds: Sequence[PromptKind]
     subtle: frozenset[int]
     """Criteria that an inducer overlooks between responses that are not near copies."""
@@ -57,6 +56,10 @@ class PlantedWorld(Protocol):
     """Chance that a wording is misread where the criterion is."""
     shared_whims: bool
     """Whether the whim that settles equal verdicts then goes with it."""
+
+    @property
+    def language(self) -> Language:
+        """What the world is written in."""
 
     def pairs(self, count: int, split: str = "train", kinds: Sequence[int] | None = None) -> Iterator[PlantedPair]:
         """Yield `count` pairs of a split; `kinds`, one a pair, fixes their types."""

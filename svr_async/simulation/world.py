@@ -24,7 +24,6 @@ from svr_async.simulation.topics import (
     PADDING,
     SHARED_WORDS,
     TOPICS,
-    Topic,
 )
 from svr_async.simulation.variety import NONE, REDUNDANT, VARIED, Variety
 from svr_async.vocabulary.pair import PreferencePair, user_prompt

@@ -31,7 +31,9 @@ def ablations():
 @pytest.fixture(scope="module")
 def local(ablations, tmp_path_factory):
     """Return a tiny varied world whose runs need no server."""
-    return ablations.Local.of(World(preset("varied", 5)), tmp_path_factory.mktemp("local"), 20, 120, ablations.JUDGE)
+    world = World(preset("varied", 5))
+    test = list(world.pairs(120, "test"))
+    return ablations.Local.of(world, tmp_path_factory.mktemp("local"), 20, test, ablations.JUDGE)
 
 
 def keep(plan, seed, name, marks):

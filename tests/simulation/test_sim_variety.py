@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from svr_async.commands.sim import sim
 from svr_async.errors import ConfigError
 from svr_async.simulation.authoring import NEAR_COPY, Author
-from svr_async.simulation.language import HEADS
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.catalogue import CRITERIA
@@ -23,6 +22,7 @@ from svr_async.simulation.commonplaces import COMMONPLACES
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import train_row
 from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.language import HEADS
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.reading import MET, likeness, read_prompt, read_response, read_rubric, squeeze
 from svr_async.simulation.variety import VARIED, Variety
