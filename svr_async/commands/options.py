@@ -119,7 +119,9 @@ pool_option = click.option(
     help="Rubrics judged per pair. Default: cross; all for the rules judge, which is free.",
 )
 pool_size_option = click.option(
-    "--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool."
+    "--pool-size",
+    type=click.IntRange(min=1),
+    help="Rubrics that a pair is judged on in a round. Default: 18; up to 54 where there are fewer than 2,000 pairs.",
 )
 
 retry_errors_option = click.option(

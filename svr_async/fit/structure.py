@@ -30,8 +30,8 @@ MOST_GATES = 4  # topics of a prompt that a solution sees
 PROMPTS_A_GROUP = 40  # no more groups than this allows
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
-import os
-SURE = float(os.environ.get("SURE", "1.0"))  # standard errors
+SURE = 0.3  # standard errors within which the simplest is taken
+NEAR = 1.0  # within which others are averaged with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,14 +137,16 @@ def _chosen(structures: Sequence[Structure], points: Floats, averaged: int) -> C
     best = int(mean.argmax())
     lost = points[best] - points
     error = lost.std(axis=1) / np.sqrt(count)
-    near = np.flatnonzero(mean[best] - mean <= SURE * error).tolist()
-    taken = min(near, key=lambda row: _complexity(structures[row], mean[row]))
+    behind = (mean[best] - mean) / np.maximum(error, 1e-12)
+    behind[best] = 0.0
+    taken = min(np.flatnonzero(behind <= SURE).tolist(), key=lambda row: _complexity(structures[row], mean[row]))
     trials = tuple(
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
     )
-    best_first = sorted((row for row in near if structures[row].top_k == structures[taken].top_k), key=lambda row: -mean[row])
-    beside = [structures[row] for row in best_first if row != taken][: averaged - 1]
+    alike = [row for row in np.flatnonzero(behind <= NEAR).tolist() if structures[row].top_k == structures[taken].top_k]
+    alike.sort(key=lambda row: -mean[row])
+    beside = [structures[row] for row in alike if row != taken][: averaged - 1]
     return Choice(structure=structures[taken], beside=tuple(beside), trials=trials)
 
 

@@ -37,8 +37,7 @@ Ints = npt.NDArray[np.integer]
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
 SHRINKAGE = 100.0  # κ, in judgements
 FEW = 24  # rubrics a prompt
-import os
-AVERAGED = int(os.environ.get("AVERAGED", "1"))  # structures at the most
+AVERAGED = 4  # structures at the most
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
 

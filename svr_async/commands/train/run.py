@@ -70,7 +70,7 @@ class TrainFlags:
     rounds: int
     preset: str
     pool: str | None
-    pool_size: int
+    pool_size: int | None
     top_k: int | None
     ablate: tuple[str, ...]
     decontaminate: tuple[str, ...]
