@@ -54,7 +54,9 @@ class FitConfig:
         _require(bool(self.top_ks) and min(self.top_ks) >= 1, f"top_ks must hold numbers >= 1 (got {self.top_ks})")
         _require(self.kind in {"mlp", "topics"}, f"kind must be mlp or topics (got {self.kind!r})")
         solved = self.kind == "topics" and (self.epochs or self.calibration_epochs)
-        _require(not solved, f"kind topics is solved in one go: epochs must be 0 (got {self.epochs})")
+        _require(
+            not solved, f"kind topics, the default, is solved and not descended: epochs must be 0 (got {self.epochs})"
+        )
         _require(self.pool in {"bank", "judged"}, f"pool must be bank or judged (got {self.pool!r})")
 
     def calibrating(self) -> FitConfig:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from svr_async.fit import ragged
 from svr_async.fit.rounding import roomy
-from svr_async.fit.solver import Design, Task, solve_tasks
+from svr_async.fit.solver import Design, Edges, Task, solve_tasks
 from svr_async.fit.threads import in_threads, processors
 
 Floats = npt.NDArray[np.floating]
@@ -27,6 +27,8 @@ Ints = npt.NDArray[np.integer]
 SLOTS = 16  # problems that one call of the program has room for
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
+EDGE = 200  # what an edge of S costs, in places of a whole S
+MOST_WHOLE = 8192  # rubrics, above which S is never whole
 PIECE = 2  # what a piece costs beside its places, in places
 
 
@@ -75,7 +77,8 @@ def sparse_gates(dense: Floats, at_most: int | None = None) -> Gates:
     size = max(1, min(most, at_most or most, dense.shape[1]))
     topic = np.argsort(-dense, axis=1, kind="stable")[:, :size].astype(np.int32)
     value = np.take_along_axis(dense, topic, axis=1)
-    return Gates(topic=topic, value=value / value.sum(axis=1, keepdims=True), topics=dense.shape[1])
+    total = np.maximum(value.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return Gates(topic=topic, value=value / total, topics=dense.shape[1])
 
 
 def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, alike: Any = None) -> Batch:
@@ -91,7 +94,7 @@ def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, a
     topic, gate, used = _stacked(gates, roomy(pairs))
     padded = np.zeros((roomy(len(weights)), roomy(pairs)), np.float32)
     padded[: len(weights), :pairs] = weights
-    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, padded, *_edges(alike))
+    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, padded, _likeness(alike, room[1]))
     return Batch(
         design=jax.device_put(Design(*arrays)),
         pairs=pairs,
@@ -180,11 +183,15 @@ def _width(counts: Ints) -> int:
     return widths[int(np.argmin(costs))]
 
 
-def _edges(alike: Any) -> tuple[Ints, Ints, Singles]:
-    """Return the entries of S: their two rubrics and values, with 0 where padded."""
-    if alike is None:
-        return np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32)
-    found = alike.tocoo()
+def _likeness(alike: Any, rubrics: int) -> Edges | Singles:
+    """Return S as edges, or whole where a product with all of it takes less time."""
+    from scipy.sparse import coo_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+
+    found = coo_matrix((rubrics, rubrics)) if alike is None else alike.tocoo()
+    if found.nnz * EDGE > rubrics**2 and rubrics <= MOST_WHOLE:
+        spare = rubrics - found.shape[0]
+        return cast("Singles", np.pad(found.toarray(), (0, spare)).astype(np.float32))
     spare = (0, roomy(found.nnz) - found.nnz)
     i, j, value = (np.pad(part, spare) for part in (found.row, found.col, found.data))
-    return i.astype(np.int32), j.astype(np.int32), value.astype(np.float32)
+    parts: tuple[Any, ...] = (i.astype(np.int32), j.astype(np.int32), value.astype(np.float32))
+    return Edges(*parts)

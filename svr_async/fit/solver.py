@@ -30,12 +30,20 @@ SLACK, RELIEF, LEAST = 1.05, 0.9, 0.2  # τ: above what a failed step needed; af
 IN_BOUNDS = "promise_in_bounds"
 
 
+class Edges(NamedTuple):
+    """The entries of a sparse S (edge,), each direction by itself; padding has value 0."""
+
+    i: jax.Array
+    j: jax.Array
+    value: jax.Array
+
+
 class Design(NamedTuple):
     """What problems choose from. Entries lie in pieces of equal width, so that one long pair widens no other.
 
     `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. `topic`, `gate`
-    (candidate, J, pair) are the gates, of which the first `used` (candidate,) hold any; `weight` (row, pair). S is a
-    list of edges: `edge_i`, `edge_j`, `edge_value`, each direction by itself.
+    (candidate, J, pair) are the gates, of which the first `used` (candidate,) hold any; `weight` (row, pair). `alike`
+    is S, as edges or, where they are many, whole (rubric, rubric).
     """
 
     rubric: jax.Array
@@ -45,9 +53,7 @@ class Design(NamedTuple):
     gate: jax.Array
     used: jax.Array
     weight: jax.Array
-    edge_i: jax.Array
-    edge_j: jax.Array
-    edge_value: jax.Array
+    alike: Edges | jax.Array
 
 
 class Task(NamedTuple):
@@ -112,7 +118,7 @@ def _problem(design: Design, task: Task, topics: int, rubrics: int) -> _Problem:
         cost=jnp.append(jnp.full(topics, task.own), task.common)[:, None],
         apart=apart,
         bent=jnp.zeros((topics, rubrics)),
-        firm=RIDGE + _with_common(apart * jnp.zeros(rubrics).at[design.edge_i].add(design.edge_value)[None]),
+        firm=RIDGE + _with_common(apart * _repeated(design, jnp.ones((1, rubrics)))),
     )
     return problem._replace(bent=_bent(problem))
 
@@ -199,8 +205,10 @@ def _slopes(problem: _Problem, slope: jax.Array) -> jax.Array:
 
 def _repeated(design: Design, effects: jax.Array) -> jax.Array:
     """Return V S (topic, rubric)."""
-    parts = effects[:, design.edge_j] * design.edge_value[None]
-    return jnp.zeros_like(effects).at[:, design.edge_i].add(parts, mode=IN_BOUNDS)
+    if isinstance(design.alike, Edges):
+        rows = effects.T[design.alike.j] * design.alike.value[:, None]
+        return jnp.zeros_like(effects.T).at[design.alike.i].add(rows, mode=IN_BOUNDS).T
+    return jnp.matmul(effects, design.alike, precision=jax.lax.Precision.HIGHEST)
 
 
 def _folded(rows: jax.Array) -> jax.Array:

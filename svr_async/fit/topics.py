@@ -5,7 +5,8 @@
     logits   = V · gates(x),  alpha = their positive part, scaled to sum 1
 
 How many groups there are, how sparse V is, how much of it all groups have in common, and how many rubrics a prompt gets is
-chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it.
+chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it. Where one weight a
+rubric does best that is common to all sources (`fit.common`), there is one group and V is those weights.
 
 Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection onto
 the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them alike.
@@ -21,20 +22,22 @@ import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice, Structure
+from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weights
 from svr_async.fit.config import FitConfig
+from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
+from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.problems import Penalties
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
-from svr_async.fit.structure import MOST_GATES, Evidence, choose
+from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
 SHRINKAGE = 100.0  # κ, in judgements
-FEW = 24  # rubrics a prompt
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
 
@@ -73,6 +76,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         features=features_of(train),
         mined=mined_of(train),
         alike=likeness_of(z, judged, config),
+        source=part.pair_source,
     )
 
 
@@ -115,10 +119,9 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
     """Return the selector of a structure: its word scores, and the effects that solve its problem."""
     words = _word_scores(train, evidence, structure.groups, config.seed)
     gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    penalties = Penalties(
-        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
-    )
-    effects = solve(evidence.z, gates, shrunken(evidence.z, gates), penalties, alike=evidence.alike)
+    effects = _in_common(evidence, structure) if structure.solver == "moments" else None
+    if effects is None or not effects.any():
+        effects = _by_group(evidence, gates, structure, config)
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),
@@ -127,6 +130,28 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
         output_bias=np.zeros(train.n_rubrics, np.float32),
         weight=np.full(train.n_rubrics, config.topic_weight, np.float32),
     )
+
+
+def _by_group(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+    """Return V (topic, rubric) of the margin loss; sources that are large enough to be left out count the same."""
+    rows = _solved_rows(evidence, config.seed)
+    penalties = Penalties(
+        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
+    )
+    z, gates = evidence.z[rows], gates[rows]
+    return solve(z, gates, shrunken(z, gates), penalties, alike=evidence.alike)
+
+
+def _solved_rows(evidence: Evidence, seed: int) -> Ints:
+    """Return the pairs to solve on: all, or as many of each source as the choice was made on."""
+    if evidence.source is None or len(large_sources(evidence.source)) < LEAST_SOURCES:
+        return np.arange(len(evidence.prompt))
+    return even_rows(evidence.source, SOURCE_PAIRS, np.random.default_rng([seed, 7]))
+
+
+def _in_common(evidence: Evidence, structure: Structure) -> Floats:
+    """Return the weights that all sources have in common, as the effects of one topic (1, rubric)."""
+    return weights(moments_of(evidence.z, evidence.source, evidence.prompt), [structure.ridge])
 
 
 def _word_scores(train: FitArrays, evidence: Evidence, groups: int, seed: int) -> Floats:

@@ -59,7 +59,8 @@ def holds(place: Path, header: StoreHeader) -> bool:
     """Whether a folder holds the whole store of this header, file by file."""
     try:
         meta = read_meta(place)
-        if (meta["made_of"], meta["judge"]) != (header.made_of, header.judge) or len(meta["parts"]) != 1:
+        same = all(meta[name] == getattr(header, name) for name in ("made_of", "judge", "prompts_digest"))
+        if not same or len(meta["parts"]) != 1:
             return False
         named = [meta[name] for name in ("vocabulary", "idf", "rubrics")]
         for entry in (*named, *(meta["parts"][0][name] for name in ("pairs", "features", "z"))):

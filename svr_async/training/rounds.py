@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
+from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.answers import unanswered_lines
 from svr_async.training.boundary import grow
 from svr_async.training.choosing import choose_settings, judge_missing
@@ -72,6 +75,7 @@ async def one_round(
     session.keep_round(session, JudgedRound(number=number, data=data, measured=measured, negatives=growth.negatives))
     sizes = {"round": number, "bank": len(bank), "kept": len(kept)}
     mined = {"hard_negatives": len(growth.negatives), "support": len(growth.support)}
+    train_margin = _mean_margin(session, selector, data.train.restrict_rubrics(kept))
     fitted = FittedRound(
         number=number,
         bank=survivors,
@@ -79,16 +83,7 @@ async def one_round(
         settings=settings,
         dev_accuracy=dev_accuracy,
         support_counts=data.support,
-        record={
-            **sizes,
-            **mined,
-            "judged_entries": int(data.train.n_entries + data.dev.n_entries),
-            "train_margin": _mean_margin(session, selector, data.train.restrict_rubrics(kept)),
-            "dev_accuracy": dev_accuracy,
-            "top_k": settings.top_k,
-            "filler_weight": settings.filler_weight,
-            **({} if choice is None else {"structure": choice.as_json()}),
-        },
+        record={**sizes, **mined, **_measured(data, train_margin, dev_accuracy, settings, choice)},
     )
     gone = set(range(len(bank))) - set(kept.tolist())
     return fitted, replace(growth, pruned=growth.pruned + tuple(bank[place] for place in sorted(gone)))
@@ -127,6 +122,19 @@ async def _judged(
         last=number == session.config.rounds,
     )
     return _Task(data=data, index=index, sources=sources, edges=edges)
+
+
+def _measured(
+    data: RoundData, train_margin: float, dev_accuracy: float, settings: InferenceSettings, choice: Choice | None
+) -> dict[str, Any]:
+    return {
+        "judged_entries": int(data.train.n_entries + data.dev.n_entries),
+        "train_margin": train_margin,
+        "dev_accuracy": dev_accuracy,
+        "top_k": settings.top_k,
+        "filler_weight": settings.filler_weight,
+        **({} if choice is None else {"structure": choice.as_json()}),
+    }
 
 
 def _mean_margin(session: Session, selector: Selector, arrays: FitArrays) -> float:

@@ -16,7 +16,7 @@ from svr_async.fit.tfidf import learn
 from svr_async.training.build import bank_rubric, refuse_long_names
 from svr_async.training.entry_files import Entries, names_of, read_entries
 from svr_async.training.merge import Candidate
-from svr_async.training.plans import FitPlan
+from svr_async.training.plans import FitPlan, config_of
 from svr_async.training.problem import Prompts, Sources
 from svr_async.training.session import Material
 from svr_async.training.state import candidate_from_json

@@ -52,7 +52,7 @@ def pair_schema() -> pa.Schema:
             ("prompt_row", pa.int32()),
             ("domain", word),
             ("split", word),
-            ("strength", pa.int8()),
+            ("strength", pa.int32()),
             ("kind", word),
             ("of", pa.string()),
             ("source", word),

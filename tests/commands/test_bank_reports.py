@@ -43,18 +43,20 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     write_candidates(folder / "c.jsonl")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "out", "--epochs", "2", "--seeds", "2", "--seed", "7") == 0
+    assert svr("fit", "store", "--out", "out", "--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7") == 0
     said = capsys.readouterr()
     heads = [line.split(":")[0] for line in said.err.splitlines()]
     for seed in (7, 8):
-        for part in (f"seed {seed}, start", f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
+        for part in (f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
             assert part in heads
     assert "report     out/report.html" in said.out
     n_dev = RubricBank.load(folder / "out" / "bank").history.trained_on.dev_pairs
     assert f"warning    {n_dev} dev pairs: an accuracy near 70 %" in said.out
     history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
-    assert [(curve.seed, len(curve.epochs)) for curve in history.curves] == [(7, 3), (8, 3)]
+    *fits, calibration = history.curves  # the seed that was taken goes on after pruning
+    assert [(curve.seed, len(curve.epochs)) for curve in fits] == [(7, 2), (8, 2)]
+    assert (calibration.seed, calibration.phase) == (history.chosen_seed, "calibrate")
     assert history.chosen_seed in {7, 8}
     assert history.trained_on.train_pairs + history.trained_on.dev_pairs == 120
     assert history.linear_accuracy is not None
@@ -62,7 +64,24 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     assert "OFFLINE RULES" in page
     assert "other seeds" in page
     assert f"{n_dev} dev pairs: an accuracy near 70 %" in page
-    assert svr("fit", "store", "--out", "out", "--epochs", "2", "--seeds", "2", "--seed", "7", "--json") == 0
+    assert (
+        svr(
+            "fit",
+            "store",
+            "--out",
+            "out",
+            "--preset",
+            "paper",
+            "--epochs",
+            "2",
+            "--seeds",
+            "2",
+            "--seed",
+            "7",
+            "--json",
+        )
+        == 0
+    )
     said = capsys.readouterr()
     assert said.err == ""
     assert orjson.loads(said.out)["seeds"] == 2

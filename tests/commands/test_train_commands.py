@@ -112,7 +112,7 @@ def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["entries"] > 0
     for out in ("one", "two"):
-        assert svr("fit", "store", "--out", out, "--epochs", "1", "-q", "--json") == 0
+        assert svr("fit", "store", "--out", out, "-q", "--json") == 0
         assert orjson.loads(capsys.readouterr().out)["dev_accuracy"] == 1.0
     assert files_of(folder / "one" / "bank") == files_of(folder / "two" / "bank")
     write_bench(folder / "bench.jsonl", 5)
@@ -151,7 +151,8 @@ def test_a_fit_by_itself_follows_its_preset_in_use_too(
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-    assert svr("fit", "store", "--out", "out", "--preset", preset, "--epochs", "1", "-q") == 0
+    epochs = ("--epochs", "1") if preset == "paper" else ()
+    assert svr("fit", "store", "--out", "out", "--preset", preset, *epochs, "-q") == 0
     bank = RubricBank.load(folder / "out" / "bank")
     assert (bank.inference.filler_weight, bank.fit_settings["top_k"]) == (filler, top_k)
 
@@ -246,6 +247,16 @@ def test_pairs_without_two_different_responses_are_refused(folder: Path, capsys:
     assert "of more prompts" in last_line(capsys)
 
 
+def test_epochs_for_the_default_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The default is solved: a number of epochs for it is told in a line, not ignored."""
+    write_made(folder / "made.jsonl", 40)
+    write_candidates(folder / "c.jsonl")
+    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    capsys.readouterr()
+    assert svr("fit", "store", "--out", "out", "--epochs", "2") == 2
+    assert "epochs must be 0 (got 2)" in last_line(capsys)
+
+
 def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,7 +268,7 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     write_candidates(folder / "c.jsonl", checks=1)
     assert svr("judge", "signs.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     assert orjson.loads((folder / "store" / "vocabulary.json").read_bytes()) == {}
-    assert svr("fit", "store", "--out", "out", "-q", "--epochs", "1") == 0
+    assert svr("fit", "store", "--out", "out", "-q") == 0
     unseen = {"id": "u", "prompt": "Which trees?", "chosen": "- oak\n- elm", "rejected": "oak and elm"}
     (folder / "unseen.jsonl").write_bytes(orjson.dumps(unseen))
     flags = ("eval", "pairs", "--data", "unseen.jsonl", "--judge", "rules", "--bank", "out/bank", "-q", "--out", "run")

@@ -71,8 +71,8 @@ def repaid(log: Path, start: int) -> int:
 
 KILLS = (
     ("open out/stages$", 1),  # the first candidates are kept, the bank is not built yet
-    ("os.rename out/stages/fit-1/fit.safetensors", 3),  # two epochs of the first fit are kept
-    ("os.rename out/stages/calibrate-1/checkpoint.json", 1),  # a checkpoint without its note
+    ("os.rename out/stages/fit-1.json", 1),  # the first fit's arrays are kept, what they are is not
+    ("os.rename out/stages/calibrate-1.json", 1),
     ("os.rename out/stores/.round-1.part/meta.json", 2),  # the round's store is there but for its last file
     ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
     ("os.rename out/stages/judge-2.json", 1),
@@ -84,7 +84,7 @@ KILLS = (
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes], trained: Path
 ) -> None:
-    """Ten kills in one training: while inducing and judging, within a fit, at the boundary, when files are written.
+    """Ten kills in one training: while inducing and judging, after a fit, at the boundary, when files are written.
 
     The bank is the same, and so is each round's feature store.
 
@@ -111,6 +111,24 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     assert files_of(tmp_path / "out" / "stores") == stores
     assert in_flight <= CONCURRENCY
     assert repaid(log, start) <= 2 * CONCURRENCY
+
+
+DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
+
+
+def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
+    """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    for folder in folders:
+        folder.mkdir()
+        write_made(folder / "made.jsonl", 40)
+    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S).returncode == 0
+    killed_at("os.rename out/stages/fit-1/fit.safetensors", *DESCENT, cwd=folders[1], count=3)  # two epochs are kept
+    assert (folders[1] / "out" / "stages" / "fit-1" / "fit.safetensors").exists()
+    killed_at("os.rename out/stages/calibrate-1/checkpoint.json", *DESCENT, cwd=folders[1])  # one without its note
+    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert files_of(folders[1] / "out" / "bank") == files_of(folders[0] / "out" / "bank")
 
 
 STORE = ("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q")
@@ -169,13 +187,16 @@ def killed_after(seconds: float, folder: Path, env: dict[str, str]) -> bool:
 def test_killed_at_every_few_file_operations_a_training_comes_to_the_same_bank(
     tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes]
 ) -> None:
-    """Each run is killed some file operations after it began to write, until one is through: nothing is left half."""
+    """Each run is killed some file operations after it began to write, until one is through: nothing is left half.
+
+    A round's feature store takes some 42 operations and is begun anew by each run until it is whole.
+    """
     url, log = endpoint
     prepare(tmp_path, url)
     draw, start, kills = random.Random(7), len(read_lines(log)), 0
     operations = "(os.rename|open|os.remove|os.mkdir) out"
     while not (tmp_path / "out" / "record.json").exists():  # the last file; the bank is written anew by each run
-        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 36), **compiled)
+        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 66), **compiled)
     finish(tmp_path, compiled)
     files = files_of(tmp_path / "out" / "bank")
     assert {name: files[name] for name in whole} == whole

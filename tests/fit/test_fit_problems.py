@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, margins, roomy, sparse_gates
+from svr_async.fit import problems
+from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, roomy, solutions, sparse_gates
 from svr_async.fit.solver import RIDGE
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
@@ -81,6 +82,18 @@ def test_the_effects_are_those_of_another_solver(penalties, uses):
     np.testing.assert_allclose(found, wanted, atol=5e-3)
 
 
+def test_whole_or_as_edges_the_diversity_term_is_the_same(monkeypatch):
+    """S is taken in the form that is faster; both give the same effects, and others than no term at all."""
+    z, gates = _world()
+    likeness, problem = _likeness(z.shape[1]), Problem(penalties=Penalties(sparsity=0.2, diversity=0.02))
+    whole = effects(batch_of(z, [gates], alike=likeness), problem)
+    monkeypatch.setattr(problems, "EDGE", 0)
+    edges = effects(batch_of(z, [gates], alike=likeness), problem)
+
+    np.testing.assert_allclose(edges, whole, atol=1e-3)
+    assert np.abs(effects(batch_of(z, [gates]), problem) - whole).max() > 0.01
+
+
 def test_what_the_penalties_leave_out_is_exactly_zero():
     """Most effects are zeros to the bit, not small numbers."""
     z, gates = _world()
@@ -90,27 +103,23 @@ def test_what_the_penalties_leave_out_is_exactly_zero():
     assert found[found > 0].min() > 1e-5
 
 
-def test_margins_are_those_of_the_effects_on_held_out_pairs_too():
-    """A pair of weight 0 does not change the solution and has its margin all the same."""
+def test_a_pair_of_no_weight_takes_no_part():
+    """A held-out pair leaves the solution what it is without the pair."""
     z, gates = _world()
     inside = (np.arange(z.shape[0]) % 3 != 0).astype(float)
-    problem = Problem(penalties=PENALTIES[1])
-    whole = batch_of(z, [gates], inside[None])
-    rows = np.flatnonzero(inside)
+    problem, rows = Problem(penalties=PENALTIES[1]), np.flatnonzero(inside)
     part = batch_of(z[rows], [Gates(topic=gates.topic[rows], value=gates.value[rows], topics=gates.topics)])
-    by_part = effects(part, problem)
 
-    np.testing.assert_allclose(effects(whole, problem), by_part, atol=2e-3)
-    wanted = np.einsum("pk,kr,pr->p", _dense(gates), effects(whole, problem), z.toarray())
-    np.testing.assert_allclose(margins(whole, [problem])[0], wanted, atol=1e-5)
+    whole = effects(batch_of(z, [gates], inside[None]), problem)
+    np.testing.assert_allclose(whole, effects(part, problem), atol=2e-3)
 
 
 def test_a_problem_does_not_depend_on_its_company():
-    """In a batch of more problems than one call holds, other gates beside it, each margin is the same to the bit."""
+    """In a batch of more problems than one call holds, other gates beside it, each solution is the same to the bit."""
     z, gates = _world()
     _, other = _world(topics=9, uses=4, seed=3)
     weights = np.stack([np.ones(z.shape[0]), np.arange(z.shape[0]) % 2])
-    problems = [
+    wanted = [
         Problem(gates=number, weights=row, penalties=Penalties(sparsity=sparsity, common=common))
         for number in (0, 1)
         for row in (0, 1)
@@ -118,12 +127,14 @@ def test_a_problem_does_not_depend_on_its_company():
         for common in (0.0, 0.1)
     ]
     batch = batch_of(z, [gates, other], weights)
-    together = margins(batch, problems)
+    together = solutions(batch, wanted)
 
-    assert len(problems) > SLOTS
-    assert together.tobytes() == margins(batch, problems).tobytes()
-    for number in (0, 7, len(problems) - 1):
-        np.testing.assert_array_equal(margins(batch, [problems[number]])[0], together[number])
+    assert len(wanted) > SLOTS
+    assert [len(each) for each in together] == [(5, 9)[problem.gates] for problem in wanted]
+    for first, second in zip(together, solutions(batch, wanted), strict=True):
+        assert first.tobytes() == second.tobytes()
+    for number in (0, 7, len(wanted) - 1):
+        np.testing.assert_array_equal(effects(batch, wanted[number]), together[number])
 
 
 def test_dense_gates_become_sparse_ones_with_the_same_sum():
@@ -136,13 +147,11 @@ def test_dense_gates_become_sparse_ones_with_the_same_sum():
     np.testing.assert_array_equal(few.value, 1.0)
 
 
-def test_pairs_without_judgements_and_banks_without_pairs_do_no_harm():
-    """An unjudged pair has margin 0, and where nothing was judged no rubric has an effect."""
+def test_pairs_without_judgements_do_no_harm():
+    """Where nothing was judged no rubric has an effect."""
     z, gates = csr_matrix((4, 3)), Gates(topic=np.zeros((4, 1), int), value=np.ones((4, 1)), topics=1)
-    batch = batch_of(z, [gates])
 
-    assert not effects(batch, Problem(penalties=PENALTIES[0])).any()
-    assert not margins(batch, [Problem(penalties=PENALTIES[0])]).any()
+    assert not effects(batch_of(z, [gates]), Problem(penalties=PENALTIES[0])).any()
 
 
 def test_sizes_are_rounded_to_few():

@@ -95,7 +95,9 @@ def first_part(**changes):
     """Return a part of three pairs, two prompts and two rubrics; p2 is in the dev split."""
     part = StorePart(
         rubrics=rubrics("Names the river", "Cites a source"),
-        pairs=pair_rows("p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[3, None, -2]),
+        pairs=pair_rows(
+            "p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[1_000_000, None, -2]
+        ),
         features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}]),
         z=judged([{0: 1.25, 1: -0.25}, {}, {1: 0.75}], [OWN, 0, 0]),
     )
@@ -148,7 +150,7 @@ def test_all_parts_come_back_as_one(folder):
     assert store.prompt_row.tolist() == [0, 1, 1, 0, 2]
     assert store.is_dev.tolist() == [False, False, True, False, False]
     assert store.negative_of.tolist() == [-1, -1, -1, 0, -1]
-    assert store.pairs["strength"].to_pylist() == [3, None, -2, 1, 1]
+    assert store.pairs["strength"].to_pylist() == [1_000_000, None, -2, 1, 1]
     assert [entry.candidate for entry in store.rubrics] == [entry.candidate for entry in second_part().rubrics]
     assert [entry.active for entry in store.rubrics] == [False, True, True]
     assert rows_of(store.features) == [{0: 0.5, 2: 0.5}, {1: 1.0}, {}]

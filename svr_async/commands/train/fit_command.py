@@ -18,7 +18,7 @@ from svr_async.commands.options import HELP, common, licence_option
     type=click.Choice(["default", "paper"]),
     help="Default: as the store was trained, else our default fit; paper is the paper's text.",
 )
-@click.option("--epochs", type=click.IntRange(min=0), help="Epochs, over the preset's.")
+@click.option("--epochs", type=click.IntRange(min=0), help="Epochs of --preset paper, over its own 8.")
 @click.option("--seed", type=click.IntRange(min=0), help="Default: the store's, 42 where it has none.")
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Fit this often; keep the best."
