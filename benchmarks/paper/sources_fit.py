@@ -72,10 +72,12 @@ def margins(vocabulary: Vocabulary, selector: Selector, top_k: int, asked: Judge
     """Return F of each pair from the `top_k` most important checks of its prompt."""
     row = {text: place for place, text in enumerate(dict.fromkeys(asked.texts))}
     indptr, index, value = transform(vocabulary, list(row))
-    used = np.stack([
-        largest(importance(selector, index[start:stop], value[start:stop]), top_k)
-        for start, stop in pairwise(indptr.tolist())
-    ])
+    used = np.stack(
+        [
+            largest(importance(selector, index[start:stop], value[start:stop]), top_k)
+            for start, stop in pairwise(indptr.tolist())
+        ]
+    )
     return np.einsum("pc,pc->p", used[[row[text] for text in asked.texts]], asked.z)
 
 

@@ -63,7 +63,9 @@ def moments_of(z: Any, source: Ints | None, prompt: Ints) -> Moments:
     Sources of fewer than `LEAST_PAIRS` pairs are left out where a larger one is there.
     """
     parts = _parts(source, z.shape[0])
-    return _pooled([_part(z[rows], prompt[rows]) for rows in parts], sum_of_grams(z, parts), doubting=source is not None)
+    return _pooled(
+        [_part(z[rows], prompt[rows]) for rows in parts], sum_of_grams(z, parts), doubting=source is not None
+    )
 
 
 def chosen_ridge(z: Any, source: Ints | None, prompt: Ints, seed: int) -> Ridge:
@@ -94,7 +96,7 @@ def weights(moments: Moments, ridges: Sequence[float]) -> Floats:
     steepest = float(np.linalg.eigvalsh(inner)[-1])
     problem = _Problem(*(jnp.asarray(part, jnp.float32) for part in (inner, moments.mean / root, steepest)))
     found = np.asarray(_solve(problem, jnp.asarray(ridges, jnp.float32)), np.float64)
-    return cast("Floats", found / root)
+    return found / root
 
 
 def variance_of_mean(z: Any, prompt: Ints) -> Floats:
@@ -106,7 +108,8 @@ def variance_of_mean(z: Any, prompt: Ints) -> Floats:
     sums, mean = member @ z, _mean(z)
     squares = np.asarray(sums.multiply(sums).sum(axis=0)).ravel()
     spread = np.maximum(0, squares - 2 * mean * (sums.T @ count) + mean**2 * float(count @ count))
-    return cast("Floats", spread * len(count) / max(1, len(count) - 1) / len(cluster) ** 2)
+    variance: Floats = spread * len(count) / max(1, len(count) - 1) / len(cluster) ** 2
+    return variance
 
 
 def between_sources(mean: Floats, variance: Floats) -> Floats:
@@ -115,7 +118,8 @@ def between_sources(mean: Floats, variance: Floats) -> Floats:
     total = weight.sum(axis=0)
     fixed = (weight * mean).sum(axis=0) / total
     excess = (weight * (mean - fixed) ** 2).sum(axis=0) - (len(mean) - 1)
-    return np.maximum(0, excess / np.maximum(total - (weight**2).sum(axis=0) / total, NOTHING))
+    between: Floats = np.maximum(0, excess / np.maximum(total - (weight**2).sum(axis=0) / total, NOTHING))
+    return between
 
 
 def large_sources(source: Ints | None) -> Ints:
@@ -195,9 +199,10 @@ def _mean_gram(z: Any) -> Floats:
     """Return the mean of z zᵀ over the pairs (rubric, rubric), a block of pairs dense at a time."""
     out = np.zeros((z.shape[1], z.shape[1]))
     for block in rows_of(z.shape[0], BLOCK):
-        dense = z[block].astype(np.float32).toarray()
+        dense: npt.NDArray[np.float32] = z[block].astype(np.float32).toarray()
         out += dense.T @ dense
-    return out / max(1, z.shape[0])
+    mean: Floats = out / max(1, z.shape[0])
+    return mean
 
 
 def _mean(z: Any) -> Floats:
@@ -232,7 +237,7 @@ def _solved(problem: _Problem, ridge: jax.Array) -> jax.Array:
     nothing = jnp.zeros_like(problem.mean)
     start = _State(nothing, nothing, jnp.float32(1), jnp.int32(0), jnp.bool_(False))
     more = lambda state: ~state.done & (state.steps < ITERATIONS)  # noqa: E731  (a line for a line)
-    return cast("jax.Array", jax.lax.while_loop(more, partial(_step, problem, ridge), start).x)
+    return jax.lax.while_loop(more, partial(_step, problem, ridge), start).x
 
 
 def _step(problem: _Problem, ridge: jax.Array, state: _State) -> _State:

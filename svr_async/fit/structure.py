@@ -7,8 +7,8 @@ pair say nothing. A pair counts 1 where its margin is positive and half where it
 standard error of the best is taken: fewer groups, then less of its own, then fewer rubrics a prompt.
 
 Where pairs come from several sources, sources are left out instead of prompts (`fit.folds`), and count the same. One
-weight a rubric, in common to all sources (`fit.common`), is a candidate there, and where a prompt gets many rubrics.
-Of equally many groups the solver of the better candidate is taken.
+weight a rubric, in common to all sources (`fit.common`), is a candidate there, and where a prompt gets many rubrics. It
+is taken among near-equals where sources are left out; else, of equally many groups, the solver that does better is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.folds import Folds, even_rows, folds_of
 from svr_async.fit.grouping import associate, softmax, word_scores
@@ -42,8 +42,8 @@ SURE = 1.0  # standard errors
 class Evidence:
     """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and mined rubrics.
 
-    `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known, and
-    so is `source` (pair,), the number of each pair's source.
+    `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known,
+    and so is `source` (pair,), the number of each pair's source.
     """
 
     z: Any
@@ -69,8 +69,8 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     structures = [
         Structure(groups=size, sparsity=own, common=common, top_k=k) for size, own, common in grid for k in top_ks
     ] + [_common(ridge.taken, k) for k in top_ks if ridge is not None]
-    chosen = _chosen(structures, folds.averaged(points.reshape(len(structures), -1)))
-    return replace(chosen, left_out=folds.left_out, ridges=_ridge_trials(ridge, max(top_ks)))
+    chosen = _chosen(structures, folds.averaged(points.reshape(len(structures), -1)), folds.left_out)
+    return replace(chosen, ridges=_ridge_trials(ridge, max(top_ks)))
 
 
 def _ridge(evidence: Evidence, folds: Folds, top_ks: Sequence[int], seed: int) -> Ridge | None:
@@ -119,16 +119,20 @@ class _Fold:
         sizes = list(dict.fromkeys(size for size, _, _ in grid))
         gates = [self.gates(size) for size in sizes]
         z = self._evidence.z[self._used]
-        batch = batch_of(z[self.inside], [sparse_gates(each[self.inside], MOST_GATES) for each in gates], alike=self._evidence.alike)
+        batch = batch_of(
+            z[self.inside], [sparse_gates(each[self.inside], MOST_GATES) for each in gates], alike=self._evidence.alike
+        )
         problems = [
             Problem(gates=sizes.index(size), penalties=Penalties(sparsity=own, common=common, diversity=diversity))
             for size, own, common in grid
         ]
         outside = z[self.outside].toarray()
-        return np.stack([
-            used_points(gates[problem.gates][self.outside], effects, outside, top_ks)
-            for problem, effects in zip(problems, solutions(batch, problems), strict=True)
-        ])
+        return np.stack(
+            [
+                used_points(gates[problem.gates][self.outside], effects, outside, top_ks)
+                for problem, effects in zip(problems, solutions(batch, problems), strict=True)
+            ]
+        )
 
     def common_points(self, ridge: float, top_ks: Sequence[int]) -> Floats:
         """Return the points of one weight a rubric for each number of rubrics (k, pair)."""
@@ -153,26 +157,32 @@ def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top
     return np.stack([0.5 + 0.5 * np.sign(margins[:, min(k, most) - 1]) for k in top_ks])
 
 
-def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
-    """Return the simplest structure that is within a standard error of the best, by differences pair by pair."""
+def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut) -> Choice:
+    """Return the simplest structure within a standard error of the best, by differences pair by pair (or source)."""
     mean, count = points.mean(axis=1), max(1, points.shape[1])
     best = int(mean.argmax())
     lost = points[best] - points
     error = lost.std(axis=1) / np.sqrt(count)
     near = np.flatnonzero(mean[best] - mean <= SURE * error)
-    taken = _simplest(structures, mean, near)
+    taken = _simplest(structures, mean, near, left_out)
     trials = tuple(
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
     )
-    return Choice(structure=structures[taken], trials=trials)
+    return Choice(structure=structures[taken], trials=trials, left_out=left_out)
 
 
-def _simplest(structures: Sequence[Structure], mean: Floats, near: Ints) -> int:
-    """Return the candidate to take: the fewest groups, the solver that does better there, then what is shrunken most."""
+def _simplest(structures: Sequence[Structure], mean: Floats, near: Ints, left_out: LeftOut) -> int:
+    """Return the candidate to take: the fewest groups, then the solver, then what is shrunken most.
+
+    The solver is that of the better candidate; of those that left out sources do not tell apart, that which doubts
+    where sources disagree.
+    """
     least = min(structures[row].groups for row in near)
     rows = [int(row) for row in near if structures[row].groups == least]
-    solver = structures[max(rows, key=lambda row: mean[row])].solver
+    found = {structures[row].solver for row in rows}
+    doubting = left_out == "sources" and "moments" in found
+    solver = "moments" if doubting else structures[max(rows, key=lambda row: mean[row])].solver
     same = [row for row in rows if structures[row].solver == solver]
     return min(same, key=lambda row: (*_complexity(structures[row]), -mean[row]))
 

@@ -135,9 +135,7 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
 def _by_group(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
     """Return V (topic, rubric) of the margin loss; sources that are large enough to be left out count the same."""
     rows = _solved_rows(evidence, config.seed)
-    penalties = Penalties(
-        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
-    )
+    penalties = Penalties(sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity)
     z, gates = evidence.z[rows], gates[rows]
     return solve(z, gates, shrunken(z, gates), penalties, alike=evidence.alike)
 

@@ -87,8 +87,8 @@ class PairRows:
     """Pairs in columns of one length. `prompt_row` counts distinct prompts over the whole store, from 0, as they come.
 
     `kind` is pair or hard_negative; `of` names a hard negative's original and is empty for a pair. `strength` is the
-    data set's strength of preference, None where it has none. `source` names where a pair is from, that of a hard negative
-    is its original's; empty where nobody says.
+    data set's strength of preference, None where it has none. `source` names where a pair is from, that of a hard
+    negative is its original's; empty where nobody says.
     """
 
     pair_id: Sequence[str]
