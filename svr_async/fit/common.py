@@ -73,20 +73,33 @@ def chosen_ridge(z: Any, source: Ints | None, prompt: Ints, seed: int) -> Ridge:
 
     All sources count the same, and no prompt of the one left out is learned from. Where there are fewer than
     `LEAST_SOURCES`, each of `PARTS` parts by prompts is left out. The error is that of the difference to the best over
-    what was left out. Source: the one-standard-error rule, Breiman et al. 1984, Classification and Regression Trees,
-    §3.4.3.
+    the sources, or the prompts, that were left out. Source: the one-standard-error rule, Breiman et al. 1984,
+    Classification and Regression Trees, §3.4.3.
     """
     doubting = len(large_sources(source)) >= LEAST_SOURCES
     parts = _parts(source, z.shape[0]) if doubting else _prompt_parts(prompt, seed)
     held = [_part(z[rows], prompt[rows]) for rows in parts]
     total = sum_of_grams(z, parts)
-    gained = np.array([_gained(z, prompt, parts, held, total, place, doubting=doubting) for place in range(len(parts))])
-    mean, root = gained.mean(axis=0), np.sqrt(len(parts))
-    below = gained[:, [int(mean.argmax())]] - gained
-    error = below.std(axis=0, ddof=1) / root
+    points = [_gained(z, prompt, parts, held, total, place, doubting=doubting) for place in range(len(parts))]
+    if doubting:
+        found = np.array([part.mean(axis=0) for part in points])
+        return _taken(found, np.arange(len(parts)))
+    return _taken(np.concatenate(points), prompt[np.concatenate(parts)])
+
+
+def _taken(points: Floats, unit: Ints) -> Ridge:
+    """Return the largest λ within a standard error of the best; `points` (row, ridge), rows of a `unit` go together."""
+    mean = points.mean(axis=0)
+    below = points[:, [int(mean.argmax())]] - points
+    error, spread = (np.sqrt(_variance(values, unit)) for values in (below, points))
     taken = int(np.flatnonzero(below.mean(axis=0) <= error).max())
-    spread = gained.std(axis=0, ddof=1) / root
     return Ridge(taken=RIDGES[taken], accuracy=tuple(mean.tolist()), error=tuple(spread.tolist()))
+
+
+def _variance(values: Floats, unit: Ints) -> Floats:
+    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+
+    return variance_of_mean(csr_matrix(values), unit)
 
 
 def weights(moments: Moments, ridges: Sequence[float]) -> Floats:
@@ -154,7 +167,7 @@ def _pooled(parts: Sequence[_Part], grams: Floats, *, doubting: bool) -> Moments
 def _gained(
     z: Any, prompt: Ints, parts: Sequence[Ints], held: Sequence[_Part], total: Floats, place: int, *, doubting: bool
 ) -> Floats:
-    """Return the accuracy (ridge,) on one part of what the others teach; `total` is the sum of all parts' grams."""
+    """Return the points (pair, ridge) on one part of what the others teach; `total` is the sum of all parts' grams."""
     grams, others = total - _mean_gram(z[parts[place]]), []
     for number, rows in enumerate(parts):
         if number == place:
@@ -167,9 +180,9 @@ def _gained(
         if len(kept):
             others.append(held[number] if len(kept) == len(rows) else _part(z[kept], prompt[kept]))
     if not others:
-        return np.full(len(RIDGES), 0.5)
+        return np.full((len(parts[place]), len(RIDGES)), 0.5)
     margins = z[parts[place]] @ weights(_pooled(others, grams, doubting=doubting), RIDGES).T
-    return np.asarray((0.5 + 0.5 * np.sign(np.where(np.abs(margins) < SAME, 0, margins))).mean(axis=0))
+    return np.asarray(0.5 + 0.5 * np.sign(np.where(np.abs(margins) < SAME, 0, margins)))
 
 
 def _parts(source: Ints | None, pairs: int) -> list[Ints]:
