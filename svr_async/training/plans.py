@@ -8,7 +8,7 @@ from typing import Any
 
 from svr_async.training.config import ABLATIONS, PRESETS, TrainConfig
 
-FREE_TOP_K = 256  # a free judge may use all that have a weight; that were at most 241 of 492 (docs/fit.md)
+FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
