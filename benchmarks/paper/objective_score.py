@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from objective_data import Held, Problem
 from objective_variants import LITERAL, Importance, Variant, entries_of
+from regression import logistic, points
 
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import TextSimilarities, select
@@ -22,9 +23,6 @@ BY_DEV = "k by dev"
 FIXED = {"top 6": 6, "top 12": 12}
 UNIFORM = "uniform"  # before a column's name: the chosen rubrics weigh 1 each (`--method uniform`)
 WIDE = (6, 12, 24, 48, 96, 192)  # what dev chooses from where judging is free
-SAME = 1e-9  # margins nearer to 0 are ties
-PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0)
-LR_FOLDS = 4
 
 Points = dict[str, np.ndarray]  # by the name of a set of pairs: `dev`, and the tests
 
@@ -129,11 +127,6 @@ def _chosen(importance: np.ndarray, similarities: TextSimilarities, top_k: int) 
     return weight, filler
 
 
-def points(margin: np.ndarray) -> np.ndarray:
-    """Return 1, ½ or 0 for each pair."""
-    return 0.5 + 0.5 * np.sign(np.where(np.abs(margin) < SAME, 0.0, margin))
-
-
 def _mean(part: Margins, filler: float) -> float:
     return round(float(points(part.at(filler)).mean()), 6)
 
@@ -171,28 +164,3 @@ def truth(problem: Problem, similarities: TextSimilarities) -> Score | None:
     by_pair = replace(held, pair_prompt=np.arange(len(held.z)))  # `truth` has a row a pair
     found = {column: margins(held.truth, by_pair, similarities, k, (0.0,)) for column, k in FIXED.items()}
     return Score(columns={column: {name: points(part.chosen)} for column, part in found.items()})
-
-
-def logistic(z: np.ndarray, prompts: np.ndarray) -> np.ndarray:
-    """Return weights of any sign (rubric,): ridge logistic regression without intercept, its penalty cross-validated.
-
-    `prompts` (pair,) keeps the pairs of a prompt in one fold. The penalty with the best held-out accuracy is taken.
-    """
-    folds = np.random.default_rng(0).permutation(int(prompts.max()) + 1)[prompts] % LR_FOLDS
-
-    def accuracy(penalty: float) -> float:
-        hits = [points(z[folds == n] @ _logistic(z[folds != n], penalty)) for n in range(LR_FOLDS)]
-        return float(np.concatenate(hits).mean())
-
-    return _logistic(z, max(PENALTIES, key=accuracy))
-
-
-def _logistic(z: np.ndarray, penalty: float) -> np.ndarray:
-    """Minimise Σ softplus(−z·w) + penalty/2 · |w|²; every other pair is turned round, which changes nothing."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (slow to import)
-
-    sign, used = np.where(np.arange(len(z)) % 2, -1.0, 1.0), z.any(axis=0)
-    model = LogisticRegression(C=1 / penalty, fit_intercept=False, solver="newton-cholesky")
-    weight = np.zeros(z.shape[1])
-    weight[used] = model.fit(z[:, used] * sign[:, None], sign > 0).coef_[0]
-    return weight

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from objective_score import logistic, points
+from regression import logistic, points
 from sources_data import Judged, joined, without_prompts_of
 from sources_fit import default_fit
 from sources_moments import Moments, moments, pooled, random_effects, solve
@@ -256,7 +256,7 @@ LEARNERS: Mapping[str, Learner] = {
     "mean z where sources agree in sign": weighing(cautious([agreeing(share) for share in AGREEMENT])),
     "random effects, shrunken": weighing(shrunken),
     "worst source first": weighing(cautious([worst_first(p) for p in (0.3, 3.0)])),
-    "the default fit, 4,000 pairs": default_fit,
+    "the default fit": default_fit,
     "doubt, the 64 largest": weighing(few(COMMON, 64)),
     "doubt, the 128 largest": weighing(few(COMMON, 128)),
 }

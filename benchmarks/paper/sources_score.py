@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from objective_prepare import FOLD_SALT, say
-from objective_score import points
+from regression import points
 from sources_data import Judged, joined, without_prompts_of
 from sources_learners import ENOUGH, Learner
 from sources_moments import variance_of_mean

@@ -499,7 +499,7 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 def test_epochs_are_chosen_as_the_bank_will_be_used() -> None:
     """By the best so many rubrics as are used for a prompt; the paper's text has no such number."""
     params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
-    for more, top_k in (({}, 96), ({"judge": "gpt-oss-120b"}, 6), ({"judge": "gpt-oss-120b", "top_k": 12}, 12)):
+    for more, top_k in (({}, 256), ({"judge": "gpt-oss-120b"}, 6), ({"judge": "gpt-oss-120b", "top_k": 12}, 12)):
         config = train_config(TrainFlags(**{**params, **more}))
         assert (config.top_k_choices, config.fit.top_k) == ((top_k,), top_k)
     assert train_config(TrainFlags(**{**params, "preset": "paper"})).fit.top_k is None

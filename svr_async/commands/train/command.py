@@ -50,7 +50,7 @@ from svr_async.commands.options import (
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
-    help="Rubrics used for a prompt. Default: 6; at most 96 for the rules judge, which is free.",
+    help="Rubrics used for a prompt. Default: 6; at most 256 for the rules judge, which is free.",
 )
 @click.option(
     "--ablate",
