@@ -9,12 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """How many groups of prompts, the L1 terms of `fit.sparse_margin`, and the rubrics a prompt gets."""
+    """How many groups of prompts, the L1 terms of `fit.sparse_margin`, and the rubrics a prompt gets.
+
+    `shrunken` stands for one weight a rubric that is not solved for: its shrunken mean z (`fit.shrinkage`).
+    """
 
     groups: int = 1
     sparsity: float = 0.3
     common: float = 0.0
     top_k: int = 6
+    shrunken: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the structure as plain values."""
@@ -22,6 +26,8 @@ class Structure:
 
     def in_words(self) -> str:
         """Return the structure in a few words."""
+        if self.shrunken:
+            return f"one shrunken weight a rubric, top {self.top_k}"
         groups = "no groups of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
         shared = f", in common {self.common:g}" if self.common else ""
         return f"{groups}, sparsity {self.sparsity:g}{shared}, top {self.top_k}"

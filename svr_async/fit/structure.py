@@ -4,7 +4,8 @@ Whether a rubric holds for every prompt alike or for each kind of prompt apart d
 does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the other
 quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not judged on a
 pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. The simplest candidate within one
-standard error of the best is taken: fewer groups, then less of its own, then fewer rubrics a prompt.
+standard error of the best is taken: fewer groups, then less of its own, then fewer rubrics a prompt. Of few pairs the
+simplest is one shrunken mean z a rubric for every prompt; of more it is taken only where it is the best by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.shrinkage import one_weight
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -30,6 +32,7 @@ PROMPTS_A_GROUP = 40  # no more groups than this allows
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
 SURE = 1.0  # standard errors
+FEW_PAIRS = 400  # below which one shrunken weight a rubric counts as the simplest structure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,11 +59,12 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     folds = [_Fold(evidence, used, fold[evidence.prompt[used]], held, seed) for held in range(FOLDS)]
     sizes = _sizes(folds[0].found, len(prompts), most_groups)
     grid = [(size, *penalty) for size in sizes for penalty in PENALTIES]
-    points = np.zeros((len(grid), len(top_ks), len(used)))
+    points = np.zeros((1 + len(grid), len(top_ks), len(used)))
     for held, part in enumerate(folds):
         points[:, :, part.outside] = part.points(grid, top_ks, diversity)
         folds[held] = part
-    structures = [
+    structures = [Structure(sparsity=0.0, top_k=k, shrunken=True) for k in top_ks]
+    structures += [
         Structure(groups=size, sparsity=own, common=common, top_k=k) for size, own, common in grid for k in top_ks
     ]
     return _chosen(structures, points.reshape(len(structures), -1))
@@ -88,7 +92,7 @@ class _Fold:
         )
 
     def points(self, grid: Sequence[tuple[int, float, float]], top_ks: Sequence[int], diversity: float) -> Floats:
-        """Return the points of each candidate and number of rubrics on the pairs outside (candidate, k, pair)."""
+        """Return points on the pairs outside (1 + candidate, k, pair): of one shrunken weight a rubric, of each candidate."""
         sizes = list(dict.fromkeys(size for size, _, _ in grid))
         gates = [self.gates(size) for size in sizes]
         z = self._evidence.z[self._used]
@@ -98,10 +102,11 @@ class _Fold:
             for size, own, common in grid
         ]
         outside = z[self.outside].toarray()
-        return np.stack([
+        simplest = used_points(np.ones((len(outside), 1)), one_weight(z[self.inside]), outside, top_ks)
+        return np.stack([simplest, *(
             used_points(gates[problem.gates][self.outside], effects, outside, top_ks)
             for problem, effects in zip(problems, solutions(batch, problems), strict=True)
-        ])
+        )])
 
 
 def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_ks: Sequence[int]) -> Floats:
@@ -125,7 +130,7 @@ def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
     lost = points[best] - points
     error = lost.std(axis=1) / np.sqrt(count)
     near = np.flatnonzero(mean[best] - mean <= SURE * error).tolist()
-    taken = min(near, key=lambda row: _complexity(structures[row], mean[row]))
+    taken = min(near, key=lambda row: _complexity(structures[row], mean[row], few=count < FEW_PAIRS))
     trials = tuple(
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
@@ -133,8 +138,8 @@ def _chosen(structures: Sequence[Structure], points: Floats) -> Choice:
     return Choice(structure=structures[taken], trials=trials)
 
 
-def _complexity(structure: Structure, accuracy: float) -> tuple[float, ...]:
-    return structure.groups, -structure.sparsity, structure.top_k, -accuracy
+def _complexity(structure: Structure, accuracy: float, *, few: bool) -> tuple[float, ...]:
+    return structure.groups, structure.shrunken != few, -structure.sparsity, structure.top_k, -accuracy
 
 
 def _sizes(found: int, prompts: int, most: int) -> list[int]:

@@ -26,6 +26,7 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.problems import Penalties
+from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import MOST_GATES, Evidence, choose
 
@@ -33,7 +34,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
-SHRINKAGE = 100.0  # κ, in judgements
 FEW = 24  # rubrics a prompt
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
@@ -99,13 +99,6 @@ def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
     return repeats(z, judged) if min(config.top_ks) <= FEW else alike(z, judged)
 
 
-def shrunken(z: Any, gates: Floats) -> Floats:
-    """Return the means of z by topic (topic, rubric), shrunk by the number of judgements; z is never stored as 0."""
-    judged = z.copy()
-    judged.data = np.ones_like(judged.data)
-    return np.asarray((z.T @ gates).T) / (np.asarray((judged.T @ gates).T) + SHRINKAGE)
-
-
 def _choice(evidence: Evidence, config: FitConfig) -> Choice:
     diversity = DIVERSITY * config.diversity
     return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, seed=config.seed)
@@ -115,10 +108,7 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
     """Return the selector of a structure: its word scores, and the effects that solve its problem."""
     words = _word_scores(train, evidence, structure.groups, config.seed)
     gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    penalties = Penalties(
-        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
-    )
-    effects = solve(evidence.z, gates, shrunken(evidence.z, gates), penalties, alike=evidence.alike)
+    effects = one_weight(evidence.z) if structure.shrunken else _solution(evidence, gates, structure, config)
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),
@@ -127,6 +117,12 @@ def _selector(train: FitArrays, evidence: Evidence, structure: Structure, config
         output_bias=np.zeros(train.n_rubrics, np.float32),
         weight=np.full(train.n_rubrics, config.topic_weight, np.float32),
     )
+
+
+def _solution(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+    diversity = DIVERSITY * config.diversity
+    penalties = Penalties(sparsity=structure.sparsity, common=structure.common, diversity=diversity)
+    return solve(evidence.z, gates, shrunken(evidence.z, gates), penalties, alike=evidence.alike)
 
 
 def _word_scores(train: FitArrays, evidence: Evidence, groups: int, seed: int) -> Floats:
