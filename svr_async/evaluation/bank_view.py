@@ -129,13 +129,18 @@ def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
 
 def _without_dev(history: BankHistory) -> BankHistory:
     """Return a history as it is shown where dev pairs are too few to tell an accuracy: with none of them measured."""
-    untold = dict.fromkeys(("dev_margin", "dev_accuracy", "fit_accuracy", "vote_accuracy", "linear_accuracy"))
     return replace(
         history,
         curves=tuple(replace(curve, dev_pairs=0) for curve in history.curves),
-        rounds=tuple(replace(one, **untold) for one in history.rounds),
+        rounds=tuple(map(_untold, history.rounds)),
         vote_accuracy=None,
         linear_accuracy=None,
+    )
+
+
+def _untold(facts: RoundFacts) -> RoundFacts:
+    return replace(
+        facts, dev_margin=None, dev_accuracy=None, fit_accuracy=None, vote_accuracy=None, linear_accuracy=None
     )
 
 

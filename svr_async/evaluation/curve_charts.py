@@ -31,8 +31,8 @@ class Trace:
 class Plot:
     """Lines over `slots` equal places, between `low` and `high`; `marked` is the point that counts, and its `error`.
 
-    `borders` are places before which a thin upright line is drawn; `ticks` are the numbers below the places, epochs from 0
-    or pairs. `bars` are intervals: (place, low, high).
+    `borders` are places before which a thin upright line is drawn; `ticks` are the numbers below the places, epochs
+    from 0 or pairs. `bars` are intervals: (place, low, high).
     """
 
     slots: int

@@ -1,10 +1,10 @@
-"""How accuracy grows with the pairs: the default fitted on an eighth, a quarter, a half and all of the training prompts.
+"""How accuracy grows with the pairs: the default fitted on an eighth, a quarter, a half and all training prompts.
 
 A quarter of the prompts is held out in turn, and subsets of the others are fitted: structure, groups and weights all
-anew, as with so few pairs they would be. The held-out pairs are decided as a bank decides them (`structure.used_points`).
-Nothing is judged: what a pair was judged on stays, so the rubrics are those that all pairs gave. Subsets and folds go by
-a hash of the prompts' features, a smaller subset lies inside the larger ones of the same draw, and small ones are drawn
-several times. Intervals are over prompts: pairs of one prompt succeed and fail together.
+anew, as they would be with so few pairs. The held-out pairs are decided as a bank decides (`structure.used_points`).
+Nothing is judged: what a pair was judged on stays, so the rubrics are those that all pairs gave. Subsets and folds go
+by a hash of the prompts' features, a smaller subset lies inside the larger ones of the same draw, and small ones are
+drawn several times. Intervals are over prompts: pairs of one prompt succeed and fail together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from svr_async.fit.config import FitConfig
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer]
 Decide = Callable[[FitArrays, FitArrays], Floats]  # pairs to fit, pairs to decide: 1, ½ or 0 for each of these
 
 FOLDS = 4
@@ -48,7 +48,7 @@ class LearningPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningCurve:
-    """The points from few pairs to all, over `held_out` pairs, and what the last doubling brought, with its interval."""
+    """The points from few pairs to all, over `held_out` pairs, and what the last doubling brought (95 % interval)."""
 
     points: tuple[LearningPoint, ...]
     held_out: int
@@ -63,9 +63,15 @@ class LearningCurve:
     def in_words(self) -> str:
         """Return what the last doubling of the pairs brought, as a sentence."""
         before, last = self.points[-2:]
-        gain, low, high = (f"{100 * value:+.1f}".replace("-", "−") for value in (self.gain, self.gain_low, self.gain_high))
-        told = "" if self.gain_low > 0 or self.gain_high < 0 else ", which may be chance"
-        return f"The last doubling, from {before.pairs:,} to {last.pairs:,} pairs, brought {gain} points [{low}, {high}]{told}."
+        gain, low, high = map(_points, (self.gain, self.gain_low, self.gain_high))
+        told = ", which may be chance" if self.gain_low <= 0 <= self.gain_high and self.gain else ""
+        doubled = f"from {before.pairs:,} to {last.pairs:,} pairs"
+        return f"The last doubling, {doubled}, brought {gain} points [{low}, {high}]{told}."
+
+
+def _points(value: float) -> str:
+    text = f"{100 * value:+.1f}".replace("-", "−")
+    return "0.0" if text in {"+0.0", "−0.0"} else text
 
 
 def learning_curve(train: FitArrays, config: FitConfig) -> LearningCurve:
@@ -115,15 +121,12 @@ def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
 
 def prompt_hashes(arrays: FitArrays, prompts: Ints, salt: str) -> list[bytes]:
     """Return a hash of each prompt's features, which does not depend on the order in which the prompts come."""
-    return [
-        hashlib.blake2b(b"".join(part.tobytes() for part in _plain(arrays, row)), salt=salt.encode(), digest_size=16).digest()
-        for row in prompts.tolist()
-    ]
+    return [hashlib.blake2b(_bytes(arrays, row), salt=salt.encode()).digest() for row in prompts.tolist()]
 
 
-def _plain(arrays: FitArrays, row: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _bytes(arrays: FitArrays, row: int) -> bytes:
     index, value = arrays.features(row)
-    return index.astype("<i8"), value.astype("<f4")
+    return index.astype("<i8").tobytes() + value.astype("<f4").tobytes()
 
 
 def _ordered(arrays: FitArrays, prompts: Ints, salt: str) -> Ints:
@@ -137,7 +140,7 @@ def _folds(arrays: FitArrays, prompts: Ints) -> list[Ints]:
 
 
 def _parts(train: FitArrays, prompts: Ints, share: float, draws: int) -> Iterator[FitArrays]:
-    """Yield the pairs of a share of the prompts, once a draw; the first draw of each share holds that of a smaller one."""
+    """Yield the pairs of a share of the prompts, once a draw; a draw's smaller shares lie inside its larger ones."""
     for draw in range(draws):
         chosen = _ordered(train, prompts, f"draw {draw}")[: max(1, round(share * len(prompts)))]
         yield train.take_pairs(np.flatnonzero(np.isin(train.pair_prompt, chosen)))

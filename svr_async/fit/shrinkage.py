@@ -1,6 +1,6 @@
-"""Mean z by rubric, shrunk by the number of judgements: all that little data can tell of a rubric.
+"""Mean z by rubric, shrunk by the number of judgements: what little data can tell of a rubric.
 
-    mean_r = Σ_pairs gate · z_r / (Σ_pairs gate · judged_r + κ)
+Per topic, mean_r = Σ_pairs gate · z_r / (Σ_pairs gate · judged_r + κ).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class _Fold:
         )
 
     def points(self, grid: Sequence[tuple[int, float, float]], top_ks: Sequence[int], diversity: float) -> Floats:
-        """Return points on the pairs outside (1 + candidate, k, pair): of one shrunken weight a rubric, of each candidate."""
+        """Return points on the pairs outside (1 + candidate, k, pair); row 0 is one shrunken weight a rubric."""
         sizes = list(dict.fromkeys(size for size, _, _ in grid))
         gates = [self.gates(size) for size in sizes]
         z = self._evidence.z[self._used]

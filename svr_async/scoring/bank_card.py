@@ -71,7 +71,9 @@ def _structure(choice: Choice) -> str:
     rows = candidates(choice)
     shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]
     told = f"{how_chosen(choice)}\n\n{told}"
-    return f"{told}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}" if shown else told
+    if not shown:
+        return told
+    return f"{told}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
 
 
 def _candidate(row: Candidate) -> tuple[str, ...]:

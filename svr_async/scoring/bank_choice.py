@@ -58,7 +58,8 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
         yield "Weights", "shrunken means", "the mean of a rubric’s judgements, drawn towards 0 where they are few"
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
-        meaning = "sparsity of what all prompts share" if structure.common else "nothing is learned for all prompts at once"
+        shared = "sparsity of what all prompts share"
+        meaning = shared if structure.common else "nothing is learned for all prompts at once"
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
 
@@ -68,8 +69,8 @@ def how_chosen(choice: Choice) -> str:
     if not choice.trials:
         return "The settings name this structure; no other was tried."
     return (
-        f"Chosen among {len(choice.trials):,} by cross-validation on the training prompts: the simplest of those that the "
-        f"best is not better than by a standard error of the difference."
+        f"Chosen among {len(choice.trials):,} by cross-validation on the training prompts: the simplest of those "
+        f"within one standard error of the best."
     )
 
 

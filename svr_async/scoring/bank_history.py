@@ -70,8 +70,8 @@ class BankHistory:
     """The fits behind a bank in the order in which they ran; `chosen_round` and `chosen_seed` say which one it is.
 
     A fit by itself has round 0 and no `rounds`. `vote_accuracy` and `linear_accuracy` are the yardsticks beside the
-    chosen fit's dev accuracy, None where there was no dev split. `choice` is the structure of the chosen fit with all that
-    were tried, None for one that is descended; `learning_curve` is there where it was asked for.
+    chosen fit's dev accuracy, None where there was no dev split. `choice` is the structure of the chosen fit with all
+    that were tried, None for one that is descended; `learning_curve` is there where it was asked for.
     """
 
     trained_on: TrainedOn

@@ -1,7 +1,7 @@
 """When dev pairs are too few for an accuracy to be told, and what is said in its place: one rule for all that tells it.
 
-At 100 pairs the standard error of an accuracy near 70 % is 4.6 points; with fewer, a percentage says more than is known.
-Choices may still be made by it, and the raw number may be kept in a record.
+At 100 pairs the standard error of an accuracy near 70 % is 4.6 points; with fewer, a percentage says more than is
+known. Choices may still be made by it, and the raw number may be kept in a record.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from made_pairs import write_candidates, write_made
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train.run import small_dev_warnings
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.vocabulary.rubric import Rubric
 
@@ -96,22 +95,6 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "OFFLINE RULES" in page
     assert "LEFT OUT" in page
     assert "has a standard error of" in page
-
-
-@pytest.mark.parametrize("n_dev", [1, 23, 199])
-def test_a_small_dev_split_is_named_with_its_error_and_a_cure(n_dev: int) -> None:
-    """The count, the standard error at that size, and how many pairs would do."""
-    text = small_dev_warnings(n_dev, 20 * n_dev)[0]
-    assert f"{n_dev} dev pairs" in text
-    assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
-    assert "4,000 pairs" in text
-    assert "svr data split" in text
-    assert "\n" not in text
-
-
-def test_a_dev_split_that_is_large_enough_is_not_warned_of() -> None:
-    """Two hundred pairs and more."""
-    assert small_dev_warnings(200, 4000) == []
 
 
 def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

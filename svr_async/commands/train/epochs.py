@@ -65,8 +65,8 @@ def _trained(row: EpochRow, value: float | None, digits: int) -> str:
 
 def accuracy_cell(curve: FitCurve, record: EpochRecord) -> str:
     """Return a dev accuracy in percent with its standard error in points; a dash without enough dev pairs."""
-    error = curve.error(record)
-    return UNKNOWN if error is None or not enough(curve.dev_pairs) else f"{100 * record.dev_accuracy:.1f} ± {100 * error:.1f}"
+    error = curve.error(record) if enough(curve.dev_pairs) else None
+    return UNKNOWN if error is None else f"{100 * record.dev_accuracy:.1f} ± {100 * error:.1f}"
 
 
 def short_rate(rate: float) -> str:
@@ -200,7 +200,8 @@ class PlainEpochs:
 
     def end(self, curve: FitCurve) -> None:
         """Say which epoch was taken."""
-        best = "" if curve.best is None or not enough(curve.dev_pairs) else f", {accuracy_cell(curve, curve.best)} % on dev"
+        known = curve.best if enough(curve.dev_pairs) else None
+        best = "" if known is None else f", {accuracy_cell(curve, known)} % on dev"
         taken = f"epoch {curve.best_epoch}" if curve.best_epoch else "the start"
         click.echo(f"{fit_name(curve)}: took {taken}{best}", err=True)
 

@@ -114,8 +114,8 @@ class FitRuns:
 class Outcome:
     """What a fit came to: the kept rubrics, their selector, the settings for use, and how it does on dev.
 
-    `accuracy` over `dev_pairs` is None where none was judged; `missing` is the share of dev entries that use would need and the
-    store does not have.
+    `accuracy` over `dev_pairs` is None where none was judged; `missing` is the share of dev entries that use would
+    need and the store does not have.
     """
 
     bank: tuple[Candidate, ...]

@@ -217,7 +217,7 @@ async def _train(
 def _keep_round(
     flags: TrainFlags, judge: OpenJudge, kept: list[JudgedRound], session: Session, judged: JudgedRound
 ) -> None:
-    """Keep a round as a feature store, so that `svr-fit` can fit it again without a call; the last one in memory too."""
+    """Keep a round as a feature store, for `svr-fit` to fit it again without a call; the last one in memory too."""
     kept[:] = [judged]
     plan = replace(plan_of(flags), round=judged.number, last=judged.data.last)
     labels = {"judge": judge.label, "prompts_digest": prompts_digest_of(judge)}
