@@ -139,9 +139,7 @@ def _without_dev(history: BankHistory) -> BankHistory:
 
 
 def _untold(facts: RoundFacts) -> RoundFacts:
-    return replace(
-        facts, dev_margin=None, dev_accuracy=None, fit_accuracy=None, vote_accuracy=None, linear_accuracy=None
-    )
+    return replace(facts, dev_accuracy=None, fit_accuracy=None, vote_accuracy=None, linear_accuracy=None)
 
 
 def _reading(history: BankHistory | None) -> str:
