@@ -43,7 +43,9 @@ def made_choice(trials=15):
 def made_learning():
     """Return a learning curve of four points."""
     points = [
-        LearningPoint(share=2.0**-n, pairs=1425 >> n, draws=n + 1, accuracy=0.7 - 0.03 * n, low=0.65 - 0.03 * n, high=0.72)
+        LearningPoint(
+            share=2.0**-n, pairs=1425 >> n, draws=n + 1, accuracy=0.7 - 0.03 * n, low=0.65 - 0.03 * n, high=0.72
+        )
         for n in range(3, -1, -1)
     ]
     return LearningCurve(points=tuple(points), held_out=1900, gain=0.03, gain_low=0.012, gain_high=0.048)

@@ -103,10 +103,11 @@ class _Fold:
         ]
         outside = z[self.outside].toarray()
         simplest = used_points(np.ones((len(outside), 1)), one_weight(z[self.inside]), outside, top_ks)
-        return np.stack([simplest, *(
+        solved = [
             used_points(gates[problem.gates][self.outside], effects, outside, top_ks)
             for problem, effects in zip(problems, solutions(batch, problems), strict=True)
-        )])
+        ]
+        return np.stack([simplest, *solved])
 
 
 def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_ks: Sequence[int]) -> Floats:

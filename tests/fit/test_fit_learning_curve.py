@@ -67,7 +67,7 @@ def test_hard_negatives_are_neither_fitted_nor_decided():
 def test_intervals_are_over_prompts():
     """Two copies of each pair, of the same prompt, tell no more than one: the interval stays as wide."""
 
-    def decide(few, held):  # noqa: ARG001  (learns nothing)
+    def decide(few, held):
         return (held.pair_prompt % 3 == 0).astype(float)
 
     arrays = made_arrays(160)

@@ -15,7 +15,7 @@ from svr_async.scoring.bank_history import BankHistory, TrainedOn, history_bytes
 
 
 def test_the_same_history_comes_back(tmp_path):
-    """Curves, rounds, yardsticks, structure with all candidates and what it was trained on survive saving and loading, in the same bytes."""
+    """Curves, rounds, yardsticks, structure, candidates, what it was trained on: saved, loaded, in the same bytes."""
     bank = made_bank(history=made_history())
     bank.save(tmp_path / "one")
     back = RubricBank.load(tmp_path / "one")
