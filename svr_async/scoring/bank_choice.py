@@ -13,7 +13,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A structure that was tried: its parts as words, accuracy on left-out prompts, standard error; fractions of 1."""
+    """A structure that was tried: its parts as words, accuracy on what was left out, standard error; fractions of 1."""
 
     groups: str
     sparsity: str
@@ -29,7 +29,7 @@ def candidates(choice: Choice) -> tuple[Candidate, ...]:
     found = [
         Candidate(
             groups=_groups(trial.structure),
-            sparsity=_sparsity(trial.structure),
+            sparsity=_shrinking(trial.structure),
             common=_common(trial.structure),
             top_k=trial.structure.top_k,
             accuracy=trial.accuracy,
@@ -50,6 +50,11 @@ def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Can
 
 def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and meaning of each part of a structure."""
+    if structure.solver == "moments":
+        yield "Weights", "in common", "one weight a rubric, of what all sources of pairs have in common"
+        yield "Ridge", f"{structure.ridge:g}", "how much weights are drawn towards 0, more where sources disagree"
+        yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
+        return
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
     else:
@@ -69,9 +74,13 @@ def how_chosen(choice: Choice) -> str:
     if not choice.trials:
         return "The settings name this structure; no other was tried."
     return (
-        f"Chosen among {len(choice.trials):,} by cross-validation on the training prompts: the simplest of those "
+        f"Chosen among {len(choice.trials):,} by cross-validation on the training {choice.left_out}: the simplest of those "
         f"within one standard error of the best."
     )
+
+
+def _shrinking(structure: Structure) -> str:
+    return f"ridge {structure.ridge:g}" if structure.solver == "moments" else _sparsity(structure)
 
 
 def _groups(structure: Structure) -> str:
