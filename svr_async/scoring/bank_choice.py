@@ -59,7 +59,7 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
     else:
         yield "Groups of prompts", str(structure.groups), "told apart by their words, each with weights of its own"
-    if structure.shrunken:
+    if structure.solver == "shrunken":
         yield "Weights", "shrunken means", "the mean of a rubric’s judgements, drawn towards 0 where they are few"
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
@@ -88,7 +88,7 @@ def _groups(structure: Structure) -> str:
 
 
 def _sparsity(structure: Structure) -> str:
-    return "shrunken means" if structure.shrunken else f"{structure.sparsity:g}"
+    return "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
 
 
 def _common(structure: Structure) -> str:
