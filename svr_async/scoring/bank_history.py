@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import orjson
 
-from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.fit.choices import Choice, LeftOut, Solver, Structure, Trial
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 
@@ -26,6 +26,7 @@ MOST_ROUNDS = 1_024
 MOST_TRIALS = 65_536
 LATER = ("choice", "learning_curve")  # fields that older histories have not: left out where they are None
 MOST_CHARS = 4_096
+NAMES = {"Solver": get_args(Solver), "LeftOut": get_args(LeftOut)}  # by annotation, what a field may be
 T = TypeVar("T")
 
 
@@ -127,11 +128,11 @@ def _round(value: Any, where: str) -> RoundFacts:
 def _choice(value: Any, where: str) -> Choice | None:
     if value is None:
         return None
-    plain = _object(value, where)
-    if set(plain) - {"structure", "trials"}:
-        raise ValueError(f"{where} has an unknown field")
-    trials = _records(_trial, plain.get("trials", []), f"{where}.trials", MOST_TRIALS)
-    return Choice(structure=_structure(plain.get("structure"), f"{where}.structure"), trials=trials)
+    plain = dict(_object(value, where))
+    parts: dict[str, Any] = {"structure": _structure(plain.pop("structure", None), f"{where}.structure")}
+    for name, read in (("beside", _structure), ("trials", _trial), ("ridges", _trial)):
+        parts[name] = _records(read, plain.pop(name, []), f"{where}.{name}", MOST_TRIALS)
+    return _record(Choice, plain, where, parts)
 
 
 def _trial(value: Any, where: str) -> Trial:
@@ -193,6 +194,10 @@ def _checked(value: Any, annotation: str, where: str) -> Any:
     if value is None and annotation.endswith("| None"):
         return None
     kind = annotation.removesuffix(" | None")
+    if kind in NAMES:
+        if value not in NAMES[kind]:
+            raise ValueError(f"{where} must be one of {', '.join(NAMES[kind])}")
+        return value
     if kind.startswith("tuple[str") and isinstance(value, list):
         return tuple(_checked(entry, "str", where) for entry in value[:MOST_CURVES])
     if kind == "str" and isinstance(value, str) and len(value) <= MOST_CHARS:

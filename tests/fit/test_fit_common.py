@@ -124,7 +124,7 @@ def test_the_default_leaves_out_sources_and_trusts_what_they_have_in_common():
     arrays = sourced(4)
     result = fit(arrays, None, replace(DEFAULT, top_ks=(12,), top_k=12))
     assert result.choice.left_out == "sources"
-    assert {trial.structure.solver for trial in result.choice.trials} == {"margin", "moments"}
+    assert {trial.structure.solver for trial in result.choice.trials} == {"margin", "moments", "shrunken"}
     assert len(result.choice.ridges) == len(RIDGES)
     assert result.choice.structure.solver == "moments"
     weight = result.selector.output[:, 0]

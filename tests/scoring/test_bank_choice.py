@@ -27,7 +27,7 @@ def test_each_part_of_a_structure_is_named():
 
 def test_one_shrunken_weight_a_rubric_is_called_that():
     """It has no sparsity and no part in common to name."""
-    assert named(Structure(shrunken=True, top_k=6)) == {
+    assert named(Structure(solver="shrunken", top_k=6)) == {
         "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
     }  # fmt: skip
 
