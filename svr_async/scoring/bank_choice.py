@@ -9,6 +9,7 @@ from svr_async.fit.choices import Choice, Structure
 
 SHOWN_CANDIDATES = 12
 NONE = "none"
+SHRUNKEN, IN_COMMON = "shrunken means", "in common to all sources"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,9 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
     else:
         yield "Groups of prompts", str(structure.groups), "told apart by their words, each with weights of its own"
     if structure.solver == "shrunken":
-        yield "Weights", "shrunken means", "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+        yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+    elif structure.solver == "moments":
+        yield "Weights", IN_COMMON, f"drawn towards 0 where sources disagree (ridge {structure.ridge:g})"
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"
@@ -68,9 +71,11 @@ def how_chosen(choice: Choice) -> str:
     """Say how the structure came to be."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
+    others = len(choice.beside)
+    averaged = f" It is averaged with {others} that did about as well." if others else ""
     return (
-        f"Chosen among {len(choice.trials):,} by cross-validation on the training prompts: the simplest of those "
-        f"within one standard error of the best."
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest of "
+        f"those that did as well as the best.{averaged}"
     )
 
 
@@ -79,7 +84,7 @@ def _groups(structure: Structure) -> str:
 
 
 def _sparsity(structure: Structure) -> str:
-    return "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
+    return {"shrunken": SHRUNKEN, "moments": IN_COMMON}.get(structure.solver, f"{structure.sparsity:g}")
 
 
 def _common(structure: Structure) -> str:

@@ -117,7 +117,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
 @pytest.fixture
 def simple(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let learning curves have one structure, so that each of their forty fits takes no time."""
-    structure = Structure(sparsity=0.0, shrunken=True)
+    structure = Structure(sparsity=0.0, solver="shrunken")
     fitted = learning.learning_curve
     monkeypatch.setattr(
         learning, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))

@@ -27,9 +27,18 @@ def test_each_part_of_a_structure_is_named():
 
 def test_one_shrunken_weight_a_rubric_is_called_that():
     """It has no sparsity and no part in common to name."""
-    assert named(Structure(shrunken=True, top_k=6)) == {
+    assert named(Structure(solver="shrunken", top_k=6)) == {
         "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
     }  # fmt: skip
+
+
+def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said():
+    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
+    common = Structure(solver="moments", ridge=0.3)
+    assert named(common)["Weights"] == "in common to all sources"
+    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    assert "leaving out sources in turn" in how_chosen(choice)
+    assert "averaged with 2" in how_chosen(choice)
 
 
 def test_candidates_come_best_first_and_the_one_taken_is_always_shown():
