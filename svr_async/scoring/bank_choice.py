@@ -9,11 +9,12 @@ from svr_async.fit.choices import Choice, Structure
 
 SHOWN_CANDIDATES = 12
 NONE = "none"
+SHRUNKEN, IN_COMMON = "shrunken means", "in common to all sources"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A structure that was tried: its parts as words, accuracy on what was left out, standard error; fractions of 1."""
+    """A structure that was tried: its parts as words, accuracy on left-out prompts, standard error; fractions of 1."""
 
     groups: str
     sparsity: str
@@ -29,7 +30,7 @@ def candidates(choice: Choice) -> tuple[Candidate, ...]:
     found = [
         Candidate(
             groups=_groups(trial.structure),
-            sparsity=_shrinking(trial.structure),
+            sparsity=_sparsity(trial.structure),
             common=_common(trial.structure),
             top_k=trial.structure.top_k,
             accuracy=trial.accuracy,
@@ -50,17 +51,14 @@ def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Can
 
 def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and meaning of each part of a structure."""
-    if structure.solver == "moments":
-        yield "Weights", "in common", "one weight a rubric, of what all sources of pairs have in common"
-        yield "Ridge", f"{structure.ridge:g}", "how much weights are drawn towards 0, more where sources disagree"
-        yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
-        return
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
     else:
         yield "Groups of prompts", str(structure.groups), "told apart by their words, each with weights of its own"
     if structure.solver == "shrunken":
-        yield "Weights", "shrunken means", "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+        yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
+    elif structure.solver == "moments":
+        yield "Weights", IN_COMMON, f"drawn towards 0 where sources disagree (ridge {structure.ridge:g})"
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"
@@ -73,14 +71,12 @@ def how_chosen(choice: Choice) -> str:
     """Say how the structure came to be."""
     if not choice.trials:
         return "The settings name this structure; no other was tried."
+    others = len(choice.beside)
+    averaged = f" It is averaged with {others} that did about as well." if others else ""
     return (
-        f"Chosen among {len(choice.trials):,} by cross-validation on the training {choice.left_out}: the simplest of those "
-        f"within one standard error of the best."
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest of "
+        f"those that did as well as the best.{averaged}"
     )
-
-
-def _shrinking(structure: Structure) -> str:
-    return f"ridge {structure.ridge:g}" if structure.solver == "moments" else _sparsity(structure)
 
 
 def _groups(structure: Structure) -> str:
@@ -88,7 +84,7 @@ def _groups(structure: Structure) -> str:
 
 
 def _sparsity(structure: Structure) -> str:
-    return "shrunken means" if structure.solver == "shrunken" else f"{structure.sparsity:g}"
+    return {"shrunken": SHRUNKEN, "moments": IN_COMMON}.get(structure.solver, f"{structure.sparsity:g}")
 
 
 def _common(structure: Structure) -> str:

@@ -194,15 +194,12 @@ def _checked(value: Any, annotation: str, where: str) -> Any:
     if value is None and annotation.endswith("| None"):
         return None
     kind = annotation.removesuffix(" | None")
-    if kind in NAMES:
-        if value not in NAMES[kind]:
-            raise ValueError(f"{where} must be one of {', '.join(NAMES[kind])}")
+    if kind in NAMES and value in NAMES[kind]:
         return value
     if kind.startswith("tuple[str") and isinstance(value, list):
         return tuple(_checked(entry, "str", where) for entry in value[:MOST_CURVES])
-    if kind == "str" and isinstance(value, str) and len(value) <= MOST_CHARS:
-        return value
-    if kind == "bool" and type(value) is bool:
+    short = isinstance(value, str) and len(value) <= MOST_CHARS
+    if (kind == "str" and short) or (kind == "bool" and type(value) is bool):
         return value
     if kind == "int" and type(value) is int and 0 <= value < 2**53:
         return value

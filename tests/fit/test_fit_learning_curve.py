@@ -11,7 +11,7 @@ from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.learning_curve import DRAWS, FOLDS, LearningCurve, LearningPoint, curve_of, learning_curve
 
-FIXED = replace(DEFAULT, structure=Structure(sparsity=0.0, shrunken=True))
+FIXED = replace(DEFAULT, structure=Structure(sparsity=0.0, solver="shrunken"))
 
 
 def watched(arrays, points=0.5):

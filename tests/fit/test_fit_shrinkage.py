@@ -14,7 +14,7 @@ from svr_async.fit.shrinkage import SHRINKAGE, one_weight
 from svr_async.fit.structure import FEW_PAIRS, _chosen
 from svr_async.fit.topics import solve_topics
 
-SHRUNKEN = Structure(sparsity=0.0, shrunken=True)
+SHRUNKEN = Structure(sparsity=0.0, solver="shrunken")
 
 
 def test_a_weight_is_the_mean_drawn_towards_nothing():

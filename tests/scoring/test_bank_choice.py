@@ -32,14 +32,13 @@ def test_one_shrunken_weight_a_rubric_is_called_that():
     }  # fmt: skip
 
 
-def test_weights_in_common_are_told_with_their_ridge_and_that_sources_were_left_out():
-    """Parts, a row among the candidates, and how it was chosen."""
-    structure = Structure(solver="moments", ridge=0.1, sparsity=0.0, top_k=256)
-    assert named(structure) == {"Weights": "in common", "Ridge": "0.1", "Rubrics a prompt": "256"}
-    trial = replace(made_choice().trials[0], structure=structure)
-    choice = Choice(structure=structure, trials=(trial,), left_out="sources")
-    assert [(row.sparsity, row.taken) for row in candidates(choice)] == [("ridge 0.1", True)]
-    assert "on the training sources" in how_chosen(choice)
+def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said():
+    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
+    common = Structure(solver="moments", ridge=0.3)
+    assert named(common)["Weights"] == "in common to all sources"
+    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    assert "leaving out sources in turn" in how_chosen(choice)
+    assert "averaged with 2" in how_chosen(choice)
 
 
 def test_candidates_come_best_first_and_the_one_taken_is_always_shown():
