@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from objective_data import sparse_rows
-from objective_variants import selector_importance
+from importances import selector_importance, sparse_rows
 from sources_data import Judged
 
 from svr_async.fit.arrays import FitArrays
