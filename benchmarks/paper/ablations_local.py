@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import orjson
-from objective_sim import SimJudge
+from sim_judge import SimJudge
 
 from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-from objective_prepare import judged_on_all
-from regression import logistic, points
+from judged import judged_on_all
+from scores import logistic, points
 
 from svr_async.adapters import get_adapter
 from svr_async.commands.train.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL, usable

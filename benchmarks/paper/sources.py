@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from general_checks import Pair, judge_margins
-from objective_prepare import judged_on_all, say
+from judged import judged_on_all, say
 from sources_data import LISTED, general_path, listed, load, pairs_path
 from sources_learners import LEARNERS
 from sources_read import read_all, read_pairs, write_pairs

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import cast
 
 import numpy as np
-from objective_prepare import say
+from judged import say
 from sources_data import Judged
 
 from svr_async.fit.arrays import FitArrays

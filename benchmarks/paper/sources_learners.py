@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from regression import logistic, points
+from scores import logistic, points
 from sources_data import Judged, joined, without_prompts_of
 from sources_fit import default_fit
 from sources_moments import Moments, moments, pooled, random_effects, solve

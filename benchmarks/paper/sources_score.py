@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from objective_prepare import FOLD_SALT, say
-from regression import points
+from judged import FOLD_SALT, say
+from scores import points
 from sources_data import Judged, joined, without_prompts_of
 from sources_learners import ENOUGH, Learner
 from sources_moments import variance_of_mean

@@ -1,6 +1,6 @@
 """Groups of prompts: words that go with the same mined rubrics are words of one kind of prompt.
 
-    Z_fr  = (n_fr − n_f n_r / n) / √(n_f (1 − n_f / n) · n_r (1 − n_r / n))      n_fr prompts with word f gave rubric r
+    Z_fr  = (n_fr − n_f n_r / n) / √(n_f (1 − n_f / n) · n_r (1 − n_r / n) / n)  n_fr prompts with word f gave rubric r
     Z     = U S Vᵀ;   U_q S_q are the words' leading directions, as many as stand out of the noise √words + √rubrics
     score_fk = |U_f S| / √n_f  where the direction of word f is in cluster k, else 0;    gates(x) = softmax(Σ_f score_f)
 

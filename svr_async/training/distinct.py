@@ -54,8 +54,9 @@ _EMPTY_WORDS = """
     exclude excludes fail fails must shall may don doesn isn
 """
 _CARRIERS = "us use using includ include contain hav have has ha provid provide giv give mak make"
+_NAMING_WORDS = "response answer reply output text respons good clearly clear explicitly properly"
 _IDLE = frozenset(_EMPTY_WORDS.split()) | STOPWORDS
-_NAMING = frozenset("response answer reply output text respons good clearly clear explicitly properly".split())
+_NAMING = frozenset(_NAMING_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +126,23 @@ def _words_differ(first: Profile, second: Profile) -> str:
         return "names"
     if first.before & second.after and first.after & second.before:
         return "order"
-    if carried(first.words - second.words) and carried(second.words - first.words):
+    if _lacking(first, second) and _lacking(second, first):
         return "content words"
     return ""
 
 
+def _lacking(one: Profile, other: Profile) -> frozenset[str]:
+    """Return the content words of one text that the other has in no form."""
+    found = carried(one.words - other.words)
+    return found - stems(other.words) if found else found
+
+
 def carried(words: frozenset[str]) -> frozenset[str]:
-    """Return the words that may make a criterion another: `stems` without those that name what is judged, or praise it."""
-    return stems(words) - _NAMING
+    """Return the words that may make a criterion another: `stems` without numbers, what is judged, and praise.
+
+    Numbers are compared as numbers, in whatever form they are written.
+    """
+    return frozenset(word for word in stems(words) - _NAMING if word not in NUMBER_WORDS and not word.isdigit())
 
 
 def opposite_words(only_first: frozenset[str], only_second: frozenset[str]) -> bool:

@@ -1,64 +1,30 @@
-"""Rubrics that say the same share one effect: known values, the optimality conditions, shrinkage by counts."""
+"""Which rubrics are judged alike: known values, shrinkage by counts, repeats beside second opinions."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_arrays import made_arrays
-from scipy.optimize import nnls
 from scipy.sparse import csc_matrix, csr_matrix
 
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.overlap import (
     ALIKE,
     DIFFERENCE,
-    RIDGE,
     SHRINKAGE,
     alike,
-    correlation,
     repeats,
-    shared,
-    without_overlap,
 )
 from svr_async.fit.topics import FEW, likeness_of
-
-
-def test_twins_share_and_the_others_stay():
-    """Two identical rubrics get half each of what one would get; an independent one is untouched but for the ridge."""
-    overlaps = np.array([[[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]])
-    found = shared(overlaps, np.array([[0.6, 0.6, 0.5]]))[0]
-    np.testing.assert_allclose(found, [0.6 / (2 + RIDGE), 0.6 / (2 + RIDGE), 0.5 / (1 + RIDGE)], atol=1e-4)
-
-
-def test_it_equals_non_negative_least_squares():
-    """The solution is SciPy's, for random overlaps of several topics at once."""
-    rng = np.random.default_rng(0)
-    factor = rng.random((4, 9, 7))
-    overlaps = np.einsum("tki,tkj->tij", factor, factor)
-    scale = np.sqrt(np.einsum("tii->ti", overlaps))
-    overlaps = 0.7 * overlaps / (scale[:, :, None] * scale[:, None]) + 0.3 * np.eye(7)
-    target = rng.random((4, 7))
-    for matrix, goal, found in zip(overlaps, target, shared(overlaps, target), strict=True):
-        root = np.linalg.cholesky(matrix + RIDGE * np.eye(7)).T
-        np.testing.assert_allclose(found, nnls(root, np.linalg.solve(root.T, goal))[0], atol=1e-6)
 
 
 def test_a_correlation_that_few_pairs_show_is_shrunk():
     """N pairs judged on both, always alike, give n / (n + κ); never judged together gives 0."""
     z = csc_matrix(np.array([[1.25, 1.25, 0], [-0.75, -0.75, 0], [0, 0, 0.25]]))
     judged = (z != 0).astype(float)
-    expected = np.eye(3)
+    expected = np.zeros((3, 3))
     expected[0, 1] = expected[1, 0] = 2 / (2 + SHRINKAGE)
-    np.testing.assert_allclose(correlation(z, judged), expected)
-
-
-def test_effects_stay_non_negative_and_finite():
-    """Any arrays give finite shares >= 0, none larger than the effect that it came from."""
-    arrays = made_arrays()
-    effects = np.random.default_rng(0).normal(size=(3, 12))
-    found = without_overlap(arrays, effects)
-    assert found.min() >= 0
-    assert (found <= np.maximum(effects, 0) + 1e-12).all()
+    np.testing.assert_allclose(alike(z, judged, 0.0).toarray(), expected)
+    assert alike(z, judged).nnz == 0
 
 
 def _opinions(agree: float, n_pairs: int = 4000) -> csr_matrix:
@@ -90,11 +56,11 @@ def test_little_in_common_is_no_repetition():
     assert repeats(apart, (apart != 0).astype(float)).shape == (2, 2)
 
 
-@pytest.mark.parametrize(("top_k", "measure"), [(6, repeats), (FEW, repeats), (FEW + 1, alike), (None, alike)])
-def test_repeats_are_pushed_out_where_a_prompt_gets_few_rubrics(top_k, measure):
-    """With many rubrics a prompt, or all, only the correlation counts; with a diversity of 0 there is no term."""
+@pytest.mark.parametrize(("top_ks", "measure"), [((6, 99), repeats), ((FEW,), repeats), ((FEW + 1,), alike)])
+def test_repeats_are_pushed_out_where_a_prompt_gets_few_rubrics(top_ks, measure):
+    """With many rubrics a prompt only the correlation counts; with a diversity of 0 there is no term."""
     z = _opinions(0.9)
     mask = csr_matrix(np.ones(z.shape))
-    config = replace(DEFAULT, top_k=top_k)
+    config = replace(DEFAULT, top_ks=top_ks)
     np.testing.assert_allclose(likeness_of(z, mask, config).toarray(), measure(z, mask).toarray())
     assert likeness_of(z, mask, replace(config, diversity=0.0)) is None

@@ -28,6 +28,9 @@ DIFFERENT = [
     ("Writes the example in Python", "Writes the example in Haskell", "names"),
     ("Gives the reasons rather than examples", "Gives the examples rather than reasons", "order"),
     ("Converts miles to metres", "Converts metres to miles", "order"),
+    ("Explains the limits of tide tables", "Explains the limits of rain gauges", "content words"),
+    ("Names the wide river and its bridge", "Names the river and its stone bridge", "content words"),
+    ("Is concise", "The response is helpful", "content words"),
 ]
 ALIKE = [
     ("Uses at most 50 words", "The response uses at most fifty words"),
@@ -37,6 +40,9 @@ ALIKE = [
     ("The user's question is answered", "The users question is answered"),
     ("Does not use bullet points", "Never uses bullet points"),
     ("Puts the answer before the reasons", "The answer is put before all of the reasons"),
+    ("Names the river and its bridge", "Names the river and its stone bridge"),
+    ("Lists the steps of baking", "The response clearly lists each step of baking"),
+    ("Includes two examples of joins", "Provides two examples of the joins"),
 ]
 
 
@@ -49,8 +55,9 @@ def test_different_criteria_are_told_apart(first, second, reason):
 
 @pytest.mark.parametrize(("first", "second"), ALIKE)
 def test_the_same_criterion_in_other_words_is_not(first, second):
-    """Order of qualities, added adverbs, words for numbers and a name more do not make another criterion."""
+    """Order of qualities, praise, words for numbers, a plural, or words more on one side make no other criterion."""
     assert differ(profile(first), profile(second)) == ""
+    assert differ(profile(second), profile(first)) == ""
 
 
 @given(texts=st.lists(st.sampled_from(rubric_texts(60)), min_size=2, max_size=2))

@@ -102,10 +102,11 @@ def test_near_identical_texts_become_one_and_keep_what_they_knew():
         ('The response begins with the word "yes" and a comma', 'The response begins with the word "no" and a comma'),
         ("The response uses bullet points for its steps", "The response does not use bullet points for its steps"),
         ("The example of the response is written in Python", "The example of the response is written in Perl"),
+        ("The response names the limits of tide tables", "The response names the limits of tide charts"),
     ],
 )
 def test_texts_that_differ_in_what_counts_never_merge(first, second):
-    """Near-identical texts with other numbers, quotes, negation, direction or names stay two rubrics."""
+    """Near-identical texts with other numbers, quotes, negation, direction, names or things stay two rubrics."""
     assert similarity(first, second) >= 0.85
     assert len(merge([candidate(first), candidate(second)], cutoff=0.8)) == 2
 
@@ -146,13 +147,24 @@ def test_the_most_central_text_is_kept():
     centre = "The answer names the river and the bridge over it"
     merged = merge(
         [
-            candidate("The answer also names the river and the bridge over it", count=3),
-            candidate("The answer names the river and the stone bridge over it"),
-            candidate("The answer names the wide river and the bridge over it"),
+            candidate("The answer clearly names the river and the bridge over it", count=3),
+            candidate("The answer names the river and explicitly the bridge over it"),
+            candidate("The good answer names the river and the bridge over it"),
             candidate(centre),
         ]
     )
     assert texts(merged) == [centre]
+
+
+def test_texts_with_a_content_word_each_do_not_meet_in_one_without():
+    """Both may join the plain text alone; the first that does keeps the other out, unless texts alone decide."""
+    rows = [
+        candidate("The answer names the river and the bridge over it", count=9),
+        candidate("The answer names the river and the stone bridge over it", count=2),
+        candidate("The answer names the wide river and the bridge over it"),
+    ]
+    assert [one.observed_count for one in merge(rows)] == [11, 1]
+    assert [one.observed_count for one in merge(rows, by_text_alone=True)] == [12]
 
 
 def test_the_cap_keeps_the_most_observed_with_stable_ties():

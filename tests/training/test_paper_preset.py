@@ -83,7 +83,9 @@ def session(folder, config, judge=None, pairs=(PAIR, *REST)):
         config=config,
         stages=Stages(folder),
         material=material,
-        fit_round=lambda run, number, arrays, dev: selector(arrays.n_features, arrays.n_rubrics),
+        fit_round=lambda run, number, arrays, dev: SimpleNamespace(
+            selector=selector(arrays.n_features, arrays.n_rubrics), choice=None
+        ),
         calibrate=lambda run, number, fitted, arrays, dev: fitted,
         margins=lambda fitted, arrays: np.full(arrays.n_pairs, 0.1, np.float32),
     )
@@ -193,7 +195,7 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
     for rubrics in (SHORT, alike):
         bank = [Candidate(rubric=rubric) for rubric in rubrics]
         fitted = selector(run.material.prompts.n_features, 2)
-        kept = prune(run, bank, fitted, {}, np.full(2, 1000), last=True)
+        kept = prune(run.config, bank, fitted, np.full(2, 0.5), {}, np.full(2, 1000.0), last=True)
         assert kept == ([0] if preset == "paper" else [0, 1])
 
 

@@ -28,16 +28,15 @@ def bank(seed=0):
 
 
 def inputs(seed=0, **changes):
-    """Return the inputs of twelve pairs with a prompt each, each the neighbour of the next ones."""
+    """Return the inputs of twelve pairs with a prompt each, whose kind gives nine rubrics."""
     sources = Sources.of(bank(seed), {f"p{n}": n for n in range(N_PAIRS)})
     rows = range(N_PAIRS)
     made = PoolInputs(
         pair_ids=[f"p{row}" for row in rows],
-        neighbours=np.array([[(row + k) % N_PAIRS for k in (1, 2, 3)] for row in rows], np.int32),
+        likely=[np.random.default_rng([seed, row]).permutation(N_RUBRICS)[:9].astype(np.int32) for row in rows],
         mined=[sources.mined(row) for row in rows],
         own=[sources.own(row) for row in rows],
         observed=np.arange(1, N_RUBRICS + 1),
-        mined_of=sources.mined,
         judged=[NOTHING] * N_PAIRS,
         preferred=[NOTHING] * N_PAIRS,
         n_rubrics=N_RUBRICS,
@@ -50,12 +49,12 @@ def as_lists(pools):
     return [pool.tolist() for pool in pools]
 
 
-@given(seed=st.integers(0, 300), size=st.integers(1, 60), near=st.integers(0, 12), number=st.integers(1, 4))
+@given(seed=st.integers(0, 300), size=st.integers(1, 60), number=st.integers(1, 4))
 @settings(deadline=None, max_examples=60)
-def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, near, number):
+def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, number):
     """Whatever the sizes: no own rubric, no rubric twice, rising order, and as many as asked for where there are."""
     made = inputs(seed)
-    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size, near=min(near, size)), round_number=number)):
+    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size), round_number=number)):
         own = set(made.own[row].tolist())
         assert not own & set(pool.tolist())
         assert pool.tolist() == sorted(set(pool.tolist()))
@@ -73,20 +72,36 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
     assert shared > 0
 
 
-def test_rubrics_of_similar_prompts_come_first():
-    """`near` of them are from the neighbours, the best neighbour's before the next one's."""
+@pytest.mark.parametrize("size", [5, 8, 10])
+def test_rubrics_that_the_kind_of_prompts_gives_come_first(size):
+    """All but the explored part of a pool is what the pair's kind gives, the likeliest first, without own ones."""
     made = inputs()
-    pools = plan_pools(made, PoolConfig(size=4, near=4), round_number=1)
-    for row, pool in enumerate(pools):
+    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size), round_number=1)):
         own = set(made.own[row].tolist())
-        ordered = [index for k in (1, 2, 3) for index in made.mined_of((row + k) % N_PAIRS).tolist()]
-        wanted = [index for index in dict.fromkeys(ordered) if index not in own][:4]
-        assert set(wanted) <= set(pool.tolist())
+        wanted = [index for index in made.likely[row].tolist() if index not in own]
+        assert set(wanted[: size - size // 4]) <= set(pool.tolist())
+
+
+def test_a_part_of_every_pool_is_drawn_from_the_whole_bank():
+    """However much a kind gives and a selector prefers, pools of all pairs hold rubrics beyond that."""
+    known = np.arange(20, dtype=np.int32)
+    made = inputs(own=[NOTHING] * N_PAIRS, likely=[known] * N_PAIRS, preferred=[known[::-1]] * N_PAIRS)
+    for size in (1, 4, 10, 20):
+        pools = plan_pools(made, PoolConfig(size=size), round_number=1)
+        drawn = np.concatenate(pools)
+        assert 0 < (drawn >= 20).sum() <= max(len(pools), len(drawn) / 2)
+
+
+def test_where_nothing_is_known_of_a_kind_the_whole_pool_is_drawn():
+    """No likely rubrics, as of a prompt without known words: pools are as large, and differ from pair to pair."""
+    pools = as_lists(plan_pools(inputs(likely=[NOTHING] * N_PAIRS), PoolConfig(size=6), round_number=1))
+    assert {len(pool) for pool in pools} == {6}
+    assert len({tuple(pool) for pool in pools}) == N_PAIRS
 
 
 def test_plans_are_repeatable_and_differ_by_round_and_pair():
     """The same inputs give the same pools; another round or another pair id draws others."""
-    made, config = inputs(), PoolConfig(size=6, near=0)
+    made, config = inputs(), PoolConfig(size=6)
     first = as_lists(plan_pools(made, config, round_number=1))
     assert as_lists(plan_pools(made, config, round_number=1)) == first
     assert as_lists(plan_pools(made, config, round_number=2)) != first
@@ -96,13 +111,12 @@ def test_plans_are_repeatable_and_differ_by_round_and_pair():
 
 def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
     """Alone in its plan, a pair draws the same rubrics wherever it stood, and later pairs never change earlier ones."""
-    made, config = inputs(), PoolConfig(size=6, near=0)
+    made, config = inputs(), PoolConfig(size=6)
     whole = as_lists(plan_pools(made, config, round_number=1))
 
     def part(rows):
-        names = ("pair_ids", "mined", "own", "judged", "preferred")
-        fields = {name: [getattr(made, name)[row] for row in rows] for name in names}
-        return replace(made, neighbours=made.neighbours[list(rows)], **fields)
+        names = ("pair_ids", "likely", "mined", "own", "judged", "preferred")
+        return replace(made, **{name: [getattr(made, name)[row] for row in rows] for name in names})
 
     assert as_lists(plan_pools(part(range(5)), config, round_number=1)) == whole[:5]
     alone = as_lists(plan_pools(part([7]), config, round_number=1))
@@ -112,7 +126,7 @@ def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
 
 def test_rubrics_that_are_judged_already_are_left_out():
     """A second plan of the same round asks nothing again."""
-    made, config = inputs(), PoolConfig(size=10, near=4)
+    made, config = inputs(), PoolConfig(size=10)
     first = plan_pools(made, config, round_number=1)
     second = plan_pools(replace(made, judged=first), config, round_number=1)
     for before, after in zip(first, second, strict=True):
@@ -132,15 +146,15 @@ def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank():
     assert as_lists(whole) == [list(range(N_RUBRICS))] * N_PAIRS
 
 
-def test_the_selectors_favourites_fill_half_of_the_rest():
-    """The favourites are taken best first, and own ones are not among them."""
+def test_the_selectors_favourites_fill_half_of_the_pool():
+    """The five best favourites of a pool of ten are taken, before what the kind gives, and own ones never."""
     made = inputs()
     favourites = np.arange(N_RUBRICS, dtype=np.int32)
-    pools = plan_pools(replace(made, preferred=[favourites] * N_PAIRS), PoolConfig(size=10, near=0), round_number=2)
+    pools = plan_pools(replace(made, preferred=[favourites] * N_PAIRS), PoolConfig(size=10), round_number=2)
     for row, pool in enumerate(pools):
         own = set(made.own[row].tolist())
-        wanted = [index for index in range(N_RUBRICS) if index not in own][:5]
-        assert set(wanted) <= set(pool.tolist())
+        assert {0, 1, 2, 3, 4} - own <= set(pool.tolist())
+        assert not own & set(pool.tolist())
 
 
 def test_rarely_judged_rubrics_are_drawn_more_often():
@@ -152,14 +166,14 @@ def test_rarely_judged_rubrics_are_drawn_more_often():
     grown = replace(
         made,
         pair_ids=[f"p{n}" for n in range(many)],
-        neighbours=np.full((many, 1), -1, np.int32),
+        likely=[NOTHING] * many,
         mined=[made.mined[row] for row in rows],
         own=[NOTHING] * many,
         observed=np.ones(N_RUBRICS, np.int64),
         judged=[worn if n >= 300 else NOTHING for n in range(many)],
         preferred=[NOTHING] * many,
     )
-    drawn = np.concatenate(plan_pools(grown, PoolConfig(size=3, near=0), round_number=1)[:300])
+    drawn = np.concatenate(plan_pools(grown, PoolConfig(size=3), round_number=1)[:300])
     assert (drawn >= 20).sum() > 1.5 * (drawn < 20).sum()
 
 
@@ -170,19 +184,15 @@ def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
     nobody = inputs(
         mined=[NOTHING] * N_PAIRS,
         own=[NOTHING] * N_PAIRS,
+        likely=[NOTHING] * N_PAIRS,
         observed=np.zeros(0, np.int64),
-        mined_of=lambda _: NOTHING,
         n_rubrics=0,
     )
     assert as_lists(plan_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
 
 
-def test_a_pool_is_as_large_as_asked_for_and_explores_at_every_size():
-    """Also below the usual number from similar prompts; of each size at most four of nine come from there."""
+def test_a_pool_is_as_large_as_asked_for():
+    """At every size, whatever a kind gives."""
     made = inputs(own=[NOTHING] * N_PAIRS)
     for size in (1, 4, 8, 9, 18):
-        config = PoolConfig.of_size(PoolPolicy.CROSS, size)
-        assert config.near == size * 4 // 9
-        assert {len(pool) for pool in plan_pools(made, config, round_number=1)} == {size}
         assert {len(pool) for pool in plan_pools(made, PoolConfig(size=size), round_number=1)} == {size}
-    assert PoolConfig.of_size(PoolPolicy.CROSS, 36).near == PoolConfig().near == 8

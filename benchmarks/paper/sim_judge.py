@@ -1,0 +1,35 @@
+"""The simulated endpoint's judge in process: the same answers as over HTTP, without the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.models import JudgeModel
+from svr_async.simulation.planted import PlantedWorld
+from svr_async.vocabulary.pair import Presentation, prompt_text
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import RubricComparison
+
+
+@dataclass(slots=True)
+class SimJudge:
+    """A planted judge that answers the one question of judged pools."""
+
+    world: PlantedWorld
+    model: JudgeModel
+    name: str = "sim"
+    label: str = "SIMULATED, in process"
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        """Judge rubrics on both responses; there is no overall verdict here."""
+        assert not overall, note
+        judge, language = PlantedJudge(self.world, self.model), self.world.language
+        prompt = language.read_prompt(prompt_text(shown.prompt))
+        a, b = language.read_response(shown.response_a), language.read_response(shown.response_b)
+        rows = [(rubric.id, judge.compare(prompt, a, b, language.read_rubric(rubric.text))) for rubric in rubrics]
+        return Answer(value=Comparisons(rows=tuple(RubricComparison(i, r.a, r.b, r.better) for i, r in rows)))

@@ -1,0 +1,97 @@
+"""What the benchmarks share: pairs judged once and kept, the simulated judge in process, the plain regression."""
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rig import engine_at, judge_at, writer
+from scipy.sparse import csr_matrix
+
+from svr_async.fit.forward import Selector, importance
+from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.rules.judge import RulesJudge
+from svr_async.judges.rules.registry import grid_rubrics
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.server import SimServer
+from svr_async.simulation.world import World, WorldConfig
+from svr_async.training.asking import Crew
+from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """Return the scripts as modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        names = ("importances", "judged", "scores", "sim_judge")
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+
+
+async def test_the_judge_in_process_answers_as_the_simulated_endpoint_does(scripts, tmp_path):
+    """The same pairs and rubrics get the same verdicts in process and over HTTP, noise and all."""
+    world = World(WorldConfig(seed=3))
+    pairs = [item.pair for item in world.pairs(4, "train")]
+    judge = scripts.sim_judge.SimJudge(world, MODELS["gpt-oss-120b"])
+    async with (
+        SimServer(SimConfig(seed=3)) as sim,
+        judge_at(sim.base_url, tmp_path / "a") as asked,
+        engine_at(sim.base_url, tmp_path / "b") as engine,
+    ):
+        for pair in pairs:
+            rubrics = (await ModelAuthor(engine, writer(sim.base_url)).induce(pair)).value
+            assert rubrics
+            for order in Order:
+                shown = present(pair, order)
+                rows = [(await one.compare(shown, rubrics, overall=False)).value.rows for one in (judge, asked)]
+                assert [(r.rubric_id, r.delta) for r in rows[0]] == [(r.rubric_id, r.delta) for r in rows[1]]
+
+
+def test_pairs_are_judged_once_and_again_only_if_they_change(scripts, tmp_path, monkeypatch):
+    """The second call reads the file of the first; another response is judged anew."""
+    pairs = [
+        PreferencePair(id=f"p{n}", prompt=user_prompt(f"Say {n}."), chosen="It is so. " * 9, rejected="So.")
+        for n in range(3)
+    ]
+    crew = Crew(judge=RulesJudge(), author=None, workers=2, rubrics_per_call=500)
+    first = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)
+    assert first.shape == (3, len(grid_rubrics()))
+    assert (first[~np.isnan(first)] > 0).any()
+    with monkeypatch.context() as patch:
+        patch.setattr(scripts.judged.asking, "judge_pools", None)
+        np.testing.assert_array_equal(scripts.judged.judged_on_all(tmp_path, "made", pairs, crew), first)
+    pairs[0] = PreferencePair(id="p0", prompt=pairs[0].prompt, chosen="So.", rejected="It is so. " * 9)
+    again = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)
+    np.testing.assert_array_equal(again[1:], first[1:])
+    assert not np.array_equal(again[0], first[0], equal_nan=True)
+
+
+def test_logistic_regression_takes_any_sign(scripts):
+    """The yardstick finds a check that speaks for the chosen response and one that speaks against it."""
+    z = np.random.default_rng(1).choice([-1.25, 1.25], (300, 3))
+    z *= np.sign(z[:, [0]] - z[:, [1]] + 0.1)
+    weight = scripts.scores.logistic(z, np.arange(300))
+    assert weight[0] > 0 > weight[1]
+
+
+def test_a_margin_of_rounding_errors_is_a_tie(scripts):
+    """Points are 1, ½ and 0, and ½ where sums of the same numbers in another order cancel out."""
+    assert scripts.scores.points(np.array([0.2, 1e-12, 0.0, -0.2])).tolist() == [1, 0.5, 0.5, 0]
+
+
+def test_importances_of_sparse_rows_are_those_of_inference(scripts):
+    """Each row gets the importance that the package gives its features in use."""
+    rng = np.random.default_rng(0)
+    parts = {"hidden": (6, 3), "hidden_bias": (3,), "output": (5, 3), "output_bias": (5,)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in parts.items()}
+    selector = Selector(kind="topics", **arrays, weight=np.ones(5, np.float32))
+    rows = csr_matrix(rng.random((4, 6)).astype(np.float32) * (rng.random((4, 6)) < 0.5))
+    rows = scripts.importances.sparse_rows(rows.indptr, rows.indices, rows.data, 6)
+    found = scripts.importances.selector_importance(selector)(rows)
+    for place, values in enumerate(found):
+        part = slice(*rows.indptr[place : place + 2])
+        np.testing.assert_allclose(values, importance(selector, rows.indices[part], rows.data[part]), atol=1e-6)
