@@ -51,7 +51,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, those as good that are averaged with it, all that were tried, and what was left out in turn."""
+    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them."""
 
     structure: Structure
     beside: tuple[Structure, ...] = ()

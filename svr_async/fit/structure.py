@@ -1,16 +1,16 @@
 """Which structure the data want: groups of prompts or none, how many, how sparse, how much in common, how many rubrics.
 
-Whether a rubric holds for every prompt alike or for each kind of prompt apart differs from data set to data set, and so
-does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the other
-quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not judged on a
-pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. Of the candidates that do as well
-as the best, but for a third of a standard error, the simplest is taken: fewer groups, then less of its own, then fewer
-rubrics a prompt; others within a standard error are averaged with it.
+Whether a rubric holds for every prompt alike or for each kind of prompt apart differs from data set to data set, and
+so does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the
+other quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not judged
+on a pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. Of the candidates that do as
+well as the best, but for a third of a standard error, the simplest is taken: fewer groups, then less of its own, then
+fewer rubrics a prompt; others within a standard error are averaged with it.
 
-One shrunken mean z a rubric (`fit.shrinkage`) is the simplest of all where pairs are few; of more it is taken only where
-it is the best by itself. Where pairs come from several sources, sources are left out instead of prompts (`fit.folds`),
-and count the same. One weight a rubric, in common to all sources (`fit.common`), is a candidate there, and where a prompt
-gets many rubrics; it is taken among near-equals where sources are left out.
+One shrunken mean z a rubric (`fit.shrinkage`) is the simplest of all where pairs are few; of more it is taken only
+where it is the best by itself. Where pairs come from several sources, sources are left out instead of prompts
+(`fit.folds`), and count the same. One weight a rubric, in common to all sources (`fit.common`), is a candidate there,
+and where a prompt gets many rubrics; it is taken among near-equals where sources are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Evidence:
 
 
 def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, seed: int) -> Choice:
-    """Return the structure to take; `most_groups` bounds the groups, `top_ks` are the numbers of rubrics to choose from."""
+    """Return the structure to take, of at most `most_groups` groups; `top_ks` are the numbers of rubrics to try."""
     folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
     parts = [_Fold(evidence, folds, held, seed) for held in range(folds.count)]
     sizes = _sizes(parts[0].found, len(np.unique(folds.prompt)), most_groups)
@@ -172,7 +172,7 @@ def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top
 
 
 def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, *, few: bool) -> Choice:
-    """Return the simplest structure that is as good as the best, by differences pair by pair (or source), and others."""
+    """Return the simplest structure as good as the best, by differences pair by pair (or source), and others."""
     mean, count = points.mean(axis=1), max(1, points.shape[1])
     best = int(mean.argmax())
     error = (points[best] - points).std(axis=1) / np.sqrt(count)

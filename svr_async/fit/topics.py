@@ -30,8 +30,8 @@ from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.overlap import alike, repeats
-from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.shrinkage import one_weight, shrunken
+from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
 from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
@@ -137,9 +137,7 @@ def _usual_mass(features: Any, words: Floats) -> float:
     return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
 
 
-def _solution(
-    train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig
-) -> tuple[Floats, Floats]:
+def _solution(train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Floats, Floats]:
     """Return the word scores (feature, topic) and effects (topic, rubric) of one structure, effects of mean sum 1."""
     words = _word_scores(train, evidence, structure.groups, config.seed)
     gates = _few(softmax(evidence.features @ words))[evidence.prompt]

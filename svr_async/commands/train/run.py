@@ -356,7 +356,12 @@ def open_session(
         stages=Stages(
             flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.retry_errors
         ),
-        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs]), pairs_of_words=config.fit.pairs_of_words),
+        material=prepare(
+            train,
+            dev,
+            digest=digest_of(dataset.digest, [pair.id for pair in pairs]),
+            pairs_of_words=config.fit.pairs_of_words,
+        ),
         fit_round=partial(fit_round, log=log),
         calibrate=partial(calibrate_round, log=log),
         margins=partial(margins_with, config.fit),
