@@ -2,10 +2,10 @@
 
 Whether a rubric holds for every prompt alike or for each kind of prompt apart differs from data set to data set, and
 so does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the
-other quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not judged
-on a pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. Of the candidates that do as
-well as the best, but for a third of a standard error, the simplest is taken: fewer groups, then less of its own, then
-fewer rubrics a prompt; others within a standard error are averaged with it.
+other quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not
+judged on a pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. Of the candidates
+that do as well as the best, but for a third of a standard error, the simplest is taken: fewer groups, then less of its
+own, then fewer rubrics a prompt; others within a standard error are averaged with it.
 
 One shrunken mean z a rubric (`fit.shrinkage`) is the simplest of all where pairs are few; of more it is taken only
 where it is the best by itself. Where pairs come from several sources, sources are left out instead of prompts

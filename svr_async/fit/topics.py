@@ -4,12 +4,13 @@
     V        = the sparse margin loss solved by group      `fit.sparse_margin`
     logits   = V · gates(x),  alpha = their positive part, scaled to sum 1
 
-How many groups there are, how sparse V is, how much of it all groups have in common, and how many rubrics a prompt gets is
-chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it. Where one weight a
-rubric does best that is common to all sources (`fit.common`), there is one group and V is those weights.
+How many groups there are, how sparse V is, how much of it all groups have in common, and how many rubrics a prompt
+gets is chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it. Where one
+weight a rubric does best that is common to all sources (`fit.common`), there is one group and V is those weights.
 
-Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection onto
-the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them alike.
+Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection
+onto the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them
+alike.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _choice(evidence: Evidence, config: FitConfig) -> Choice:
 
 
 def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> Selector:
-    """Return the selector that averages some structures: their topics side by side, each structure as likely as the next.
+    """Return the selector that averages some structures: their topics side by side, each structure as likely.
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """

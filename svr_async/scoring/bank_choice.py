@@ -74,8 +74,8 @@ def how_chosen(choice: Choice) -> str:
     others = len(choice.beside)
     averaged = f" It is averaged with {others} that did about as well." if others else ""
     return (
-        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest of "
-        f"those that did as well as the best.{averaged}"
+        f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
+        f"of those that did as well as the best.{averaged}"
     )
 
 

@@ -5,8 +5,8 @@ from them (`fit.grouping`); a pool takes what the pair's groups gave most often,
 the often proposed and little judged first. With the rubrics that matter to a pair judged together, what one of them
 explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half as much.
 
-A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence. One
-that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
+A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence.
+One that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
 against it.
 """
 
