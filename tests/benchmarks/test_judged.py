@@ -7,9 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rig import engine_at, judge_at, writer
-from scipy.sparse import csr_matrix
 
-from svr_async.fit.forward import Selector, importance
 from svr_async.judges.authoring import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
