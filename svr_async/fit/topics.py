@@ -68,7 +68,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
     rows = np.flatnonzero(train.originals)
     if len(rows) > MOST_PAIRS:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
-    part = replace(train, negative_of=None).take_pairs(rows)
+    part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
     z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
     criteria = criteria_of(z) if config.by_answers else each_its_own(part.n_rubrics)
     merged = criteria.merged(z)
@@ -107,7 +107,7 @@ def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
 
 
 def shrunken(z: Any, gates: Floats) -> Floats:
-    """Return the means of z by topic (topic, rubric), shrunk by the number of judgements; z is never stored as 0."""
+    """Return the means of z by topic (topic, rubric), shrunk by the number of judgements, ties among them."""
     return np.asarray((z.T @ gates).T) / (np.asarray((judged_of(z).T @ gates).T) + SHRINKAGE)
 
 

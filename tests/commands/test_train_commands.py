@@ -144,11 +144,14 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
-@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, DEFAULT.top_k)])
+@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, 96)])
 def test_a_fit_by_itself_follows_its_preset_in_use_too(
     preset: str, filler: float, top_k: int | None, folder: Path
 ) -> None:
-    """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged."""
+    """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged.
+
+    The default is measured by the 96 rubrics that a prompt gets where judging is free.
+    """
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0

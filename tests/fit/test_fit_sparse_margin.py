@@ -39,7 +39,7 @@ def test_what_is_no_more_than_chance_stays_out():
 
 
 def test_what_all_topics_have_in_common_is_found_where_a_topic_has_few_pairs():
-    """With ten pairs a topic learns nothing of its own; with a common part it has the rubric that decides everywhere."""
+    """Ten pairs teach a topic nothing of its own; with a common part it has the rubric that decides everywhere."""
     z, _ = _problem()
     gates = np.eye(2)[(np.arange(400) >= 390).astype(int)]
     apart, shared = (
