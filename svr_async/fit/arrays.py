@@ -110,6 +110,10 @@ class FitArrays:
         """Return the arrays without the entries that were mined from the pair that they judge (cross-fitting)."""
         return self if self.z_own is None or not self.z_own.any() else _keep_entries(self, ~self.z_own)
 
+    def without_weightless(self) -> FitArrays:
+        """Return the arrays without the entries of weight 0, which say nothing."""
+        return self if bool(self.entry_weights.all()) else _keep_entries(self, self.entry_weights > 0)
+
     def restrict_rubrics(self, kept: Ints) -> FitArrays:
         """Return the arrays of the rubrics `kept`, renumbered in that order (after pruning)."""
         number = np.full(self.n_rubrics, -1, np.int64)

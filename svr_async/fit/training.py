@@ -97,7 +97,7 @@ def calibrate(
 ) -> FitResult:
     """Go on for `calibration_epochs` at `calibration_rate` of the learning rate, after pruning.
 
-    Kind `topics` keeps its gates and is solved again. The selector and the arrays must hold the kept rubrics only
+    Kind `topics` stays as it was solved. The selector and the arrays must hold the kept rubrics only
     (`Selector.restrict`, `FitArrays.restrict_rubrics`).
     """
     settings = config.calibrating()

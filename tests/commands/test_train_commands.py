@@ -20,6 +20,7 @@ from svr_async.commands.main import svr as group
 from svr_async.commands.train import run as train_run
 from svr_async.commands.train.command import train
 from svr_async.commands.train.run import TrainFlags, decontaminated, train_config
+from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
 from svr_async.training.session import FittedRound, Session
@@ -143,11 +144,14 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
-@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, 6)])
+@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, 96)])
 def test_a_fit_by_itself_follows_its_preset_in_use_too(
     preset: str, filler: float, top_k: int | None, folder: Path
 ) -> None:
-    """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged."""
+    """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged.
+
+    The default is measured by the 96 rubrics that a prompt gets where judging is free.
+    """
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
@@ -496,12 +500,14 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
     assert "held out here" not in capsys.readouterr().err
 
 
-def test_epochs_are_chosen_as_the_bank_will_be_used() -> None:
-    """By the best so many rubrics as are used for a prompt; the paper's text has no such number."""
+def test_a_fit_is_measured_by_as_many_rubrics_as_a_prompt_may_get() -> None:
+    """Dev numbers are by the best so many rubrics as the structure may have; the paper's text has no such number."""
     params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
-    for more, top_k in (({}, 256), ({"judge": "gpt-oss-120b"}, 6), ({"judge": "gpt-oss-120b", "top_k": 12}, 12)):
+    asked = {"judge": "gpt-oss-120b"}
+    for more, top_ks in (({}, (256,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
         config = train_config(TrainFlags(**{**params, **more}))
-        assert (config.top_k_choices, config.fit.top_k) == ((top_k,), top_k)
+        assert (config.fit.top_ks, config.fit.top_k) == (top_ks, max(top_ks))
+        assert max(config.top_k_choices) in top_ks
     assert train_config(TrainFlags(**{**params, "preset": "paper"})).fit.top_k is None
 
 

@@ -38,6 +38,21 @@ def test_what_is_no_more_than_chance_stays_out():
     assert (weight[:, 1:] == 0).sum() >= 8
 
 
+def test_what_all_topics_have_in_common_is_found_where_a_topic_has_few_pairs():
+    """Ten pairs teach a topic nothing of its own; with a common part it has the rubric that decides everywhere."""
+    z, _ = _problem()
+    gates = np.eye(2)[(np.arange(400) >= 390).astype(int)]
+    apart, shared = (
+        solve(csr_matrix(z), gates, np.full((2, 6), 0.1), Penalties(sparsity=0.6, common=common))
+        for common in (0.0, 0.3)
+    )
+
+    assert apart[0, 0] > 0.1
+    assert apart[1, 0] == 0
+    assert shared[1, 0] > 0.1
+    assert (shared[1, 1:] < 0.1).all()
+
+
 def test_an_empty_solution_gives_the_start_back():
     """Where the L1 term leaves nothing, the shrunken means are kept: an empty bank decides nothing."""
     z, gates = _problem(n_pairs=20)

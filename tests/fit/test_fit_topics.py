@@ -1,112 +1,183 @@
-"""The closed-form start: it finds the groups, shrinks by counts, and is on the simplex."""
+"""The default selector, solved: groups found by words, effects by group, and alpha on the simplex in any case."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_arrays import made_arrays
+from made_arrays import made_arrays, with_negatives, with_sources
 from scipy.sparse import csr_matrix
 
+from svr_async.fit import topics
+from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
-from svr_async.fit.forward import alpha_numpy, hidden_matrix, hidden_numpy
-from svr_async.fit.grouping import learn_gates, softmax
-from svr_async.fit.topics import PROMPTS_PER_TOPIC, SHRINKAGE, effects, start_topics
+from svr_async.fit.forward import alpha_numpy, hidden_matrix, importance_matrix
+from svr_async.fit.topics import SHRINKAGE, evidence_of, shrunken, solve_topics
+
+TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
+ONE = replace(DEFAULT, structure=Structure(groups=1, sparsity=0.3, top_k=6))
 
 
-def test_groups_follow_the_words():
-    """Prompts of the two kinds get different gates."""
-    arrays = made_arrays(n_pairs=600)
-    selector = start_topics(arrays, replace(DEFAULT, hidden=2))
-    gates = np.stack(
-        [
-            hidden_numpy(selector, arrays.feature_index[4 * p :][:4], arrays.feature_value[4 * p :][:4])
-            for p in range(600)
-        ]
-    )
-    first = gates[:, 0] > 0.5
-    assert abs(np.mean(first[::2]) - np.mean(first[1::2])) == pytest.approx(1)
-    np.testing.assert_allclose(gates.sum(axis=1), 1, atol=1e-6)
-
-
-def test_effects_equal_the_formula():
-    """One topic: Σ z / (n + κ), worked out by hand."""
-    arrays = made_arrays(n_pairs=8, n_rubrics=2, pool=2)
-    z = arrays.z_delta.reshape(8, 2).astype(np.float64)
-    np.testing.assert_allclose(
-        effects(arrays, np.ones((8, 1)).__getitem__)[0], z.sum(axis=0) / (8 + SHRINKAGE), rtol=1e-6
-    )
-
-
-def test_a_rarely_judged_rubric_is_shrunk():
-    """The same mean z counts for more with a hundred judgements than with two."""
-    rubric = np.array([0] * 100 + [1] * 2 + [2] * 200)
-    z = np.where(rubric == 2, np.where(np.arange(302) % 2, 0.25, -0.25), 0.75).astype(np.float32)
-    arrays = replace(made_arrays(n_pairs=302, n_rubrics=3, pool=1), z_rubric=rubric, z_delta=z, z_indptr=np.arange(303))
-    found = effects(arrays, np.ones((302, 1)).__getitem__)[0]
-    assert 0.75 > found[0] > 2 * found[1] > 0
-
-
-def test_mined_rubrics_tell_groups_apart_that_phrasing_hides():
-    """Words that hint at the task weakly are found with the help of what was mined, and missed without it."""
+def sources(arrays, each=8):
+    """Return the arrays with rubrics mined from some prompts of their own kind, noise from any."""
     rng = np.random.default_rng(0)
-    kind = np.arange(400) % 2
-    words = (rng.random((400, 40)) < 0.3).astype(float)
-    words[:, :6] = rng.random((400, 6)) < np.where(kind[:, None] == 0, 0.35, 0.05)
-    words[:, 6:12] = rng.random((400, 6)) < np.where(kind[:, None] == 1, 0.35, 0.05)
-    mined = (rng.random((400, 10)) < np.where((np.arange(10) % 2)[None] == kind[:, None], 0.4, 0.02)).astype(float)
-
-    def agreement(mined_view):
-        found, share = learn_gates(csr_matrix(words), 2, 4.0, 0, mined=mined_view)
-        first = softmax(words @ found + share).argmax(axis=1) == kind
-        return max(first.mean(), 1 - first.mean())
-
-    assert agreement(csr_matrix(mined)) > 0.85
-    assert agreement(csr_matrix(mined)) > agreement(None)
+    even, odd = np.arange(0, arrays.n_prompts, 2), np.arange(1, arrays.n_prompts, 2)
+    found = [rng.choice(even if r < 3 else odd if r < 6 else np.arange(arrays.n_prompts), each, replace=False)
+             for r in range(arrays.n_rubrics)]  # fmt: skip
+    return replace(arrays, source_indptr=np.arange(arrays.n_rubrics + 1) * each, source_prompt=np.concatenate(found))
 
 
-def test_too_few_mined_rubrics_leave_the_words():
-    """Rubrics from one prompt each say nothing about groups: the result is that of the words alone."""
-    words = csr_matrix(np.random.default_rng(1).random((60, 12)))
-    alone, _ = learn_gates(words, 3, 4.0, 0)
-    with_singletons, _ = learn_gates(words, 3, 4.0, 0, mined=csr_matrix(np.eye(60)))
-
-    np.testing.assert_array_equal(alone, with_singletons)
+def selector_of(arrays, config=TWO):
+    """Return the solved selector."""
+    return solve_topics(arrays, config).selector
 
 
-def test_prompts_that_all_say_the_same_get_equal_gates():
-    """A corpus of one repeated prompt has no directions to tell groups apart by, and its gates are finite."""
-    words, share = learn_gates(csr_matrix(np.ones((40, 5))), 3, 4.0, 0)
-    assert np.isfinite(words).all()
-    np.testing.assert_allclose(softmax(np.ones((2, 5)) @ words + share).sum(axis=1), 1)
+def importances(selector, arrays):
+    """Return alpha · weight of every prompt (prompt, rubric)."""
+    return importance_matrix(selector, arrays, np.arange(arrays.n_prompts))
 
 
-def test_one_topic_and_no_words_work():
-    """Few prompts or no features leave one topic, and alpha is on the simplex."""
-    selector = start_topics(made_arrays(n_pairs=10), DEFAULT)
-    assert selector.hidden.shape == (24, 1)
-    alpha = alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32))
-    np.testing.assert_allclose(alpha.sum(), 1, atol=1e-6)
+def test_groups_follow_the_words_and_each_has_the_rubrics_that_decide_there():
+    """Prompts of the two kinds get different gates, and their best three rubrics are those of their kind."""
+    arrays = sources(made_arrays(n_pairs=600), 30)
+    selector = selector_of(arrays)
+    first = hidden_matrix(selector, arrays, np.arange(600))[:, 0] > 0.5
+    assert abs(first[::2].mean() - first[1::2].mean()) > 0.95
+    best = np.argsort(-importances(selector, arrays), axis=1)[:, :3]
+    hits = [set(row.tolist()) == {3 * (n % 2) + k for k in range(3)} for n, row in enumerate(best)]
+    assert np.mean(hits) > 0.9
 
 
-def test_where_topics_are_few_several_groupings_share_one_softmax():
-    """Two topics leave room for three groupings in six and for one in two; gates of all have a sum of 1."""
-    arrays = made_arrays(n_pairs=2 * PROMPTS_PER_TOPIC)
-    alone, three = (start_topics(arrays, replace(DEFAULT, hidden=room)) for room in (2, 6))
-    assert (alone.hidden.shape[1], three.hidden.shape[1]) == (2, 6)
-    assert hidden_matrix(three, arrays, np.arange(9)).sum(axis=1) == pytest.approx(np.ones(9), abs=1e-5)
-    np.testing.assert_array_equal(alone.hidden, three.hidden[:, :2])
+@pytest.mark.parametrize("config", [ONE, TWO, replace(TWO, structure=Structure(groups=5, sparsity=1.0, common=0.2))])
+@pytest.mark.parametrize("n", [1, 6, 200])
+def test_alpha_is_on_the_simplex_for_any_prompt(config, n):
+    """Known words, no known words, all words at once: alpha >= 0 and sums to 1, with one pair or many."""
+    arrays = sources(made_arrays(n_pairs=n + 40), 4).take_pairs(np.arange(n))
+    selector = selector_of(arrays, config)
+    empty = np.zeros(0, int), np.zeros(0, np.float32)
+    every = np.arange(24), np.ones(24, np.float32)
+    for features in (empty, every, arrays.features(0)):
+        alpha = alpha_numpy(selector, *features)
+        assert alpha.min() >= 0
+        np.testing.assert_allclose(alpha.sum(), 1, atol=1e-5)
 
 
-def test_the_start_repeats():
-    """The same seed gives the same bits."""
-    arrays = made_arrays(n_pairs=200)
-    first, second = (start_topics(arrays, replace(DEFAULT, hidden=4)) for _ in range(2))
+def test_after_pruning_the_kept_rubrics_stand_in_the_same_order():
+    """A selector restricted to some rubrics ranks them as before, and shares alpha out among them."""
+    arrays = sources(made_arrays(n_pairs=300))
+    selector, kept = selector_of(arrays), np.array([0, 2, 3, 5, 7, 11])
+    whole, part = importances(selector, arrays)[:, kept], importances(selector.restrict(kept), arrays)
+    np.testing.assert_allclose(part.sum(axis=1), DEFAULT.topic_weight, rtol=1e-5)
+    shares = whole / whole.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(part / DEFAULT.topic_weight, shares, atol=1e-5)
+
+
+def test_effects_of_a_structure_have_a_mean_sum_of_one():
+    """Over the training pairs the logits sum to 1 in the mean, so structures can be averaged."""
+    arrays = sources(made_arrays(n_pairs=300))
+    for config in (ONE, TWO):
+        selector = selector_of(arrays, config)
+        logits = hidden_matrix(selector, arrays, np.arange(300)) @ selector.output.T
+        np.testing.assert_allclose(logits.sum(axis=1).mean(), 1, atol=0.02)
+
+
+def test_structures_that_are_averaged_share_one_softmax():
+    """Topics of two structures stand side by side, each structure about as likely as the other, gates of sum 1."""
+    arrays = sources(made_arrays(n_pairs=300))
+    evidence = evidence_of(arrays, TWO)
+    both = topics._selector(arrays, evidence, (ONE.structure, TWO.structure), TWO)
+    gates = hidden_matrix(both, arrays, np.arange(300))
+    assert gates.shape == (300, 3)
+    np.testing.assert_allclose(gates.sum(axis=1), 1, atol=1e-5)
+    assert 0.3 < gates[:, 0].mean() < 0.7
+    same = topics._selector(arrays, evidence, (TWO.structure, TWO.structure), TWO)
+    np.testing.assert_allclose(importances(same, arrays), importances(selector_of(arrays), arrays), atol=1e-5)
+
+
+def test_the_settings_name_a_structure_or_cross_validation_chooses_one():
+    """A named structure is taken without trials; otherwise the choice comes with what was tried."""
+    arrays = sources(made_arrays(n_pairs=300))
+    named, free = (solve_topics(arrays, config).choice for config in (TWO, replace(DEFAULT, hidden=4)))
+    assert (named.structure, named.trials) == (TWO.structure, ())
+    assert len(free.trials) > 1
+    assert free.structure.top_k in DEFAULT.top_ks
+    assert free.structure.groups <= 4
+
+
+def test_without_sources_or_words_there_is_one_group_whatever_is_asked_for():
+    """Nothing tells prompts apart: one topic, and every prompt has the same alpha."""
+    arrays = sources(made_arrays(n_pairs=120))
+    blank = {"n_features": 0, "feature_index": np.zeros(0, int), "feature_value": np.zeros(0, np.float32)}
+    for other in (
+        replace(arrays, source_indptr=None, source_prompt=None),
+        replace(arrays, **blank, feature_indptr=np.zeros(121, int)),
+    ):
+        selector = selector_of(other)
+        assert selector.hidden.shape == (other.n_features, 1)
+        assert (np.ptp(importances(selector, other), axis=0) < 1e-6).all()
+
+
+def test_rubrics_that_are_answered_alike_share_one_effect():
+    """With a rubric's answers given to another as well, both together get what the one had; apart they are two."""
+    arrays = made_arrays(n_pairs=400, pool=12)
+    z = arrays.z_delta.reshape(400, 12).copy()
+    alone = importances(selector_of(arrays, ONE), arrays)[0]
+    rng = np.random.default_rng(0)
+    z[:, 11] = np.where(rng.random(400) < 0.1, -z[:, 0], z[:, 0])
+    twins = replace(arrays, z_delta=z.ravel())
+    evidence = evidence_of(twins, ONE)
+    assert evidence.criteria.of.tolist() == [*range(11), 0]
+    assert evidence.merged.shape == (400, 11)
+    shared = importances(selector_of(twins, replace(ONE, structure=replace(ONE.structure, top_k=12))), twins)[0]
+    assert shared[0] == pytest.approx(shared[11])
+    assert 0.5 * alone[0] < shared[0] + shared[11] < 2 * alone[0]
+    assert evidence_of(twins, replace(ONE, by_answers=False)).criteria.count == 12
+
+
+def test_hard_negatives_say_nothing_of_how_often_a_rubric_decides():
+    """The solution is the same with other judgements of them, and other than with them as pairs."""
+    arrays = sources(with_negatives(made_arrays(n_pairs=202)))
+    other = replace(arrays, z_delta=np.where(np.arange(202 * 6) >= 200 * 6, -arrays.z_delta, arrays.z_delta))
+    first, second = selector_of(arrays), selector_of(other)
     np.testing.assert_array_equal(first.output, second.output)
-    np.testing.assert_array_equal(first.hidden, second.hidden)
+    assert not np.array_equal(first.output, selector_of(replace(arrays, negative_of=None)).output)
 
 
-def test_empty_features_do_not_divide_by_zero():
-    """A corpus without a single feature value gives finite gates."""
-    words, share = learn_gates(csr_matrix((50, 3)), 2, 4.0, 0)
-    assert np.isfinite(words).all()
-    assert np.isfinite(share).all()
+def test_means_are_shrunk_by_the_number_of_judgements():
+    """Σ gate z / (Σ gate + κ), worked out by hand: of few judgements little is believed."""
+    z = csr_matrix(np.array([[1.25, 0.75], [0.75, 0], [-0.25, 0]]))
+    gates = np.array([[1, 0], [0.5, 0.5], [0, 1.0]])
+    expected = [
+        [(1.25 + 0.375) / (1.5 + SHRINKAGE), 0.75 / (1 + SHRINKAGE)],
+        [(0.375 - 0.25) / (1.5 + SHRINKAGE), 0],
+    ]
+    np.testing.assert_allclose(shrunken(z, gates), expected)
+
+
+def test_where_nothing_survives_the_penalty_the_shrunken_means_rank():
+    """An empty solution would decide nothing: the order is that of the means."""
+    arrays = made_arrays(n_pairs=60)
+    none = replace(ONE, structure=Structure(sparsity=1e6), diversity=0.0, by_answers=False)
+    selector = selector_of(arrays, none)
+    evidence = evidence_of(arrays, none)
+    means = shrunken(evidence.z, np.ones((60, 1)))[0]
+    assert np.argsort(-selector.output[:, 0]).tolist() == np.argsort(-means).tolist()
+
+
+def test_a_large_corpus_is_learned_from_a_sample_drawn_by_the_seed(monkeypatch):
+    """Above the limits pairs and prompts are drawn: the same seed gives the same bits, another one another sample."""
+    monkeypatch.setattr(topics, "MOST_PAIRS", 150)
+    monkeypatch.setattr(topics, "LEARNING_PROMPTS", 120)
+    arrays = sources(made_arrays(n_pairs=300), 20)
+    assert evidence_of(arrays, TWO).z.shape[0] == 150
+    first, second, third = (selector_of(arrays, replace(TWO, seed=seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.output, second.output)
+    assert not np.array_equal(first.output, third.output)
+
+
+def test_equal_inputs_give_equal_bytes():
+    """Choice and selector are the same to the bit, with cross-validation too."""
+    arrays = with_sources(made_arrays(n_pairs=200))
+    first, second = (solve_topics(arrays, replace(DEFAULT, hidden=4)) for _ in range(2))
+    assert first.choice == second.choice
+    for name, value in first.selector.tensors().items():
+        assert value.tobytes() == second.selector.tensors()[name].tobytes()

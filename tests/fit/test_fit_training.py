@@ -16,7 +16,7 @@ from svr_async.fit.epoch import adamw, objective_of, run_epoch, slice_loss, star
 from svr_async.fit.losses import preference_loss
 from svr_async.fit.measure import best, judged_accuracy, judged_margins
 from svr_async.fit.selector import Features, random_params
-from svr_async.fit.topics import start_topics
+from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import calibrate, fit, fit_seeds, pair_margins, spread
 
 TINY = replace(PAPER, hidden=8, epochs=3, batch=32, learning_rate=0.02, calibration_epochs=1)
@@ -294,26 +294,28 @@ def test_the_default_is_solved_and_not_descended(tmp_path):
     train, dev = split(with_sources(made_arrays()))
     told = []
     result = fit(train, dev, CONFIGS["default"], on_epoch=told.append, checkpoint_dir=tmp_path)
+    solved = solve_topics(train.without_own(), CONFIGS["default"])
     assert [record.epoch for record in result.history] == [0]
     assert told == list(result.history)
     assert result.best_epoch == 0
-    assert same(result.selector, start_topics(train, CONFIGS["default"]))
+    assert same(result.selector, solved.selector)
+    assert result.choice == solved.choice
     assert not list(tmp_path.iterdir())
 
 
-def test_the_default_is_solved_again_after_pruning():
-    """Gates stay. Without rubrics that had no effect the solution is the same; without one that had some it is not."""
+def test_after_pruning_the_default_stays_as_it_is():
+    """What was solved stands, whichever rubrics are kept, and is measured again; a descended fit has no choice."""
     train, dev = split(with_sources(made_arrays()))
     fitted = fit(train, dev, CONFIGS["default"]).selector
-    strength = fitted.output.max(axis=1)
-    kept = np.flatnonzero(strength > 0)
-    assert 1 < len(kept) < 12
-    for places, alike in ((kept, True), (np.setdiff1d(kept, strength.argmax()), False)):
-        small = [arrays.restrict_rubrics(places) for arrays in (train, dev)]
-        result = calibrate(fitted.restrict(places), *small, CONFIGS["default"])
-        assert np.array_equal(result.selector.hidden, fitted.hidden)
-        assert np.allclose(result.selector.output, fitted.output[places], atol=5e-3) == alike
+    for kept in (np.arange(12), np.array([0, 1, 4, 7])):
+        small = [arrays.restrict_rubrics(kept) for arrays in (train, dev)]
+        result = calibrate(fitted.restrict(kept), *small, CONFIGS["default"])
+        assert same(result.selector, fitted.restrict(kept))
         assert [record.epoch for record in result.history] == [0]
+        assert result.choice is None
+    with pytest.raises(ArtefactError, match="of 12 rubrics"):
+        calibrate(fitted, *small, CONFIGS["default"])
+    assert fit(train, dev, TINY).choice is None
 
 
 def test_the_best_epoch_by_dev_is_returned():

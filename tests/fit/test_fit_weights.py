@@ -10,10 +10,11 @@ from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import require_signal
 from svr_async.fit.batches import tabulate
+from svr_async.fit.choices import Structure
 from svr_async.fit.config import PRESETS
 from svr_async.fit.linear import linear_margins
 from svr_async.fit.measure import judged_margins
-from svr_async.fit.topics import effects, start_topics
+from svr_async.fit.topics import evidence_of, shrunken, solve_topics
 from svr_async.fit.training import fit
 from svr_async.training.round_fit import judgements
 
@@ -44,30 +45,55 @@ def test_a_weight_multiplies_z_wherever_a_margin_is_made():
     halved = replace(made, z_delta=made.z_delta / 2)
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
     ones = replace(made, z_weight=np.ones(made.n_entries, np.float32))
-    selector = start_topics(made, replace(PRESETS["default"], hidden=2))
+    selector = solve_topics(made, replace(PRESETS["default"], structure=Structure())).selector
     for left, right in ((weighed, halved), (ones, made)):
         assert np.array_equal(tabulate(left, pooled=True)[0].z, tabulate(right, pooled=True)[0].z)
         assert np.array_equal(judged_margins(selector, left, 3), judged_margins(selector, right, 3))
     equal = np.ones(made.n_rubrics)
     np.testing.assert_allclose(linear_margins(equal, weighed), linear_margins(equal, made))  # a mean by weights
     for settings in PRESETS.values():
-        config = replace(settings, epochs=1, hidden=8)
+        config = replace(settings, epochs=min(1, settings.epochs), hidden=8)
         assert all(
             np.array_equal(one, fit(made, None, config).selector.tensors()[name])
             for name, one in fit(ones, None, config).selector.tensors().items()
         )
 
 
+def test_effects_are_those_of_entries_of_half_the_z():
+    """Where effects are solved and where they are means, an entry of weight ½ is one of half its z, as in a margin."""
+    made = made_arrays(n_pairs=80)
+    weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
+    smaller = replace(made, z_delta=made.z_delta / 2)
+    config = replace(PRESETS["default"], structure=Structure())
+    one, other = (evidence_of(arrays, config) for arrays in (weighed, smaller))
+    gates = np.eye(2)[np.arange(80) % 2]
+    np.testing.assert_allclose(shrunken(one.z, gates), shrunken(other.z, gates))
+    first, second = (solve_topics(arrays, config).selector for arrays in (weighed, smaller))
+    np.testing.assert_array_equal(first.output, second.output)
+
+
+def test_an_entry_of_weight_0_is_left_out_of_the_solution():
+    """It is no judgement of 0 either: means, wordings and effects are those without the entry."""
+    made = made_arrays(n_pairs=80)
+    out = np.arange(made.n_entries) % 5 == 0
+    weighed = replace(made, z_weight=np.where(out, 0, 1).astype(np.float32))
+    config = replace(PRESETS["default"], structure=Structure())
+    without = replace(made, z_own=out).without_own()
+    one, other = (evidence_of(arrays, config) for arrays in (weighed, without))
+    assert one.z.nnz == made.n_entries - out.sum()
+    np.testing.assert_array_equal(one.z.toarray(), other.z.toarray())
+    np.testing.assert_array_equal(shrunken(one.z, np.ones((80, 1))), shrunken(other.z, np.ones((80, 1))))
+    first, second = (solve_topics(arrays, config).selector for arrays in (weighed, without))
+    np.testing.assert_array_equal(first.output, second.output)
+    tied = replace(made, z_delta=np.where(out, 0, made.z_delta).astype(np.float32))
+    assert evidence_of(tied, config).z.nnz == made.n_entries, "a tie is a judgement"
+
+
 def test_an_entry_of_weight_two_counts_as_two_judgements():
-    """Shrunken effects are those of the same entries judged twice: of twice the evidence they believe more."""
+    """A rubric is judged often enough to be told from chance by the sum of its weights."""
     made = made_arrays(n_pairs=40)
     twice = made.take_pairs(np.repeat(np.arange(40), 2))
     doubled = replace(made, z_weight=np.full(made.n_entries, 2, np.float32))
-
-    def gates(prompts):
-        return np.eye(2)[np.asarray(prompts) % 2]
-
-    np.testing.assert_allclose(effects(doubled, gates), effects(twice, gates))
     assert judgements(doubled).tolist() == judgements(twice).tolist()
 
 

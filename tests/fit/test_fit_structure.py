@@ -1,0 +1,199 @@
+"""The structure chosen by cross-validation: what was planted is taken, and nothing more than the data show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, vstack
+
+from svr_async.fit import structure
+from svr_async.fit.choices import Choice, Structure, choice_from_json
+from svr_async.fit.structure import Evidence, choose, used_points
+from svr_async.fit.wordings import criteria_of, each_its_own
+
+RUBRICS, WORDS = 16, 40
+TOP_KS = (2, 4)
+
+
+def planted(n=600, *, kinds=2, pool=12, seed=0):
+    """Return evidence of pairs with a prompt each: a kind has five words, and two rubrics that decide its pairs.
+
+    What decides favours the chosen response in 85 % of pairs.
+    """
+    rng = np.random.default_rng(seed)
+    kind, rubric = np.arange(n) % kinds, np.arange(RUBRICS)
+    decides = rubric // 2 == kind[:, None]
+    z = rng.choice([0.25, 0.75, 1.25], (n, RUBRICS)) * np.where(rng.random((n, RUBRICS)) < 0.5, 1, -1)
+    z = np.where(decides & (rng.random(z.shape) < 0.85), np.abs(z), np.where(decides, -np.abs(z), z))
+    judged = rng.random((n, RUBRICS)).argsort(axis=1) < pool
+    words = rng.random((n, WORDS)) < np.where(np.arange(WORDS)[None] // 5 == kind[:, None], 0.4, 0.05)
+    mined = rng.random((n, RUBRICS)) < np.where(rubric // 2 == kind[:, None], 0.5, 0.03)
+    return evidence(csr_matrix(z * judged), csr_matrix(words.astype(float)), csr_matrix(mined.astype(float)))
+
+
+def evidence(z, features, mined, prompt=None):
+    """Return the evidence of sparse z, a prompt a pair, without wordings or likeness."""
+    prompt = np.arange(z.shape[0]) if prompt is None else prompt
+    own = each_its_own(z.shape[1])
+    return Evidence(z=z, merged=z, criteria=own, prompt=prompt, features=features, mined=mined, alike=None)
+
+
+def chosen(given, *, most_groups=16, top_ks=TOP_KS, averaged=1, seed=0):
+    """Return the choice with no diversity term."""
+    return choose(given, top_ks, most_groups=most_groups, diversity=0.0, averaged=averaged, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def of_two_kinds():
+    """Return the choice for two planted kinds."""
+    return chosen(planted())
+
+
+def test_two_kinds_of_prompts_are_two_groups_or_more(of_two_kinds):
+    """Where different rubrics decide, no structure without groups is within chance of the best."""
+    assert of_two_kinds.structure.groups > 1
+    best = {size: max(t.accuracy for t in of_two_kinds.trials if t.structure.groups == size) for size in (1, 2)}
+    assert best[2] > best[1] + 0.03
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_one_kind_of_prompts_is_one_group(seed):
+    """Where the same rubrics decide for all, there are no groups, though words and rubrics are many."""
+    assert chosen(planted(kinds=1, seed=seed)).structure.groups == 1
+
+
+def test_little_data_are_one_group():
+    """With thirty prompts nothing is said of groups: there is no candidate with more than one."""
+    choice = chosen(planted(30))
+    assert {trial.structure.groups for trial in choice.trials} == {1}
+    assert choice.structure.groups == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_a_handful_of_pairs_is_enough_to_choose(n):
+    """With less than a pair for each fold something is chosen, and nothing is NaN."""
+    choice = chosen(planted(n))
+    assert choice.structure.top_k in TOP_KS
+    assert np.isfinite([[trial.accuracy, trial.error] for trial in choice.trials]).all()
+
+
+def test_every_candidate_is_tried_and_told(of_two_kinds):
+    """Trials hold each number of groups with each penalty and each number of rubrics, once, with accuracy and error."""
+    structures = [trial.structure for trial in of_two_kinds.trials]
+    groups, tops = ({getattr(each, name) for each in structures} for name in ("groups", "top_k"))
+    penalties = {(each.sparsity, each.common) for each in structures}
+    assert len(set(structures)) == len(structures) == len(groups) * len(tops) * len(penalties)
+    assert tops == set(TOP_KS)
+    assert {common > 0 for _, common in penalties} == {True, False}, "with a part in common and without"
+    assert of_two_kinds.structure in structures
+    assert all(0.3 < trial.accuracy < 1 and 0 < trial.error < 0.05 for trial in of_two_kinds.trials)
+
+
+def test_the_simplest_within_chance_of_the_best_is_taken():
+    """No simpler candidate, by groups first, is as near to the best one as the error of their difference allows."""
+    rows = [Structure(groups=4, sparsity=0.1, top_k=4), Structure(groups=1, sparsity=0.3, top_k=4),
+            Structure(groups=1, sparsity=0.3, top_k=2), Structure(groups=1, sparsity=0.6, top_k=4)]  # fmt: skip
+    better = np.ones((4, 400))
+    better[1, :4], better[2, :200], better[3, :4] = 0, 0, 0
+    better[0, 4:6] = 0
+    assert structure._chosen(rows, better, 1).structure == rows[3]
+    better[1:, :80] = 0
+    assert structure._chosen(rows, better, 1).structure == rows[0]
+
+
+def test_others_as_good_may_be_averaged_with_it():
+    """Only as many as asked for, the best first, of the same number of rubrics, and never the taken one itself."""
+    rows = [Structure(groups=size, top_k=k) for k in (2, 4) for size in (1, 2, 4)]
+    points = np.ones((6, 400))
+    points[0], points[1], points[2] = (np.arange(400) % 40 != 1 + first for first in range(3))
+    points[2, 2:100] = 1  # the best of these three
+    points[3:, :80] = 0
+    assert structure._chosen(rows, points, 1).beside == ()
+    several = structure._chosen(rows, points, 2)
+    assert several.structure == rows[0]
+    assert several.beside == (rows[2],)
+    assert len(structure._chosen(rows, points, 9).beside) == 2
+
+
+def test_folds_never_share_a_prompt(monkeypatch):
+    """Each prompt is outside once, with all of its pairs, and inside in all other folds."""
+    parts = []
+
+    class Seen(structure._Fold):
+        def __init__(self, *args):
+            super().__init__(*args)
+            parts.append((self.inside, self.outside))
+
+    monkeypatch.setattr(structure, "_Fold", Seen)
+    single = planted(200)
+    prompt = np.repeat(np.arange(200), 3)
+    given = replace(evidence(single.z[prompt], single.features, single.mined, prompt), prompt=prompt)
+    chosen(given, most_groups=2)
+    assert len(parts) == structure.FOLDS
+    for inside, outside in parts:
+        assert not set(prompt[inside].tolist()) & set(prompt[outside].tolist())
+        assert sorted([*inside.tolist(), *outside.tolist()]) == list(range(600))
+    assert sorted(np.concatenate([outside for _, outside in parts]).tolist()) == list(range(600))
+
+
+def test_points_are_those_of_use_where_what_was_not_judged_says_nothing():
+    """The best k of the whole bank decide; of those not judged on a pair nothing comes, and a tie is half."""
+    effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
+    gates = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    z = np.array([[-0.25, 0.0, 1.25], [0.0, 0.0, 1.25], [0.25, -1.25, 0.0], [-1.25, 0.0, 0.25]])
+    assert used_points(gates, effects, z, 1).tolist() == [0, 0.5, 1, 1]
+    assert used_points(gates, effects, z, 2).tolist() == [0, 0.5, 0, 1]
+    assert used_points(gates, effects, z, 99).tolist() == [0, 1, 0, 1]
+
+
+def test_groups_are_bounded_and_need_words_and_mined_rubrics():
+    """No more groups than the settings allow; without what tells prompts apart there is one."""
+    given = planted()
+    assert max(trial.structure.groups for trial in chosen(given, most_groups=2, top_ks=(2,)).trials) == 2
+    assert chosen(replace(given, mined=None), top_ks=(2,)).structure.groups == 1
+    assert chosen(replace(given, features=csr_matrix((600, 0))), top_ks=(2,)).structure.groups == 1
+
+
+def test_hundreds_of_pairs_of_a_prompt_are_no_evidence_of_many_prompts():
+    """What bounds the groups is the number of prompts, not of pairs."""
+    single = planted(30)
+    prompt = np.tile(np.arange(30), 10)
+    given = evidence(vstack([planted(30, seed=seed).z for seed in range(10)]), single.features, single.mined, prompt)
+    assert {trial.structure.groups for trial in chosen(given, top_ks=(2,)).trials} == {1}
+
+
+def test_wordings_take_part_in_the_choice():
+    """With each rubric in two wordings the choice is by criteria and their spread, and does as well as without."""
+    single = planted(kinds=1)
+    rng = np.random.default_rng(5)
+    twin = single.z.copy()
+    twin.data = np.where(rng.random(len(twin.data)) < 0.05, -twin.data, twin.data)
+    z = csr_matrix(np.hstack([single.z.toarray(), twin.toarray()]))
+    criteria = criteria_of(z)
+    assert criteria.count == RUBRICS
+    both = replace(single, z=z, merged=criteria.merged(z), criteria=criteria)
+    with_twins, alone = (max(trial.accuracy for trial in chosen(each, top_ks=(4,)).trials) for each in (both, single))
+    assert with_twins > alone - 0.02
+
+
+def test_the_same_evidence_gives_the_same_choice(of_two_kinds):
+    """To the last digit; another seed has other folds."""
+    assert chosen(planted()) == of_two_kinds
+    assert chosen(planted(), seed=1).trials != of_two_kinds.trials
+
+
+def test_a_large_corpus_is_tried_on_a_sample(monkeypatch):
+    """Above the limit a sample of pairs is tried, the same each time."""
+    monkeypatch.setattr(structure, "MOST_PAIRS", 200)
+    first, second = (chosen(planted(), most_groups=1, top_ks=(2,)) for _ in range(2))
+    assert first == second
+    assert all(trial.error > 0.02 for trial in first.trials)
+
+
+def test_a_choice_survives_its_page(of_two_kinds):
+    """As JSON and back it is the same; in words it names groups, sparsity and rubrics."""
+    assert choice_from_json(of_two_kinds.as_json()) == of_two_kinds
+    some = Choice(structure=Structure(groups=4, sparsity=0.6, common=0.3, top_k=9), beside=(Structure(),))
+    assert choice_from_json(some.as_json()) == some
+    assert some.structure.in_words() == "4 groups of prompts, sparsity 0.6, in common 0.3, top 9"
+    assert Structure().in_words().startswith("no groups of prompts")
