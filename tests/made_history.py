@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from svr_async.scoring.bank_history import BankHistory, EpochRecord, FitCurve, RoundFacts, TrainedOn
+from svr_async.scoring.bank_history import (
+    BankHistory,
+    Choice,
+    EpochRecord,
+    FitCurve,
+    LearningCurve,
+    LearningPoint,
+    RoundFacts,
+    Structure,
+    TrainedOn,
+    Trial,
+)
 
 
 def made_record(epoch=1, **changes):
@@ -21,6 +32,25 @@ def made_curve(first=0, last=3, **changes):
     return FitCurve(**{"epochs": epochs, "best_epoch": last, "dev_pairs": 100, "seed": 42, **changes})
 
 
+def made_choice(trials=15):
+    """Return a choice among structures, the first of which is the most accurate and the second is taken."""
+    tried = [Structure(groups=2**n, sparsity=0.3 if n % 2 else 0.6, common=0.2 * (n % 3)) for n in range(trials - 1)]
+    tried.append(Structure(sparsity=0.0, solver="shrunken"))
+    found = (Trial(structure=one, accuracy=0.7 - 0.01 * n, error=0.012) for n, one in enumerate(tried))
+    return Choice(structure=tried[1], trials=tuple(found))
+
+
+def made_learning():
+    """Return a learning curve of four points."""
+    points = [
+        LearningPoint(
+            share=2.0**-n, pairs=1425 >> n, draws=n + 1, accuracy=0.7 - 0.03 * n, low=0.65 - 0.03 * n, high=0.72
+        )
+        for n in range(3, -1, -1)
+    ]
+    return LearningCurve(points=tuple(points), held_out=1900, gain=0.03, gain_low=0.012, gain_high=0.048)
+
+
 def made_history(rounds=3, **changes):
     """Return the history of a training."""
     curves = [made_curve(round=n, phase=phase) for n in range(1, rounds + 1) for phase in ("fit", "calibrate")]
@@ -36,6 +66,7 @@ def made_history(rounds=3, **changes):
         **{
             "trained_on": TrainedOn(train_pairs=1900, dev_pairs=100, source="pairs.jsonl", preset="default"),
             "curves": tuple(curves), "rounds": tuple(facts), "chosen_round": rounds, "chosen_seed": 42,
-            "vote_accuracy": 0.5, "linear_accuracy": 0.58, "warnings": ("few dev pairs",), **changes,
+            "vote_accuracy": 0.5, "linear_accuracy": 0.58, "warnings": ("few dev pairs",),
+            "choice": made_choice(), "learning_curve": made_learning(), **changes,
         }
     )  # fmt: skip

@@ -33,11 +33,14 @@ from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import test_row
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import PlantedPair, World
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, present
+from svr_async.vocabulary.rubric import Rubric
 
 QUICK = {"wait_s": 0.001, "max_wait_s": 0.02}
 LAUNCHER = Path(__file__).parents[1] / "cli.py"
@@ -78,6 +81,13 @@ def write_bench(path: Path, count: int) -> Path:
     rows = [test_row(world, item, DOMAINS[place % len(DOMAINS)]) for place, item in enumerate(planted(count))]
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path
+
+
+def write_bank(folder: Path) -> Path:
+    """Write a small bank of the planted world's criteria, which a simulated endpoint recognises."""
+    rubrics = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:12])
+    RubricBank(rubrics=rubrics, name="planted", inference=InferenceSettings(top_k=6)).save(folder)
+    return folder
 
 
 def profile(base_url: str, **settings: Any) -> Profile:

@@ -256,7 +256,7 @@ LEARNERS: Mapping[str, Learner] = {
     "mean z where sources agree in sign": weighing(cautious([agreeing(share) for share in AGREEMENT])),
     "random effects, shrunken": weighing(shrunken),
     "worst source first": weighing(cautious([worst_first(p) for p in (0.3, 3.0)])),
-    "the default fit, 4,000 pairs": default_fit,
+    "the default fit": default_fit,
     "doubt, the 64 largest": weighing(few(COMMON, 64)),
     "doubt, the 128 largest": weighing(few(COMMON, 128)),
 }

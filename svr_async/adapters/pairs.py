@@ -141,8 +141,14 @@ def _finish(fields: Fields, given: Prompt, first: str, second: str, *, first_is_
         chosen_first=drawn_first(pair_id) if first_is_chosen is None else first_is_chosen,
         strength=fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
         rubrics=fields.rubrics(column) if column else (),
+        source=_source(fields),
     )
     return Parsed(pairs=(pair,), id=own_id)
+
+
+def _source(fields: Fields) -> str:
+    """Return the name of where a pair is from; a column of that name that holds no text means something else."""
+    return fields.text("source") if isinstance(fields.row.values.get("source"), str) else ""
 
 
 SHAPES = (
@@ -209,6 +215,7 @@ ADAPTER = Adapter(
         "subset": "optional text",
         "rubrics": "optional: criteria, one a line, or a list",
         "strength": "optional whole number: how strong the preference is",
+        "source": "optional text: where the pair is from; the default fit learns what sources have in common",
     },
     parse=parse,
     score=score,

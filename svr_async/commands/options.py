@@ -110,6 +110,11 @@ memo_option = click.option(
 lenient_option = click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+learning_curve_option = click.option(
+    "--learning-curve",
+    is_flag=True,
+    help="Fit also on an eighth, a quarter and a half of the pairs, and show what more would bring. No further calls.",
+)
 licence_option = click.option(
     "--licence", default="", metavar="TEXT", callback=_licence, help="The licence of the bank, for its card."
 )
@@ -119,7 +124,9 @@ pool_option = click.option(
     help="Rubrics judged per pair. Default: cross; all for the rules judge, which is free.",
 )
 pool_size_option = click.option(
-    "--pool-size", type=click.IntRange(min=1), default=18, show_default=True, help="Rubrics in a pool."
+    "--pool-size",
+    type=click.IntRange(min=1),
+    help="Rubrics that a pair is judged on in a round. Default: 18; up to 54 where there are fewer than 2,000 pairs.",
 )
 
 retry_errors_option = click.option(

@@ -36,8 +36,8 @@ def report(
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
 
-    RUN is a run's folder, or a bank's (`default` is the shipped one): then the page shows how it was fitted and what
-    is in it. The HTML page is one file: no scripts, no requests; it can be mailed as it is.
+    RUN is a run's folder, or a bank's: then the page shows how it was fitted and what is in it. The HTML page is one
+    file: no scripts, no requests; it can be mailed as it is.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def report(
         _report_frontier(runs, out, as_json)
         return
     bank = bank_folder(runs)
-    target = out or default_target(runs, bank)
+    target = out or default_target(runs)
     n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
@@ -74,12 +74,8 @@ def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) ->
         )
 
 
-def default_target(runs: tuple[Path, ...], bank: Path | None) -> Path:
-    """Return where a page goes that no --out names: beside what it shows, but never into the package."""
-    from svr_async.scoring.shipped import shipped_folder  # noqa: PLC0415
-
-    if bank == shipped_folder():
-        return Path("bank-report.html")
+def default_target(runs: tuple[Path, ...]) -> Path:
+    """Return where a page goes that no --out names: beside what it shows."""
     return runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html")
 
 
@@ -113,12 +109,8 @@ def bank_folder(named: tuple[Path, ...]) -> Path | None:
 
 
 def _bank_in(path: Path) -> Path | None:
-    from svr_async.scoring.shipped import NAME, shipped_folder  # noqa: PLC0415
-
     if (path / "metrics.json").exists():
         return None  # a run
-    if str(path) == NAME:
-        return shipped_folder()
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
 
 

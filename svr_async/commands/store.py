@@ -103,9 +103,11 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     weight = facts["weight"]
     weighed = "1 each" if weight is None else f"{weight['least']:g} to {weight['most']:g}, mean {weight['mean']:g}"
     preset = f"{plan['preset']}, seed {plan['seed']}"
+    named = ", ".join(f"{name} {count:,}" for name, count in facts["sources"].items())
     return [
         ("judge", facts["judge"] or "not recorded"),
         ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
+        ("sources", named or "not named"),
         ("rubrics", f"{rubrics['all']:,}, {rubrics['active']:,} active, {rubrics['with_support']:,} with support"),
         ("entries", judged),
         ("", flagged),

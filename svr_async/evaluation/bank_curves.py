@@ -34,10 +34,10 @@ class EpochLine:
 
 
 def curves_of(history: BankHistory) -> Curves | None:
-    """Return the plots of a history; None where it holds no epoch. Dev accuracy is left out where there is no dev."""
+    """Return the plots of a history; None where no epoch has a loss. Dev accuracy is left out where there is no dev."""
     curves = [curve for curve in history.curves if curve.epochs]
-    if not curves:
-        return None
+    if not any(curve.dev_pairs or any(record.epoch for record in curve.epochs) for curve in curves):
+        return None  # solved, not descended, and nothing held out
     places, slots = _places(curves)
     main, others = _main(curves, history.chosen_seed), [c for c in curves if c.seed != history.chosen_seed]
     return Curves(

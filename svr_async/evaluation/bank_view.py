@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.evaluation import wording
 from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, epoch_lines
+from svr_async.evaluation.bank_structure import LearningView, StructureView, view_learning, view_structure
 from svr_async.evaluation.labels import Mark, judge_marks
 from svr_async.evaluation.runfacts import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats
+from svr_async.vocabulary.dev_pairs import enough, too_few
 from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
@@ -20,6 +22,7 @@ SHOWN_EXAMPLES = 3
 LEAST_ACTIVE = 5e-5  # less would be shown as 0.00 %
 SHOWN_EPOCHS = 400
 SHOWN_NOTES = 3  # of the bank's own, from which on they are folded up
+NOTHING_HELD_OUT = "Nothing was measured on held-out pairs."
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
 ABLATIONS = {
     "induction": "contrastive induction: rubrics describe good responses instead of contrasting two",
@@ -53,12 +56,15 @@ class BankView:
     notes: tuple[str, ...]
     more_notes: tuple[str, ...]
     accuracy: float | None
+    untold: str
     ci95: Interval | None
     n_dev: int
     reading: str
     headline: tuple[Fact, ...]
     curves: Curves | None
     several_seeds: bool
+    structure: StructureView | None
+    learning: LearningView | None
     epochs: tuple[EpochLine, ...]
     n_epochs: int
     rounds: tuple[RoundFacts, ...]
@@ -74,8 +80,9 @@ class BankView:
 
 def view_bank(bank: RubricBank) -> BankView:
     """Work out what is shown of a bank; one without a history shows what its rubrics and settings tell."""
-    history = bank.history
     accuracy, n_dev = _accuracy(bank)
+    told = accuracy is None or not n_dev or enough(n_dev)
+    history = bank.history if told or bank.history is None else _without_dev(bank.history)
     epochs = tuple(epoch_lines(history)) if history else ()
     rubrics = _rubric_lines(bank.rubrics)
     return BankView(
@@ -86,13 +93,16 @@ def view_bank(bank: RubricBank) -> BankView:
         marks=judge_marks(bank.judge),
         notes=_warnings(bank) + (() if len(bank.notes) > SHOWN_NOTES else _own_notes(bank)),
         more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
-        accuracy=accuracy,
-        ci95=wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev else None,
+        accuracy=accuracy if told else None,
+        untold=NOTHING_HELD_OUT if told else f"{too_few(n_dev)[0].upper()}{too_few(n_dev)[1:]}.",
+        ci95=wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev and told else None,
         n_dev=n_dev,
         reading=_reading(history),
-        headline=_headline(bank),
+        headline=_headline(bank, history),
         curves=curves_of(history) if history else None,
         several_seeds=history is not None and len({curve.seed for curve in history.curves}) > 1,
+        structure=view_structure(history.choice) if history else None,
+        learning=view_learning(history.learning_curve) if history else None,
         epochs=epochs[:SHOWN_EPOCHS],
         n_epochs=len(epochs),
         rounds=history.rounds if history else (),
@@ -117,6 +127,21 @@ def _accuracy(bank: RubricBank) -> tuple[float | None, int]:
     return (claimed if claimed is not None and 0 <= claimed <= 1 else None), n_dev
 
 
+def _without_dev(history: BankHistory) -> BankHistory:
+    """Return a history as it is shown where dev pairs are too few to tell an accuracy: with none of them measured."""
+    return replace(
+        history,
+        curves=tuple(replace(curve, dev_pairs=0) for curve in history.curves),
+        rounds=tuple(map(_untold, history.rounds)),
+        vote_accuracy=None,
+        linear_accuracy=None,
+    )
+
+
+def _untold(facts: RoundFacts) -> RoundFacts:
+    return replace(facts, dev_accuracy=None, fit_accuracy=None, vote_accuracy=None, linear_accuracy=None)
+
+
 def _reading(history: BankHistory | None) -> str:
     """Say what the accuracy was also used for."""
     if history is None:
@@ -128,8 +153,7 @@ def _reading(history: BankHistory | None) -> str:
     return f"These pairs also chose {chosen}, so expect a little less on new ones."
 
 
-def _headline(bank: RubricBank) -> tuple[Fact, ...]:
-    history = bank.history
+def _headline(bank: RubricBank, history: BankHistory | None) -> tuple[Fact, ...]:
     most = min(bank.inference.top_k, len(bank))
     facts = [Fact(name="Rubrics", value=wording.count(len(bank)), note=f"up to {most} for a prompt")]
     if history is None:

@@ -31,7 +31,8 @@ class Trace:
 class Plot:
     """Lines over `slots` equal places, between `low` and `high`; `marked` is the point that counts, and its `error`.
 
-    `borders` are places before which a thin upright line is drawn; `ticks` are the epochs of the places, from 0.
+    `borders` are places before which a thin upright line is drawn; `ticks` are the numbers below the places, epochs
+    from 0 or pairs. `bars` are intervals: (place, low, high).
     """
 
     slots: int
@@ -40,6 +41,7 @@ class Plot:
     traces: tuple[Trace, ...]
     marked: tuple[int, float] | None = None
     error: float = 0.0
+    bars: tuple[tuple[int, float, float], ...] = ()
     borders: tuple[int, ...] = ()
     ticks: tuple[int, ...] = ()
     shares: bool = False
@@ -52,6 +54,7 @@ def line_plot(plot: Plot) -> Markup:
     if plot.shares and plot.low < 0.5 < plot.high:
         shapes.append(_level("half", plot, 0.5))
     shapes += [_upright("border", _x(plot, place - 0.5), TOP, TOP + HEIGHT) for place in plot.borders]
+    shapes += [_upright("whisker", _x(plot, place), _y(plot, high), _y(plot, low)) for place, low, high in plot.bars]
     for trace in plot.traces:
         shapes += _trace(plot, trace)
     shapes += _marked(plot)
@@ -128,11 +131,11 @@ def _marked(plot: Plot) -> list[str]:
 
 
 def _ticks(plot: Plot) -> Iterator[str]:
-    """Number the epochs below their places; where they are many, only some."""
+    """Number the places; where they are many, only some."""
     every = -(-max(1, len(plot.ticks)) // MOST_TICKS)
     for place, epoch in enumerate(plot.ticks):
         if epoch % every == 0:
-            yield _text(str(epoch), _x(plot, place), TOP + HEIGHT + 18)
+            yield _text(f"{epoch:,}", _x(plot, place), TOP + HEIGHT + 18)
 
 
 def _x(plot: Plot, place: float) -> float:

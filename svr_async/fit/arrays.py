@@ -30,6 +30,7 @@ class FitArrays:
     `weighted`, z · w.
     `z_own` marks entries whose rubric was mined from that very pair; the fit may leave them out.
     `negative_of[p]` is the original pair of a hard-negative row, −1 for an original.
+    `pair_source[p]` is the number of the source that pair p is from, from 0; None where sources are unknown.
     `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from.
     Redundancy is a list of edges i < j with a value in (0, 1].
     """
@@ -46,6 +47,7 @@ class FitArrays:
     z_own: Bools | None = None
     z_weight: Floats | None = None
     negative_of: Ints | None = None
+    pair_source: Ints | None = None
     source_indptr: Ints | None = None
     source_prompt: Ints | None = None
     redundancy_i: Ints | None = None
@@ -142,6 +144,7 @@ class FitArrays:
             z_own=None if self.z_own is None else self.z_own[at],
             z_weight=None if self.z_weight is None else self.z_weight[at],
             negative_of=None if self.negative_of is None else number[self.negative_of[rows]],
+            pair_source=None if self.pair_source is None else self.pair_source[rows],
         )
 
     def digest(self) -> str:
@@ -211,6 +214,9 @@ def _check_options(arrays: FitArrays) -> None:
         _check_numbers("negative_of", arrays.negative_of, -1, arrays.n_pairs)
         originals = arrays.negative_of[arrays.negative_of >= 0]
         _require(bool(np.all(arrays.negative_of[originals] < 0)), "negative_of points at a row that is a negative")
+    if arrays.pair_source is not None:
+        _require(len(arrays.pair_source) == arrays.n_pairs, "pair_source and pair_prompt differ in length")
+        _check_numbers("pair_source", arrays.pair_source, 0, 1 << 31)
     if arrays.source_indptr is not None and arrays.source_prompt is not None:
         _check_csr("source", arrays.source_indptr, arrays.source_prompt, arrays.n_prompts)
         _require(len(arrays.source_indptr) == arrays.n_rubrics + 1, "source_indptr must hold one more than n_rubrics")

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+Solver = Literal["margin", "moments", "shrunken"]
+LeftOut = Literal["prompts", "sources"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """How many groups of prompts, the L1 terms of `fit.sparse_margin`, and the rubrics a prompt gets."""
+    """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
+
+    Solver `margin` is `fit.sparse_margin` with the L1 terms `sparsity` and `common`; `moments` is `fit.common`, one
+    weight a rubric, with `ridge`; `shrunken` is one weight a rubric that is not solved for (`fit.shrinkage`).
+    """
 
     groups: int = 1
     sparsity: float = 0.3
     common: float = 0.0
     top_k: int = 6
+    solver: Solver = "margin"
+    ridge: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Return the structure as plain values."""
@@ -22,6 +31,10 @@ class Structure:
 
     def in_words(self) -> str:
         """Return the structure in a few words."""
+        if self.solver == "moments":
+            return f"one weight a rubric, in common to all sources, ridge {self.ridge:g}, top {self.top_k}"
+        if self.solver == "shrunken":
+            return f"one shrunken weight a rubric, top {self.top_k}"
         groups = "no groups of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
         shared = f", in common {self.common:g}" if self.common else ""
         return f"{groups}, sparsity {self.sparsity:g}{shared}, top {self.top_k}"
@@ -29,7 +42,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A candidate, its accuracy on prompts that were left out, and the standard error of that."""
+    """A candidate, its accuracy on prompts or sources that were left out, and the standard error of that."""
 
     structure: Structure
     accuracy: float
@@ -38,11 +51,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, those as good that are averaged with it, and all that were tried."""
+    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them."""
 
     structure: Structure
     beside: tuple[Structure, ...] = ()
     trials: tuple[Trial, ...] = ()
+    left_out: LeftOut = "prompts"
+    ridges: tuple[Trial, ...] = ()  # how the ridge of the candidate with solver `moments` was chosen
 
     def as_json(self) -> dict[str, Any]:
         """Return the choice as plain values."""
@@ -51,6 +66,11 @@ class Choice:
 
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
     """Read what `Choice.as_json` wrote."""
-    trials = (Trial(**{**trial, "structure": Structure(**trial["structure"])}) for trial in value["trials"])
-    beside = tuple(Structure(**each) for each in value["beside"])
-    return Choice(structure=Structure(**value["structure"]), beside=beside, trials=tuple(trials))
+    trials, ridges = (tuple(map(_trial, value.get(name, ()))) for name in ("trials", "ridges"))
+    beside = tuple(Structure(**each) for each in value.get("beside", ()))
+    structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")
+    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, ridges=ridges)
+
+
+def _trial(value: Mapping[str, Any]) -> Trial:
+    return Trial(**{**value, "structure": Structure(**value["structure"])})

@@ -1,37 +1,48 @@
 """Which structure the data want: groups of prompts or none, how many, how sparse, how much in common, how many rubrics.
 
-Whether a rubric holds for every prompt alike or for each kind of prompt apart differs from data set to data set, and so
-does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the other
-quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not judged on a
-pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. The simplest candidate within one
-standard error of the best is taken: fewer groups, then less of its own, then fewer rubrics a prompt.
+Whether a rubric holds for every prompt alike or for each kind of prompt apart differs from data set to data set, and
+so does how much there is to learn. Each candidate is fitted on three quarters of the training prompts and decides the
+other quarter as a bank would: by the best rubrics of the whole bank for each prompt, of which those that were not
+judged on a pair say nothing. A pair counts 1 where its margin is positive and half where it is 0. Of the candidates
+that do as well as the best, but for a third of a standard error, the simplest is taken: fewer groups, then less of its
+own, then fewer rubrics a prompt; others within a standard error are averaged with it.
+
+One shrunken mean z a rubric (`fit.shrinkage`) is the simplest of all where pairs are few; of more it is taken only
+where it is the best by itself. Where pairs come from several sources, sources are left out instead of prompts
+(`fit.folds`), and count the same. One weight a rubric, in common to all sources (`fit.common`), is a candidate there,
+and where a prompt gets many rubrics; it is taken among near-equals where sources are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
+from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
+from svr_async.fit.folds import Folds, even_rows, folds_of
 from svr_async.fit.grouping import associate, softmax, word_scores
-from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.shrinkage import one_weight
 from svr_async.fit.wordings import Criteria
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
-FOLDS = 4
-MOST_PAIRS = 8000  # tried on a sample of this many
+MOST_RIDGE_PAIRS = 20_000  # λ is chosen on a sample of this many
+FEW = 24  # rubrics a prompt, at most, where judging costs
+FEW_PAIRS = 400  # below which one shrunken weight a rubric counts as the simplest structure
 MOST_GATES = 4  # topics of a prompt that a solution sees
 PROMPTS_A_GROUP = 40  # no more groups than this allows
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
-import os
-SURE = float(os.environ.get("SURE", "1.0"))  # standard errors
+SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is taken; sources are few
+NEAR = 1.0  # within which others are averaged with it
+AVERAGED = 4  # structures at the most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +50,8 @@ class Evidence:
     """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and mined rubrics.
 
     `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known.
+    `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known,
+    and so is `source` (pair,), the number of each pair's source.
     """
 
     z: Any
@@ -49,35 +61,53 @@ class Evidence:
     features: Any
     mined: Any
     alike: Any
+    source: Ints | None = None
 
 
-def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, averaged: int, seed: int) -> Choice:
-    """Return the structure to take; `most_groups` bounds the groups, `top_ks` are the numbers of rubrics to choose from."""
-    rng = np.random.default_rng([seed, 7])
-    used = _sample(rng, len(evidence.prompt))
-    prompts = np.unique(evidence.prompt[used])
-    fold = np.full(evidence.features.shape[0], -1)
-    fold[prompts] = rng.permutation(np.arange(len(prompts)) % FOLDS)
-    folds = [_Fold(evidence, used, fold[evidence.prompt[used]], held, seed) for held in range(FOLDS)]
-    sizes = _sizes(folds[0].found, len(prompts), most_groups)
-    grid = [(size, *penalty) for size in sizes for penalty in PENALTIES]
-    points = np.zeros((len(grid), len(top_ks), len(used)))
-    for held, part in enumerate(folds):
-        points[:, :, part.outside] = part.points(grid, top_ks, diversity)
-        folds[held] = part
-    structures = [
-        Structure(groups=size, sparsity=own, common=common, top_k=k) for size, own, common in grid for k in top_ks
-    ]
-    return _chosen(structures, points.reshape(len(structures), -1), averaged)
+def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, seed: int) -> Choice:
+    """Return the structure to take, of at most `most_groups` groups; `top_ks` are the numbers of rubrics to try."""
+    folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
+    parts = [_Fold(evidence, folds, held, seed) for held in range(folds.count)]
+    sizes = _sizes(parts[0].found, len(np.unique(folds.prompt)), most_groups)
+    ridge = _ridge(evidence, folds, top_ks, seed)
+    forms = [Structure(groups=size, sparsity=own, common=common) for size in sizes for own, common in PENALTIES]
+    forms += [Structure(solver="shrunken", sparsity=0.0)] + ([] if ridge is None else [_common(ridge.taken)])
+    points = np.zeros((len(forms), len(top_ks), len(folds.used)))
+    for part in parts:
+        points[:, :, part.outside] = part.points(forms, top_ks, diversity)
+    structures = [replace(form, top_k=k) for form in forms for k in top_ks]
+    few = len(folds.used) < FEW_PAIRS
+    chosen = _chosen(structures, folds.averaged(points.reshape(len(structures), -1)), folds.left_out, few=few)
+    return replace(chosen, ridges=_ridge_trials(ridge, max(top_ks)))
+
+
+def _ridge(evidence: Evidence, folds: Folds, top_ks: Sequence[int], seed: int) -> Ridge | None:
+    """Return how much to shrink one weight a rubric; None where it is no candidate."""
+    if evidence.z.shape[1] > MOST_RUBRICS or (folds.source is None and min(top_ks) <= FEW):
+        return None
+    source, rng = evidence.source, np.random.default_rng([seed, 8])
+    alike = np.zeros(len(evidence.prompt), np.int64) if source is None else source
+    rows = even_rows(alike, MOST_RIDGE_PAIRS, rng)
+    return chosen_ridge(evidence.z[rows], None if source is None else source[rows], evidence.prompt[rows], seed)
+
+
+def _common(ridge: float, top_k: int = 6) -> Structure:
+    return Structure(solver="moments", ridge=ridge, sparsity=0.0, top_k=top_k)
+
+
+def _ridge_trials(ridge: Ridge | None, top_k: int) -> tuple[Trial, ...]:
+    """Return what was tried to choose λ, with all rubrics at once."""
+    found = () if ridge is None else zip(RIDGES, ridge.accuracy, ridge.error, strict=True)
+    return tuple(Trial(structure=_common(value, top_k), accuracy=mean, error=error) for value, mean, error in found)
 
 
 class _Fold:
     """One fold: what was learned inside, and how candidates do outside."""
 
-    def __init__(self, evidence: Evidence, used: Ints, fold: Ints, held: int, seed: int) -> None:
-        self.inside, self.outside = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
-        self._evidence, self._used, self._seed = evidence, used, seed
-        prompts = np.unique(evidence.prompt[used[self.inside]])
+    def __init__(self, evidence: Evidence, folds: Folds, held: int, seed: int) -> None:
+        self.inside, self.outside = folds.inside(held), folds.outside(held)
+        self._evidence, self._used, self._seed = evidence, folds.used, seed
+        prompts = np.unique(folds.prompt[self.inside])
         self._features = evidence.features[prompts]
         mined = None if evidence.mined is None else evidence.mined[prompts]
         self._association = associate(self._features, mined)
@@ -88,35 +118,45 @@ class _Fold:
         rows = self._evidence.prompt[self._used]
         if groups == 1 or self._association is None:
             return np.ones((len(rows), 1))
-        return softmax(
-            self._evidence.features[rows] @ word_scores(self._association, self._features, groups, self._seed)
-        )
+        words = word_scores(self._association, self._features, groups, self._seed)
+        return softmax(self._evidence.features[rows] @ words)
 
-    def points(self, grid: Sequence[tuple[int, float, float]], top_ks: Sequence[int], diversity: float) -> Floats:
-        """Return the points of each candidate and number of rubrics on the pairs outside (candidate, k, pair)."""
-        sizes = list(dict.fromkeys(size for size, _, _ in grid))
-        gates = [self.gates(size) for size in sizes]
-        z, merged = self._evidence.z[self._used], self._evidence.merged[self._used]
-        batch = batch_of(
-            merged[self.inside],
-            [sparse_gates(each[self.inside], MOST_GATES) for each in gates],
-            alike=self._evidence.alike,
-        )
+    def points(self, forms: Sequence[Structure], top_ks: Sequence[int], diversity: float) -> Floats:
+        """Return the points of each form and number of rubrics on the pairs outside (form, k, pair)."""
+        gates = {size: self.gates(size) for size in dict.fromkeys(form.groups for form in forms)}
+        solved = self._solved([form for form in forms if form.solver == "margin"], gates, diversity)
+        outside = self._evidence.z[self._used[self.outside]].toarray()
+        out = np.zeros((len(forms), len(top_ks), len(outside)))
+        for row, form in enumerate(forms):
+            effects = next(solved) if form.solver == "margin" else self._one_weight(form)
+            for column, top_k in enumerate(top_ks):
+                spread = self._evidence.criteria.spread(effects, top_k) if form.solver == "margin" else effects
+                out[row, column] = used_points(gates[form.groups][self.outside], spread, outside, top_k)
+        return out
+
+    def _solved(self, forms: Sequence[Structure], gates: dict[int, Floats], diversity: float) -> Any:
+        """Yield the effects by criterion of each form, all solved in one batch."""
+        sizes = list(gates)
+        inside = self._evidence.merged[self._used][self.inside]
+        held = [sparse_gates(gates[size][self.inside], MOST_GATES) for size in sizes]
+        batch = batch_of(inside, held, alike=self._evidence.alike)
         problems = [
-            Problem(gates=sizes.index(size), penalties=Penalties(sparsity=own, common=common, diversity=diversity))
-            for size, own, common in grid
+            Problem(gates=sizes.index(form.groups), penalties=penalties_of(form, diversity=diversity)) for form in forms
         ]
-        outside = z[self.outside].toarray()
-        return np.stack(
-            [
-                self._points(gates[problem.gates][self.outside], effects, outside, top_ks)
-                for problem, effects in zip(problems, solutions(batch, problems), strict=True)
-            ]
-        )
+        return iter(solutions(batch, problems))
 
-    def _points(self, gates: Floats, effects: Any, outside: Floats, top_ks: Sequence[int]) -> Floats:
-        spread = [self._evidence.criteria.spread(effects, top_k) for top_k in top_ks]
-        return np.stack([used_points(gates, each, outside, k) for each, k in zip(spread, top_ks, strict=True)])
+    def _one_weight(self, form: Structure) -> Floats:
+        """Return the effects of one topic (1, rubric) that need no groups."""
+        rows = self._used[self.inside]
+        if form.solver == "shrunken":
+            return one_weight(self._evidence.z[rows])
+        source = None if self._evidence.source is None else self._evidence.source[rows]
+        return weights(moments_of(self._evidence.z[rows], source, self._evidence.prompt[rows]), [form.ridge])
+
+
+def penalties_of(form: Structure, *, diversity: float) -> Penalties:
+    """Return the penalties of a structure that is solved by the margin loss."""
+    return Penalties(sparsity=form.sparsity, common=form.common, diversity=diversity)
 
 
 def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_k: int) -> Floats:
@@ -131,25 +171,55 @@ def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top
     return cast("Floats", 0.5 + 0.5 * np.sign(margins))
 
 
-def _chosen(structures: Sequence[Structure], points: Floats, averaged: int) -> Choice:
-    """Return the simplest structure that is as good as the best, by differences pair by pair, and others as good."""
+def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, *, few: bool) -> Choice:
+    """Return the simplest structure as good as the best, by differences pair by pair (or source), and others."""
     mean, count = points.mean(axis=1), max(1, points.shape[1])
     best = int(mean.argmax())
-    lost = points[best] - points
-    error = lost.std(axis=1) / np.sqrt(count)
-    near = np.flatnonzero(mean[best] - mean <= SURE * error).tolist()
-    taken = min(near, key=lambda row: _complexity(structures[row], mean[row]))
+    error = (points[best] - points).std(axis=1) / np.sqrt(count)
+    behind = (mean[best] - mean) / np.maximum(error, 1e-12)
+    sure = SURE if left_out == "prompts" else SURE_OF_SOURCES
+    taken = _simplest(structures, mean, [*{best, *np.flatnonzero(behind <= sure).tolist()}], left_out, few=few)
     trials = tuple(
         Trial(structure=each, accuracy=float(mean[row]), error=float(points[row].std() / np.sqrt(count)))
         for row, each in enumerate(structures)
     )
-    best_first = sorted((row for row in near if structures[row].top_k == structures[taken].top_k), key=lambda row: -mean[row])
-    beside = [structures[row] for row in best_first if row != taken][: averaged - 1]
-    return Choice(structure=structures[taken], beside=tuple(beside), trials=trials)
+    beside = _beside(structures, mean, behind, taken) if left_out == "prompts" else []
+    return Choice(
+        structure=structures[taken],
+        beside=tuple(structures[row] for row in beside),
+        trials=trials,
+        left_out=left_out,
+    )
 
 
-def _complexity(structure: Structure, accuracy: float) -> tuple[float, ...]:
-    return structure.groups, -structure.sparsity, structure.top_k, -accuracy
+def _beside(structures: Sequence[Structure], mean: Floats, behind: Floats, taken: int) -> list[int]:
+    """Return what is averaged with the structure taken: the best others near the best, as many rubrics, same solver."""
+    one = structures[taken]
+    near = [
+        row
+        for row in np.flatnonzero(behind <= NEAR).tolist()
+        if row != taken and (structures[row].top_k, structures[row].solver) == (one.top_k, "margin")
+    ]
+    return sorted(near, key=lambda row: -mean[row])[: AVERAGED - 1] if one.solver == "margin" else []
+
+
+def _simplest(structures: Sequence[Structure], mean: Floats, near: list[int], left_out: LeftOut, *, few: bool) -> int:
+    """Return the candidate to take: the fewest groups, then the solver, then what is shrunken most.
+
+    The solver is that of the better candidate; where pairs are few, the shrunken mean; of those that left out sources
+    do not tell apart, that which doubts where sources disagree.
+    """
+    least = min(structures[row].groups for row in near)
+    rows = [row for row in near if structures[row].groups == least]
+    found = {structures[row].solver for row in rows}
+    wanted = "moments" if left_out == "sources" else "shrunken" if few else ""
+    solver = wanted if wanted in found else structures[max(rows, key=lambda row: mean[row])].solver
+    same = [row for row in rows if structures[row].solver == solver]
+    return min(same, key=lambda row: (*_complexity(structures[row]), -mean[row]))
+
+
+def _complexity(structure: Structure) -> tuple[float, ...]:
+    return -structure.sparsity, -structure.ridge, structure.top_k
 
 
 def _sizes(found: int, prompts: int, most: int) -> list[int]:
@@ -157,7 +227,3 @@ def _sizes(found: int, prompts: int, most: int) -> list[int]:
     room = max(1, min(most, prompts // PROMPTS_A_GROUP))
     wanted = {*GROUPS, found + 1, (found + 1) * 2 // 3} if found else {1, 2, 4}
     return sorted({size for size in wanted if 1 <= size <= min(room, max(2, 2 * (found + 1)))})
-
-
-def _sample(rng: np.random.Generator, count: int) -> Ints:
-    return np.arange(count) if count <= MOST_PAIRS else np.sort(rng.choice(count, MOST_PAIRS, replace=False))

@@ -4,11 +4,13 @@
     V        = the sparse margin loss solved by group      `fit.sparse_margin`
     logits   = V · gates(x),  alpha = their positive part, scaled to sum 1
 
-How many groups there are, how sparse V is, how much of it all groups have in common, and how many rubrics a prompt gets is
-chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it.
+How many groups there are, how sparse V is, how much of it all groups have in common, and how many rubrics a prompt
+gets is chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it. Where one
+weight a rubric does best that is common to all sources (`fit.common`), there is one group and V is those weights.
 
-Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection onto
-the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them alike.
+Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection
+onto the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them
+alike.
 """
 
 from __future__ import annotations
@@ -22,23 +24,22 @@ import numpy.typing as npt
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice, Structure
+from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weights
 from svr_async.fit.config import FitConfig
+from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
+from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import associate, softmax, word_scores
 from svr_async.fit.overlap import alike, repeats
-from svr_async.fit.problems import Penalties
+from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
-from svr_async.fit.structure import MOST_GATES, Evidence, choose
+from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
 from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
-SHRINKAGE = 100.0  # κ, in judgements
-FEW = 24  # rubrics a prompt
-import os
-AVERAGED = int(os.environ.get("AVERAGED", "1"))  # structures at the most
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
 
@@ -80,6 +81,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         features=features_of(train),
         mined=mined_of(train),
         alike=likeness_of(merged, judged_of(merged), config),
+        source=part.pair_source,
     )
 
 
@@ -106,18 +108,13 @@ def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
     return repeats(z, judged) if min(config.top_ks) <= FEW else alike(z, judged)
 
 
-def shrunken(z: Any, gates: Floats) -> Floats:
-    """Return the means of z by topic (topic, rubric), shrunk by the number of judgements, ties among them."""
-    return np.asarray((z.T @ gates).T) / (np.asarray((judged_of(z).T @ gates).T) + SHRINKAGE)
-
-
 def _choice(evidence: Evidence, config: FitConfig) -> Choice:
     diversity = DIVERSITY * config.diversity
-    return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, averaged=AVERAGED, seed=config.seed)
+    return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, seed=config.seed)
 
 
 def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> Selector:
-    """Return the selector that averages some structures: their topics side by side, each structure as likely as the next.
+    """Return the selector that averages some structures: their topics side by side, each structure as likely.
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """
@@ -141,19 +138,38 @@ def _usual_mass(features: Any, words: Floats) -> float:
     return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
 
 
-def _solution(
-    train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig
-) -> tuple[Floats, Floats]:
+def _solution(train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Floats, Floats]:
     """Return the word scores (feature, topic) and effects (topic, rubric) of one structure, effects of mean sum 1."""
     words = _word_scores(train, evidence, structure.groups, config.seed)
     gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    penalties = Penalties(
-        sparsity=structure.sparsity, common=structure.common, diversity=DIVERSITY * config.diversity
-    )
-    merged = evidence.merged
-    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
-    effects = evidence.criteria.spread(by_criterion, structure.top_k)
+    effects = _effects(evidence, gates, structure, config)
     return words, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
+
+
+def _effects(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+    """Return the effects (topic, rubric) of a structure, by its solver; by the margin loss where that finds nothing."""
+    found = np.zeros(0)
+    if structure.solver == "moments":
+        found = weights(moments_of(evidence.z, evidence.source, evidence.prompt), [structure.ridge])
+    elif structure.solver == "shrunken":
+        found = one_weight(evidence.z)
+    return found if found.any() else _by_margin(evidence, gates, structure, config)
+
+
+def _by_margin(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+    """Return V (topic, rubric) of the margin loss; sources that are large enough to be left out count the same."""
+    rows = _solved_rows(evidence, config.seed)
+    merged, gates = evidence.merged[rows], gates[rows]
+    penalties = penalties_of(structure, diversity=DIVERSITY * config.diversity)
+    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
+    return evidence.criteria.spread(by_criterion, structure.top_k)
+
+
+def _solved_rows(evidence: Evidence, seed: int) -> Ints:
+    """Return the pairs to solve on: all, or as many of each source as the choice was made on."""
+    if evidence.source is None or len(large_sources(evidence.source)) < LEAST_SOURCES:
+        return np.arange(len(evidence.prompt))
+    return even_rows(evidence.source, SOURCE_PAIRS, np.random.default_rng([seed, 7]))
 
 
 def _word_scores(train: FitArrays, evidence: Evidence, groups: int, seed: int) -> Floats:

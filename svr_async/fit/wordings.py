@@ -6,9 +6,9 @@ Two good criteria both favour the chosen response; their means say that. Only wh
 the judge answers one as it answers the other. Two rubrics are one where r is at least 0.3 and four standard errors
 (Fisher) above 0, and where no known answers of the groups that they belong to speak against it.
 
-A criterion's wordings are judged with errors of their own: asked in two wordings, it is decided better than in one. What a
-further wording is worth falls with r, (1 − r) / (1 + r) of the first; places go to the wordings that are worth most, and a
-criterion's effect is shared out evenly among those that get one.
+A criterion's wordings are judged with errors of their own: asked in two wordings, it is decided better than in one.
+What a further wording is worth falls with r, (1 − r) / (1 + r) of the first; places go to the wordings that are worth
+most, and a criterion's effect is shared out evenly among those that get one.
 """
 
 from __future__ import annotations

@@ -8,8 +8,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.fit.choices import Choice
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_stats import GENERIC, group_rows
+from svr_async.vocabulary.dev_pairs import metrics_in_words
 from svr_async.vocabulary.rubric import IMPORTANCES
 
 SHOWN_RUBRICS = 20
@@ -22,6 +25,8 @@ def render_card(bank: RubricBank) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     parts = [_front_matter(bank), f"# {_safe(bank.name) or 'A rubric bank'}", _opening(bank)]
     parts += ["## Trained on", _training(bank), "## How it does", _metrics(bank)]
+    choice = bank.history.choice if bank.history else None
+    parts += [] if choice is None else ["## What the pairs chose", _structure(choice)]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank.rubrics)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
@@ -55,8 +60,25 @@ def _training(bank: RubricBank) -> str:
 
 
 def _metrics(bank: RubricBank) -> str:
-    rows = list(_flat(bank.dev_metrics))
+    rows = list(_flat(metrics_in_words(bank.dev_metrics)))
     return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
+
+
+def _structure(choice: Choice) -> str:
+    """Return the structure of the fit, how it was chosen, and the best candidates."""
+    told = _table(("what", "value", "meaning"), structure_parts(choice.structure))
+    heads = ("groups", "sparsity", "in common", "rubrics a prompt", "accuracy %", "± standard error", "")
+    rows = candidates(choice)
+    shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]
+    told = f"{how_chosen(choice)}\n\n{told}"
+    if not shown:
+        return told
+    return f"{told}\n\n{len(shown)} of {len(rows)} candidates, the most accurate first:\n\n{_table(heads, shown)}"
+
+
+def _candidate(row: Candidate) -> tuple[str, ...]:
+    numbers = f"{100 * row.accuracy:.1f}", f"{100 * row.error:.1f}"
+    return row.groups, row.sparsity, row.common, str(row.top_k), *numbers
 
 
 def _domains(rubrics: Sequence[BankRubric]) -> str:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import orjson
 
+from svr_async.fit.choices import Choice, LeftOut, Solver, Structure, Trial
 from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 
-__all__ = ["BankHistory", "EpochRecord", "FitCurve", "RoundFacts", "TrainedOn", "history_bytes", "history_from_json"]
+__all__ = [
+    "BankHistory", "Choice", "EpochRecord", "FitCurve", "LearningCurve", "LearningPoint", "RoundFacts", "Structure",
+    "TrainedOn", "Trial", "history_bytes", "history_from_json",
+]  # fmt: skip
 
 FORMAT = "svr-history"
 SCHEMA_VERSION = 1
 MOST_CURVES = 4_096
 MOST_EPOCHS = 10_000
 MOST_ROUNDS = 1_024
+MOST_TRIALS = 65_536
+LATER = ("choice", "learning_curve")  # fields that older histories have not: left out where they are None
 MOST_CHARS = 4_096
+NAMES = {"Solver": get_args(Solver), "LeftOut": get_args(LeftOut)}  # by annotation, what a field may be
 T = TypeVar("T")
 
 
@@ -63,7 +71,8 @@ class BankHistory:
     """The fits behind a bank in the order in which they ran; `chosen_round` and `chosen_seed` say which one it is.
 
     A fit by itself has round 0 and no `rounds`. `vote_accuracy` and `linear_accuracy` are the yardsticks beside the
-    chosen fit's dev accuracy, None where there was no dev split.
+    chosen fit's dev accuracy, None where there was no dev split. `choice` is the structure of the chosen fit with all
+    that were tried, None for one that is descended; `learning_curve` is there where it was asked for.
     """
 
     trained_on: TrainedOn
@@ -74,6 +83,8 @@ class BankHistory:
     vote_accuracy: float | None = None
     linear_accuracy: float | None = None
     warnings: tuple[str, ...] = field(default=())
+    choice: Choice | None = None
+    learning_curve: LearningCurve | None = None
 
     @property
     def chosen(self) -> FitCurve | None:
@@ -84,7 +95,8 @@ class BankHistory:
 
 def history_bytes(history: BankHistory) -> bytes:
     """Return the file: the same history gives the same bytes, and no time or path is in it."""
-    value = {"format": FORMAT, "schema_version": SCHEMA_VERSION, **asdict(history)}
+    plain = {name: value for name, value in asdict(history).items() if value is not None or name not in LATER}
+    value = {"format": FORMAT, "schema_version": SCHEMA_VERSION, **plain}
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -97,6 +109,8 @@ def history_from_json(value: Mapping[str, Any]) -> BankHistory:
         "trained_on": _record(TrainedOn, plain.pop("trained_on", None), "trained_on"),
         "curves": _records(_curve, plain.pop("curves", []), "curves", MOST_CURVES),
         "rounds": _records(_round, plain.pop("rounds", []), "rounds", MOST_ROUNDS),
+        "choice": _choice(plain.pop("choice", None), "choice"),
+        "learning_curve": _learning_curve(plain.pop("learning_curve", None), "learning_curve"),
     }
     return _record(BankHistory, plain, "history", parts)
 
@@ -109,6 +123,40 @@ def _curve(value: Any, where: str) -> FitCurve:
 
 def _round(value: Any, where: str) -> RoundFacts:
     return _record(RoundFacts, value, where)
+
+
+def _choice(value: Any, where: str) -> Choice | None:
+    if value is None:
+        return None
+    plain = dict(_object(value, where))
+    parts: dict[str, Any] = {"structure": _structure(plain.pop("structure", None), f"{where}.structure")}
+    for name, read in (("beside", _structure), ("trials", _trial), ("ridges", _trial)):
+        parts[name] = _records(read, plain.pop(name, []), f"{where}.{name}", MOST_TRIALS)
+    return _record(Choice, plain, where, parts)
+
+
+def _trial(value: Any, where: str) -> Trial:
+    plain = dict(_object(value, where))
+    structure = _structure(plain.pop("structure", None), f"{where}.structure")
+    return _record(Trial, plain, where, {"structure": structure})
+
+
+def _structure(value: Any, where: str) -> Structure:
+    return _record(Structure, value, where)
+
+
+def _learning_curve(value: Any, where: str) -> LearningCurve | None:
+    if value is None:
+        return None
+    plain = dict(_object(value, where))
+    points = _records(_learning_point, plain.pop("points", []), f"{where}.points", MOST_TRIALS)
+    if len(points) < 2:
+        raise ValueError(f"{where}.points must hold two points or more")
+    return _record(LearningCurve, plain, where, {"points": points})
+
+
+def _learning_point(value: Any, where: str) -> LearningPoint:
+    return _record(LearningPoint, value, where)
 
 
 def _epoch(value: Any, where: str) -> EpochRecord:
@@ -146,9 +194,12 @@ def _checked(value: Any, annotation: str, where: str) -> Any:
     if value is None and annotation.endswith("| None"):
         return None
     kind = annotation.removesuffix(" | None")
+    if kind in NAMES and value in NAMES[kind]:
+        return value
     if kind.startswith("tuple[str") and isinstance(value, list):
         return tuple(_checked(entry, "str", where) for entry in value[:MOST_CURVES])
-    if kind == "str" and isinstance(value, str) and len(value) <= MOST_CHARS:
+    short = isinstance(value, str) and len(value) <= MOST_CHARS
+    if (kind == "str" and short) or (kind == "bool" and type(value) is bool):
         return value
     if kind == "int" and type(value) is int and 0 <= value < 2**53:
         return value

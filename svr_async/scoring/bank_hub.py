@@ -12,7 +12,6 @@ from typing import Any
 from svr_async.errors import UsageError
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_files import BANK, CARD, FILES, bank_contents
-from svr_async.scoring.shipped import NAME, shipped_folder
 
 SCHEME = "hf:"
 DOWNLOADS = Path("cache/banks")
@@ -80,12 +79,7 @@ def download_folder(name: str) -> Path:
 
 
 def locate_bank(name: str, *, offline: bool = False) -> Path:
-    """Return the folder of a bank: a path, `hf:user/name`, or `default` for the shipped one.
-
-    `offline` takes what was fetched before.
-    """
-    if name == NAME:
-        return shipped_folder()
+    """Return the folder of a bank: a path, or that of `hf:user/name`; `offline` takes what was fetched before."""
     if not name.startswith(SCHEME):
         return Path(name)
     if not offline:

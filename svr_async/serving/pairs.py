@@ -1,4 +1,4 @@
-"""One pair judged by a bank: the margin, the winner, and what each rubric added to it."""
+"""One pair judged by a bank, or by the judge alone: the margin, the winner, and what each rubric added to it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from svr_async.judges.fence import clean
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.decision import Decision, average
+from svr_async.scoring.methods import Vanilla
 from svr_async.scoring.rephrasing import Rephraser, rephraser_of
 from svr_async.scoring.svr import Chooser, Svr, open_chooser
 from svr_async.serving.engine import Engine
@@ -91,7 +92,7 @@ async def score_pair(
     a: str,
     b: str,
     *,
-    bank: RubricBank,
+    bank: RubricBank | None = None,
     engine: Engine | Judge,
     order: Shown = "hash",
     top_k: int | None = None,
@@ -101,8 +102,9 @@ async def score_pair(
 
     With order `hash` a hash of the texts settles which response the judge sees first, so that swapping `a` and `b`
     turns the sign of the margin exactly and costs no second call; `both` shows both orders and averages them, for two
-    calls. `rephrase` fits the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked.
-    UsageError, or what stops an engine (key, quota, budget, endpoint down), is raised; a failed call is an outcome.
+    calls. Without a `bank` the judge is asked directly; the rules judge decides by its general checks. `rephrase` fits
+    the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked. UsageError, or what stops
+    an engine (key, quota, budget, endpoint down), is raised; a failed call is an outcome.
     """
     conversation = as_prompt(prompt)
     check_responses((a, b))
@@ -110,7 +112,9 @@ async def score_pair(
     return _verdict(await decide_pair(method, judge_of(engine), conversation, a, b, order=order), engine)
 
 
-async def decide_pair(method: Svr, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash") -> Decision:
+async def decide_pair(
+    method: Svr | Vanilla, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash"
+) -> Decision:
     """Return the decision on two responses, A and B as given, whichever the judge saw first."""
     orders = _orders(order, prompt, a, b)
     if a == b:
@@ -120,7 +124,7 @@ async def decide_pair(method: Svr, judge: Judge, prompt: Prompt, a: str, b: str,
 
 
 def score_pair_sync(
-    prompt: PromptLike, a: str, b: str, *, bank: RubricBank, judge: str = "rules", **options: Any
+    prompt: PromptLike, a: str, b: str, *, bank: RubricBank | None = None, judge: str = "rules", **options: Any
 ) -> PairVerdict:
     """Do the same as `score_pair` for scripts without an event loop; `options` are those of `Engine`.
 
@@ -153,8 +157,14 @@ def check_responses(responses: Sequence[str]) -> None:
             raise UsageError(f"a response is a text, not {type(response).__name__}", hint="give str")
 
 
-def method_of(bank: RubricBank, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False) -> Svr:
-    """Return the method that judges with a bank; UsageError where the judge cannot rephrase."""
+def method_of(
+    bank: RubricBank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False
+) -> Svr | Vanilla:
+    """Return the method that judges with a bank, or without; UsageError where the judge cannot rephrase."""
+    if bank is None:
+        if top_k is not None or rephrase:
+            raise UsageError("top_k and rephrase are about the rubrics of a bank", hint="bank=Bank.load(folder)")
+        return Vanilla()
     if not isinstance(bank, RubricBank):
         raise UsageError(f"bank is a Bank, not {type(bank).__name__}", hint=f"bank=Bank.load({str(bank)[:40]!r})")
     rephraser: Rephraser | None = None
@@ -192,7 +202,7 @@ def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
     return (Order.AB if of_a <= of_b else Order.BA,)
 
 
-async def _decide(method: Svr, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
+async def _decide(method: Svr | Vanilla, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
     first, second = (a, b) if order is Order.AB else (b, a)
     shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=order)
     return (await method.decide(judge, shown, ())).in_data_order()

@@ -73,25 +73,28 @@ async def rank(
     prompt: PromptLike,
     responses: Sequence[str],
     *,
-    bank: RubricBank,
+    bank: RubricBank | None = None,
     engine: Engine | Judge,
     method: How = "auto",
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
 ) -> Ranking:
-    """Rank N responses to a prompt by a bank: best-of-N.
+    """Rank N responses to a prompt by a bank, or, without one, by the judge alone: best-of-N.
 
     Method `pairwise` judges every two of them, for N (N − 1) / 2 calls (twice that with order `both`); `pointwise`
-    scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses.
-    Equal responses are judged once. `rephrase` costs one call more. UsageError without a response.
+    scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses,
+    and wherever there is no bank: without rubrics nothing can be scored alone. Equal responses are judged once.
+    `rephrase` costs one call more. UsageError without a response.
     """
     check_responses(responses)
     if not responses:
         raise UsageError("there is no response to rank", hint="give at least one")
     texts = list(dict.fromkeys(responses))
-    how = _settled(method, len(texts))
+    how = _settled(method, len(texts) if bank is not None else 0)
     if how == "pointwise":
+        if bank is None:
+            raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
         if rephrase or order != "hash":
             raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
         margins, questions = await _scored_alone(as_prompt(prompt), texts, bank, engine, top_k)

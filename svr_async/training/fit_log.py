@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.choices import choice_from_json
 from svr_async.fit.config import FitConfig
 from svr_async.fit.history import FitCurve, FitWatch
+from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.linear import Baselines, baselines
 from svr_async.scoring.bank_history import BankHistory, RoundFacts, TrainedOn
 from svr_async.training.session import FittedRound
@@ -46,9 +48,15 @@ def yardsticks_of(train: FitArrays, dev: FitArrays) -> Baselines | None:
 
 
 def training_history(
-    log: FitLog, rounds: Sequence[FittedRound], chosen: FittedRound, trained_on: TrainedOn, warnings: Sequence[str]
+    log: FitLog,
+    rounds: Sequence[FittedRound],
+    chosen: FittedRound,
+    trained_on: TrainedOn,
+    warnings: Sequence[str],
+    learned: LearningCurve | None = None,
 ) -> BankHistory:
     """Return the history of a training's bank."""
+    choice = chosen.record.get("structure")
     last = log.last(chosen.number)
     vote, linear = _beside(log, chosen.number)
     return BankHistory(
@@ -60,6 +68,8 @@ def training_history(
         vote_accuracy=vote,
         linear_accuracy=linear,
         warnings=tuple(warnings),
+        choice=None if choice is None else choice_from_json(choice),
+        learning_curve=learned,
     )
 
 

@@ -76,7 +76,13 @@ def _values(result: FitResult) -> dict[str, Any]:
     plain = {name: getattr(result, name) for name in PLAIN}
     history = [record.as_json() for record in result.history]
     choice = None if result.choice is None else result.choice.as_json()
-    return {**plain, "kind": result.selector.kind, "warnings": list(result.warnings), "history": history, "choice": choice}
+    return {
+        **plain,
+        "kind": result.selector.kind,
+        "warnings": list(result.warnings),
+        "history": history,
+        "choice": choice,
+    }
 
 
 def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FitResult:

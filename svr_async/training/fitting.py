@@ -18,6 +18,7 @@ from svr_async.training.fit_log import FitLog, empty_curve, yardsticks_of
 from svr_async.training.fit_stage import kept_fit
 from svr_async.training.session import Session
 from svr_async.training.stages import digest_of
+from svr_async.vocabulary.dev_pairs import accuracy_in_words
 
 
 def fit_round(
@@ -32,9 +33,9 @@ def fit_round(
 
     result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
     log.curves.append(curve)
-    accuracy = f"{100 * result.dev_accuracy:.1f} %"
+    told = accuracy_in_words(result.dev_accuracy, curve.dev_pairs)
     how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.structure.in_words()
-    session.say(f"round {number}: fit ended, {how}, dev accuracy {accuracy}")
+    session.say(f"round {number}: fit ended, {how}, {told}")
     return result
 
 

@@ -100,7 +100,8 @@ def _likely(session: Session, sources: Sources, rows: Sequence[int], n_rubrics: 
     if config.pools.policy is not PoolPolicy.CROSS:
         return [np.zeros(0, dtype=np.int32)] * len(rows)
     trained = sorted({prompts.row(pair) for pair in session.material.train})
-    ranked = likely_rubrics(prompts.matrix(), sources.matrix(len(prompts.texts), n_rubrics), trained, config.pools.size)
+    size = config.pools.size_for(len(rows))
+    ranked = likely_rubrics(prompts.matrix(), sources.matrix(len(prompts.texts), n_rubrics), trained, size)
     return [ranked[row] for row in rows]
 
 
@@ -116,7 +117,7 @@ def _preferred(
     best: dict[int, NDArray[np.int32]] = {}
     for row in set(rows):
         importance = alpha_numpy(last.selector, *session.material.prompts.features(row)) * last.selector.weight
-        top = np.argsort(-importance, kind="stable")[: session.config.pools.size]
+        top = np.argsort(-importance, kind="stable")[: session.config.pools.size_for(len(rows))]
         places = table[top[importance[top] > 0]]
         best[row] = places[places >= 0]
     return [best[row] for row in rows]

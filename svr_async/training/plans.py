@@ -8,15 +8,16 @@ from typing import Any
 
 from svr_async.training.config import ABLATIONS, PRESETS, TrainConfig
 
-FREE_TOP_K = 96  # a free judge may use more rubrics than one call holds; more than this adds nothing (docs/fit.md)
+FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPlan:
     """What decides, beside the data, which bank comes of a fit: `svr train` and `svr-fit` take it from here alike.
 
-    `top_k` of None is what the preset says, or 96 where judging is `free`. `round` is the round of a training, 0 where there was none;
-    `last` whether no further round would judge more (what is pruned before the last round does not come back).
+    `top_k` of None is what the preset says, or 256 where judging is `free`. `round` is the round of a training, 0 where
+    there was none; `last` whether no further round would judge more (what is pruned before the last round does not
+    come back).
     ValueError for a value that no training has.
     """
 

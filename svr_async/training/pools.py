@@ -5,8 +5,8 @@ from them (`fit.grouping`); a pool takes what the pair's groups gave most often,
 the often proposed and little judged first. With the rubrics that matter to a pair judged together, what one of them
 explains is not noise to the others: the same number of judgements drawn from all over the bank teaches half as much.
 
-A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence. One
-that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
+A rubric that no other prompt gave is left out of the pool of the pair that gave it: judging it there is no evidence.
+One that both this prompt and others gave may be in it; leaving it out just where it holds would keep only the evidence
 against it.
 """
 
@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from svr_async.errors import UsageError
 
 Indices = NDArray[np.int32]
+USUAL_SIZE = 18
+ENOUGH = 36_000  # judgements in a round, of all pairs
 EXPLORED = 5  # one part in so many of a pool is drawn from the whole bank
 
 
@@ -36,14 +38,21 @@ class PoolPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolConfig:
-    """Which rubrics, and how many a pair in a round."""
+    """Which rubrics, and how many a pair in a round; None for `USUAL_SIZE`, and more where pairs are few."""
 
     policy: PoolPolicy = PoolPolicy.CROSS
-    size: int = 18
+    size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size < 1:
+        if self.size is not None and self.size < 1:
             raise UsageError(f"pool size must be >= 1 (got {self.size})")
+
+    def size_for(self, n_pairs: int) -> int:
+        """Return how many rubrics each of so many pairs is judged on in a round.
+
+        Where pairs are few, each is judged on more: `ENOUGH` judgements in all, up to three times the usual size.
+        """
+        return self.size or min(3 * USUAL_SIZE, max(USUAL_SIZE, ENOUGH // max(1, n_pairs)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +94,14 @@ def plan_pools(inputs: PoolInputs, config: PoolConfig, *, round_number: int) -> 
 def _pool_of(inputs: PoolInputs, config: PoolConfig, row: int, counts: NDArray[np.int64], round_number: int) -> Indices:
     if config.policy is PoolPolicy.ALL:
         return np.arange(inputs.n_rubrics, dtype=np.int32)
+    size = config.size_for(len(inputs.pair_ids))
     if config.policy is PoolPolicy.OWN:
-        return np.unique(inputs.mined[row])[: config.size].astype(np.int32)
+        return np.unique(inputs.mined[row])[:size].astype(np.int32)
     barred = {int(index) for index in inputs.own[row]}
-    drawn = -(-config.size // EXPLORED)
-    chosen = _taken([*_halves(inputs.preferred[row], inputs.likely[row], config.size)], barred, config.size - drawn)
+    drawn = -(-size // EXPLORED)
+    chosen = _taken([*_halves(inputs.preferred[row], inputs.likely[row], size)], barred, size - drawn)
     rarity = (1.0 + counts) / np.sqrt(np.maximum(1, inputs.observed))
-    explored = _explore(inputs.pair_ids[row], rarity, barred | set(chosen), config.size - len(chosen), round_number)
+    explored = _explore(inputs.pair_ids[row], rarity, barred | set(chosen), size - len(chosen), round_number)
     return np.array(sorted({*chosen, *explored}), dtype=np.int32)
 
 

@@ -119,6 +119,18 @@ def _mined_from(bank: Sequence[Candidate], row_of_pair: Mapping[str, int]) -> di
     return {row: tuple(numbers) for row, numbers in found.items()}
 
 
+def source_numbers(names: Sequence[str]) -> Ints | None:
+    """Return the number of each pair's source, in the order of their names; None where all have the same."""
+    number = {name: place for place, name in enumerate(sorted(set(names)))}
+    return np.array([number[name] for name in names], dtype=np.int32) if len(number) > 1 else None
+
+
+def source_names(pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative]) -> list[str]:
+    """Return the source of each pair and then of each hard negative, which is that of its original."""
+    source = {pair.id: pair.source for pair in pairs}
+    return [*(pair.source for pair in pairs), *(source[negative.of] for negative in negatives)]
+
+
 def build_arrays(
     pairs: Sequence[PreferencePair],
     negatives: Sequence[HardNegative],
@@ -147,6 +159,7 @@ def build_arrays(
         z_delta=_joined([z for _, z in entries], np.float32),
         z_own=_joined(own, np.bool_),
         negative_of=np.array(of, dtype=np.int32) if negatives else None,
+        pair_source=source_numbers(source_names(pairs, negatives)),
         source_indptr=_borders([len(found) for found in sources.rows_of]),
         source_prompt=np.array([row for found in sources.rows_of for row in found], dtype=np.int32),
         redundancy_i=edges.i,

@@ -28,6 +28,7 @@ from svr_async.training.pruning import support_counts
 from svr_async.training.round_data import RoundData
 from svr_async.training.round_fit import fit_and_prune
 from svr_async.training.session import FittedRound, Growth, JudgedRound, Session
+from svr_async.vocabulary.dev_pairs import accuracy_in_words
 from svr_async.vocabulary.pair import PreferencePair
 
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in what can be said of them"
@@ -47,7 +48,8 @@ async def run_rounds(session: Session) -> list[FittedRound]:
         session.say(f"round {number}: {len(growth.candidates)} candidates, {len(bank)} rubrics after merging")
         fitted, growth_after = await one_round(session, number, bank, growth, rounds)
         rounds.append(fitted)
-        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, dev accuracy {100 * fitted.dev_accuracy:.1f} %")
+        told = accuracy_in_words(fitted.dev_accuracy, len(session.material.dev))
+        session.say(f"round {number}: {len(fitted.bank)} rubrics kept, {told}")
         if number == config.rounds:
             break
         following = await grow(session, number, fitted, growth_after)

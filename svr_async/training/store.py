@@ -3,7 +3,7 @@
     meta.json              schema, counts, origin, how to fit it, and every other file with its size and SHA-256
     vocabulary.json        TF-IDF terms and their places; idf.npz their idf
     rubrics-0001.parquet   all rubrics so far, each revision anew; a rubric keeps its place for ever
-    pairs-0001.parquet     pairs of this part: id, prompt, prompt_row, domain, split, strength, kind, of
+    pairs-0001.parquet     pairs of this part: id, prompt, prompt_row, domain, split, strength, kind, of, source
     features-0001.npz      CSR of TF-IDF, one row for each prompt that is new in this part
     z-0001.npz             CSR of judged entries over all pairs so far: rubric, z, flags, weight; absent = not judged
 
@@ -31,7 +31,7 @@ from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SPLITS = ("train", "dev")
 KINDS = ("pair", "hard_negative")
 BOTH_ORDERS, OWN = 1, 2  # flags: the mean of both orders; mined from the very pair that it judges
@@ -87,7 +87,8 @@ class PairRows:
     """Pairs in columns of one length. `prompt_row` counts distinct prompts over the whole store, from 0, as they come.
 
     `kind` is pair or hard_negative; `of` names a hard negative's original and is empty for a pair. `strength` is the
-    data set's strength of preference, None where it has none.
+    data set's strength of preference, None where it has none. `source` names where a pair is from, that of a hard
+    negative is its original's; empty where nobody says.
     """
 
     pair_id: Sequence[str]
@@ -98,6 +99,7 @@ class PairRows:
     strength: Sequence[int | None]
     kind: Sequence[str]
     of: Sequence[str]
+    source: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,6 +181,12 @@ class FeatureStore:
         """The pairs' ids."""
         ids: list[str] = self.pairs["pair_id"].to_pylist()
         return ids
+
+    @property
+    def sources(self) -> list[str]:
+        """The name of each pair's source, empty where it is unknown."""
+        names: list[str] = self.pairs["source"].to_pylist()
+        return names
 
     def prompts(self) -> list[str]:
         """Return the text of every prompt row, read from disk."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
+from svr_async.training.problem import source_numbers
 from svr_async.training.prune_redundant import RedundancyEdges, redundancy_edges
 from svr_async.training.round_data import RoundData
 from svr_async.training.store import MEASURED, OWN, SPLITS, FeatureStore, Judged
@@ -60,9 +61,11 @@ def fit_arrays(
     whole = len(active) == len(store.rubrics)
     arrays = _all_arrays(store, z, redundancy, active)
     arrays = arrays if whole else arrays.restrict_rubrics(active)
+    rows = np.arange(len(store)) if split is None else np.flatnonzero(store.is_dev == (split == "dev"))
     if split is not None:
-        arrays = arrays.take_pairs(np.flatnonzero(store.is_dev == (split == "dev")))
-    return _plain(arrays), active
+        arrays = arrays.take_pairs(rows)
+    names = store.sources
+    return replace(_plain(arrays), pair_source=source_numbers([names[row] for row in rows.tolist()])), active
 
 
 def _seen(z: Judged, *, measured: bool) -> Judged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from svr_async.training.store import MEASURED, OWN, FeatureStore
 
+MOST_NAMED = 50  # sources, those with the most pairs
 NO_VERDICT = 0.25  # |z| up to here: the responses both pass, or both fail, and only the preference tells them apart
 
 
@@ -22,6 +24,7 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
             "hard_negatives": int(negative.sum()),
         },
         "prompts": store.features.n_rows,
+        "sources": dict(Counter(name for name in store.sources if name).most_common(MOST_NAMED)),
         "features": len(header.vocabulary),
         "rubrics": {
             "all": len(store.rubrics),

@@ -55,6 +55,7 @@ def pair_schema() -> pa.Schema:
             ("strength", pa.int32()),
             ("kind", word),
             ("of", pa.string()),
+            ("source", word),
         ]
     )
 
@@ -84,6 +85,8 @@ def load_store(folder: Path) -> FeatureStore:
         raise files.refused(where, f"its counts {counts} are not those of its parts")
     if len(prompt_row) and not 0 <= int(prompt_row.min()) <= int(prompt_row.max()) < features.n_rows:
         raise files.refused(where, f"a prompt_row lies outside 0..{features.n_rows - 1}")
+    if pairs["source"].null_count:
+        raise files.refused(where, "a pair has no source, not even an empty one")
     return FeatureStore(
         folder=folder,
         meta=meta,

@@ -14,7 +14,7 @@ from svr_async.errors import StorageError, UsageError
 from svr_async.training.judging import sources_of
 from svr_async.training.merge import Candidate
 from svr_async.training.plans import FitPlan
-from svr_async.training.problem import HardNegative
+from svr_async.training.problem import HardNegative, source_names
 from svr_async.training.session import Material, Session
 from svr_async.training.store import OWN, Csr, FeatureStore, Judged, PairRows, StoreHeader, StorePart, StoreRubric
 from svr_async.vocabulary.atomic import reason
@@ -126,6 +126,7 @@ def _pair_rows(material: Material, pairs: Sequence[PreferencePair], negatives: S
         strength=[pair.strength for pair in pairs],
         kind=["hard_negative" if pair.id in of else "pair" for pair in pairs],
         of=[of.get(pair.id, "") for pair in pairs],
+        source=source_names(material.pairs, negatives),
     )
 
 

@@ -81,6 +81,7 @@ class PreferencePair:
     `chosen_first` tells which of the two the data set lists first (its response A).
     `has_preference` is False for pairs that are judged but have no right answer (RewardBench 2 Ties).
     `item` groups the pairs of one benchmark item; `slot` places this pair inside it.
+    `source` names where the data have the pair from; empty where they do not say.
     """
 
     id: str
@@ -95,6 +96,7 @@ class PreferencePair:
     rubrics: tuple[str, ...] = ()
     item: str = ""
     slot: tuple[int, ...] = ()
+    source: str = ""
 
     @property
     def response_a(self) -> str:

@@ -79,8 +79,10 @@ def test_an_input_goes_below_the_instruction(write):
 
 
 def test_optional_columns_are_taken_over(write):
-    """Id, domain, subset, rubrics and strength are used where they are there."""
-    pair = one(write, labelled(0, id=5, domain="d", subset="s", rubrics=["Is it?"], strength="3"))
+    """Id, domain, subset, rubrics, strength and source are used where they are there."""
+    pair = one(write, labelled(0, id=5, domain="d", subset="s", rubrics=["Is it?"], strength="3", source="web"))
+    assert pair.source == "web"
+    assert [one(write, labelled(0, source=value)).source for value in (None, ["a"], 3, "")] == [""] * 4
     assert (pair.id, pair.domain, pair.subset, pair.rubrics, pair.strength) == ("5", "d", "s", ("Is it?",), 3)
     plain = one(write, labelled(0, id=None, domain=None, rubrics=None, strength=None))
     assert (plain.domain, plain.subset, plain.rubrics, plain.strength) == ("all", "", (), None)

@@ -7,9 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rig import engine_at, judge_at, writer
-from scipy.sparse import csr_matrix
 
-from svr_async.fit.forward import Selector, importance
 from svr_async.judges.authoring import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
@@ -28,7 +26,7 @@ def scripts():
     """Return the scripts as modules."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SCRIPTS))
-        names = ("importances", "judged", "scores", "sim_judge")
+        names = ("judged", "scores", "sim_judge")
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -81,17 +79,3 @@ def test_logistic_regression_takes_any_sign(scripts):
 def test_a_margin_of_rounding_errors_is_a_tie(scripts):
     """Points are 1, ½ and 0, and ½ where sums of the same numbers in another order cancel out."""
     assert scripts.scores.points(np.array([0.2, 1e-12, 0.0, -0.2])).tolist() == [1, 0.5, 0.5, 0]
-
-
-def test_importances_of_sparse_rows_are_those_of_inference(scripts):
-    """Each row gets the importance that the package gives its features in use."""
-    rng = np.random.default_rng(0)
-    parts = {"hidden": (6, 3), "hidden_bias": (3,), "output": (5, 3), "output_bias": (5,)}
-    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in parts.items()}
-    selector = Selector(kind="topics", **arrays, weight=np.ones(5, np.float32))
-    rows = csr_matrix(rng.random((4, 6)).astype(np.float32) * (rng.random((4, 6)) < 0.5))
-    rows = scripts.importances.sparse_rows(rows.indptr, rows.indices, rows.data, 6)
-    found = scripts.importances.selector_importance(selector)(rows)
-    for place, values in enumerate(found):
-        part = slice(*rows.indptr[place : place + 2])
-        np.testing.assert_allclose(values, importance(selector, rows.indices[part], rows.data[part]), atol=1e-6)

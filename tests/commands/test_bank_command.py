@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
+from made_history import made_history
 from rich.console import Console
 
 from svr_async.commands.bank import screen as bank_screen
@@ -78,6 +79,15 @@ def test_show_lists_the_heaviest_first(folder):
     assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
     assert "12.50" in out
     assert "5 of 5 rubrics" in out
+
+
+def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path):
+    """It says how many there are instead, and names the structure of the fit where it is known."""
+    made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
+    out = " ".join(call("show", tmp_path / "few").split())
+    assert "accuracy too few pairs to say: 16 of 100 dev pairs, pairs 16" in out
+    assert "81.2" not in out
+    assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
 
 
 def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path):

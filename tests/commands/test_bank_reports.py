@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -11,7 +13,8 @@ from made_pairs import write_candidates, write_made
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train.run import small_dev_warnings
+from svr_async.commands.train import learning
+from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.vocabulary.rubric import Rubric
 
@@ -43,7 +46,8 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     write_candidates(folder / "c.jsonl")
     assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "out", "--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7") == 0
+    flags = ("--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7")
+    assert svr("fit", "store", "--out", "out", *flags) == 0
     said = capsys.readouterr()
     heads = [line.split(":")[0] for line in said.err.splitlines()]
     for seed in (7, 8):
@@ -64,24 +68,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     assert "OFFLINE RULES" in page
     assert "other seeds" in page
     assert f"{n_dev} dev pairs: an accuracy near 70 %" in page
-    assert (
-        svr(
-            "fit",
-            "store",
-            "--out",
-            "out",
-            "--preset",
-            "paper",
-            "--epochs",
-            "2",
-            "--seeds",
-            "2",
-            "--seed",
-            "7",
-            "--json",
-        )
-        == 0
-    )
+    assert svr("fit", "store", "--out", "out", *flags, "--json") == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert orjson.loads(said.out)["seeds"] == 2
@@ -115,22 +102,69 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "OFFLINE RULES" in page
     assert "LEFT OUT" in page
     assert "has a standard error of" in page
+    few = f"too few pairs to say: {record['dev_pairs']} of 100 dev pairs"
+    assert record["headline"] == few
+    assert few in said.out
+    assert few in said.err
+    assert few[1:] in page
+    assert few in (folder / "out" / "bank" / "card.md").read_text()
+    assert not re.search(r"dev accuracy [\d.]+ %", said.out + said.err + page)
+    assert history.choice is not None
+    assert orjson.loads(orjson.dumps(history.choice.as_json())) == record["rounds"][-1]["structure"]
+    assert "What the pairs chose" in page
 
 
-@pytest.mark.parametrize("n_dev", [1, 23, 199])
-def test_a_small_dev_split_is_named_with_its_error_and_a_cure(n_dev: int) -> None:
-    """The count, the standard error at that size, and how many pairs would do."""
-    text = small_dev_warnings(n_dev, 20 * n_dev)[0]
-    assert f"{n_dev} dev pairs" in text
-    assert f"{100 * (0.21 / n_dev) ** 0.5:.1f} points" in text
-    assert "4,000 pairs" in text
-    assert "svr data split" in text
-    assert "\n" not in text
+@pytest.fixture
+def simple(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let learning curves have one structure, so that each of their forty fits takes no time."""
+    structure = Structure(sparsity=0.0, solver="shrunken")
+    fitted = learning.learning_curve
+    monkeypatch.setattr(
+        learning, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
+    )
 
 
-def test_a_dev_split_that_is_large_enough_is_not_warned_of() -> None:
-    """Two hundred pairs and more."""
-    assert small_dev_warnings(200, 4000) == []
+@pytest.mark.usefixtures("simple")
+def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `svr train` and, on the same judgements, by `svr-fit`: the same curve, and the bank is otherwise the same."""
+    write_made(folder / "made.jsonl")
+    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    said = capsys.readouterr().out
+    assert "learning curve on" in said
+    assert "The last doubling, from" in said
+    curve = RubricBank.load(folder / "out" / "bank").history.learning_curve
+    record = orjson.loads((folder / "out" / "record.json").read_bytes())
+    assert record["learning_curve"] == orjson.loads(orjson.dumps(curve.as_json()))
+    assert [point["share"] for point in record["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 1.0]
+    assert "What more pairs bring" in (folder / "out" / "report.html").read_text()
+    assert svr("fit", "out/stores/round-1", "--out", "again", "--learning-curve", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["learning_curve"] == record["learning_curve"]
+    assert RubricBank.load(folder / "again" / "bank").history.learning_curve == curve
+    selector = (folder / "out" / "bank" / "selector.safetensors").read_bytes()
+    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1") == 0
+    assert "learning_curve" not in orjson.loads((folder / "out" / "record.json").read_bytes())
+    assert (folder / "out" / "bank" / "selector.safetensors").read_bytes() == selector
+
+
+def test_too_few_prompts_leave_the_learning_curve_out_and_not_the_bank(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was judged is not lost: a line says why there is no curve."""
+    write_made(folder / "made.jsonl", 30)
+    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    said = capsys.readouterr()
+    assert "no learning curve" in said.err
+    assert "learning curve on" not in said.out
+    assert RubricBank.load(folder / "out" / "bank").history.learning_curve is None
+
+
+def test_a_learning_curve_of_the_papers_preset_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is of the default fit: exit 2 and one line before anything is judged."""
+    write_made(folder / "made.jsonl", 30)
+    flags = ("--learning-curve", "--preset", "paper")
+    assert svr("train", "made.jsonl", "--out", "out", *flags) == 2
+    assert "--learning-curve is of the default fit only" in capsys.readouterr().err
+    assert not (folder / "out").exists()
 
 
 def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

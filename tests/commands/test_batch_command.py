@@ -13,7 +13,7 @@ import orjson
 import pytest
 from killer import dies_at
 from made_pairs import write_candidates, write_planted
-from rig import name_judge, pairs, read_lines, serving, sim_process, wait_until, write_bench
+from rig import name_judge, pairs, read_lines, serving, sim_process, wait_until, write_bank, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -99,7 +99,7 @@ def by_batch(words: tuple[str, ...], name: str = "batch") -> None:
 METHODS = [
     ("--method", "vanilla", "--order", "both"),
     ("--method", "oracle", "--audit", "0.3"),
-    ("--bank", "default", "--limit", "12"),
+    ("--bank", "bank", "--limit", "12"),
     ("--method", "fixed", "--rubrics", "rubrics.txt", "--domain", "code"),
 ]
 
@@ -108,6 +108,7 @@ METHODS = [
 def test_a_run_by_batch_equals_a_live_run(folder: Path, sim: SimServer, method: tuple[str, ...]) -> None:
     """After the import the command sends nothing, and its items are byte for byte those of a live run."""
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
+    write_bank(folder / "bank")
     assert svr(*EVAL, *method, "--memo", "live-memo", "--out", "live") == 0
     words = (*EVAL, *method, "--memo", "memo", "--out", "run")
     before = sim.stats()["calls"]

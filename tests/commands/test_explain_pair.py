@@ -117,9 +117,29 @@ def test_equal_responses_and_undecided_rubrics_are_said(
     assert "Of 1 rubric the judge could decide none; a model as --judge decides any." in capsys.readouterr().out
 
 
+def test_without_a_bank_the_general_checks_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svr explain --prompt … --a … --b …` needs none, says what it used, and decides as the rules judge alone does."""
+    monkeypatch.chdir(tmp_path)
+    given = asked()[2:]
+    assert explain(*given, "--json") == 0
+    found = told(capsys)
+    assert (
+        found["judged_by"]
+        == "no bank is named, so the general checks of the rules judge decide · rules (offline checks, no model)"
+    )
+    assert found["item"]["margin"] == pytest.approx(score_pair_sync("Name a colour.", WORDY, "Blue.").margin)
+    assert found["item"]["margin"] == pytest.approx(sum(row["contribution"] for row in found["item"]["rubrics"]))
+    assert explain(*given) == 0
+    assert "no bank is named, so the general checks of the rules judge decide" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
+        ((*asked()[2:], "--judge", "gpt-oss-120b"), "a judge other than rules needs --bank"),
+        ((*asked()[2:], "--top-k", "3"), "--top-k needs --bank"),
         ((), "takes a RUN, or --prompt, --a and --b"),
         (("--prompt", "x"), "a pair needs --a and --b too"),
         (("--judge", "rules"), "--judge needs more"),

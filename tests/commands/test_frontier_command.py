@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import serving, write_bench
+from rig import serving, write_bank, write_bench
 from test_spending import RUBRICS, metrics, name_judges
 
 from svr_async.commands.main import run
@@ -37,6 +37,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sim
         with serving(SimConfig()) as sim:
             write_bench(folder / "bench.jsonl", N)
             name_judges(folder, sim.base_url)
+            write_bank(folder / "bank")
             (folder / "rubrics.txt").write_text("\n".join(RUBRICS))
             for judge, order in (("small", "both"), ("big", "both"), ("mid", "hash")):
                 assert evaluate("--judge", judge, "--order", order, "--audit", 0, out=judge) == 0
@@ -121,7 +122,7 @@ def test_the_page_and_the_table_are_files_of_their_own(
 
 def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:
     """With a bank, runs with fewer rubrics a prompt become points, found in the memo by themselves."""
-    bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "default", "--judge", "small", "--audit", 0, "-q")
+    bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--judge", "small", "--audit", 0, "-q")
     assert svr(*bank, "--limit", 12, "--out", "whole") == 0
     assert svr(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
     found = drawn("whole")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_pairs import write_made
-from rig import name_judge, serving, write_bench
+from rig import name_judge, serving, write_bank, write_bench
 
 from svr_async.commands.keys import key_hint, naming_keys
 from svr_async.commands.main import run
@@ -14,7 +14,7 @@ from svr_async.commands.main import svr as group
 from svr_async.errors import AuthError
 from svr_async.simulation.config import SimConfig
 
-PAIR = ("--bank", "default", "--prompt", "Why?", "--a", "So.", "--b", "Because.")
+PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")
 COMMANDS = (
     ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run"),
     ("train", "made.jsonl", "-q", "--out", "out"),
@@ -32,6 +32,7 @@ def test_every_command_names_the_variable_of_a_refused_key(
     monkeypatch.chdir(tmp_path)
     write_bench(tmp_path / "bench.jsonl", 20)
     write_made(tmp_path / "made.jsonl")
+    write_bank(tmp_path / "bank")
     monkeypatch.delenv("MY_KEY", raising=False)
     with serving(SimConfig(api_key="right")) as guarded:
         name_judge(tmp_path, guarded.base_url, key_env="MY_KEY")

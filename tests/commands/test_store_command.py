@@ -78,7 +78,7 @@ def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
     assert "\x1b" not in out
     labels = [line.split("  ")[0] for line in out.splitlines()]
     assert [label for label in labels if label] == [
-        "store", "judge", "pairs", "rubrics", "entries", "z", "weights", "fit"
+        "store", "judge", "pairs", "sources", "rubrics", "entries", "z", "weights", "fit"
     ]  # fmt: skip
     assert "0 to 1, mean 0.9" in out
 

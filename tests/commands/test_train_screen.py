@@ -16,6 +16,7 @@ from svr_async.commands.train.table import print_rounds
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.history import FitCurve
+from svr_async.vocabulary.dev_pairs import accuracy_in_words
 
 
 def stats():
@@ -135,6 +136,30 @@ def test_a_stage_without_questions_has_no_bar(monkeypatch):
         assert "judging" in shown.getvalue()
 
 
+def closing_record(n_dev, **changes):
+    """Return what is kept of a training of one round with so many dev pairs."""
+    row = {
+        "round": 1, "bank": 93, "kept": 61, "support": 0, "hard_negatives": 0, "judged_entries": 3152,
+        "top_k": 96, "filler_weight": 0.0, "dev_accuracy": 0.75,
+    }  # fmt: skip
+    return {
+        "rounds": [row | changes], "dev": {"round": 1}, "train_pairs": 1147, "judge": "rules", "contaminated": [],
+        "outcomes": {}, "dev_pairs": n_dev, "headline": accuracy_in_words(0.75, n_dev),
+    }  # fmt: skip
+
+
+def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys):
+    """A dash in the table and a line that says how many there are; a hundred pairs have their percentage."""
+    print_rounds(closing_record(60), Path("out"), "0123456789ab", 7.0)
+    out = capsys.readouterr().out
+    assert "75.0 %" not in out
+    assert "accuracy  too few pairs to say: 60 of 100 dev pairs" in out.splitlines()
+    print_rounds(closing_record(100), Path("out"), "0123456789ab", 7.0)
+    out = capsys.readouterr().out
+    assert "75.0 %" in out
+    assert "too few" not in out
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -148,15 +173,7 @@ def test_a_stage_without_questions_has_no_bar(monkeypatch):
 )
 def test_the_end_of_a_training_says_how_the_bank_is_used(changes, line, capsys):
     """In words below the table of the rounds, never with more rubrics than there are."""
-    row = {
-        "round": 1, "bank": 93, "kept": 61, "support": 0, "hard_negatives": 0, "judged_entries": 3152,
-        "top_k": 96, "filler_weight": 0.0, "dev_accuracy": 0.75,
-    }  # fmt: skip
-    record = {
-        "rounds": [row | changes], "dev": {"round": 1}, "train_pairs": 1147, "judge": "rules", "contaminated": [],
-        "outcomes": {},
-    }  # fmt: skip
-    print_rounds(record, Path("out"), "0123456789ab", 7.0)
+    print_rounds(closing_record(100, **changes), Path("out"), "0123456789ab", 7.0)
     told = capsys.readouterr().out
     assert line in told.splitlines()
     assert "on 1,147 pairs" in told

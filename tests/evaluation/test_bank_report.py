@@ -53,7 +53,7 @@ def test_it_says_how_the_bank_was_fitted_and_what_is_in_it():
         f"{SHOWN_RUBRICS} of 30 rubrics", "Keeps to the point 0", "4.000", "20.00 %", "they share 13 words in a row",
     ):  # fmt: skip
         assert text in words, text
-    assert page.count('class="curve"') == 2
+    assert page.count('class="curve"') == 3  # loss, dev accuracy, learning curve
     assert page.count('class="rounds"') == 6
     assert "SIMULATED" not in page
 
@@ -113,6 +113,50 @@ def test_without_dev_no_accuracy_is_claimed():
     words = words_of(render_bank_report(bank(history=history, dev_metrics={"accuracy": 0.9})))
     assert "Nothing was measured on held-out pairs" in words
     assert "90.0 %" not in words
+
+
+def test_of_too_few_dev_pairs_the_page_tells_no_accuracy():
+    """It says how many there are; no percentage of dev pairs is left, nor the numbers beside it."""
+    small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(learning_curve=None, choice=None))
+    page = render_bank_report(small)
+    words = words_of(page)
+    assert "Too few pairs to say: 24 of 100 dev pairs." in words
+    for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
+        assert gone not in words, gone
+    assert view_bank(small).curves.accuracy is None
+    assert "Rubrics kept" in words
+
+
+def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show():
+    """Its one record is the start, of which only dev numbers are known."""
+    curve = made_curve(0, 0, dev_pairs=24, round=1)
+    small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(curves=(curve,), chosen_round=1))
+    assert view_bank(small).curves is None
+    assert "epoch by epoch" not in words_of(render_bank_report(small))
+
+
+def test_the_structure_is_shown_with_all_that_were_tried():
+    """Its parts in words; twelve candidates with accuracy and error, the taken one marked, and the rest folded up."""
+    page = render_bank_report(bank())
+    words = words_of(page)
+    for text in ("Groups of prompts 2", "Sparsity 0.3", "Part in common 0.2", "Rubrics a prompt 6", "among 15"):
+        assert text in words, text
+    shown, folded = page.split("3 more candidates")
+    assert shown.count("± 1.2") == 12
+    assert folded.count("± 1.2") == 3
+    assert "70.0 %" in words
+    assert "2 taken" in words
+    assert "What the pairs chose" not in render_bank_report(bank(history=made_history(choice=None)))
+
+
+def test_the_learning_curve_is_drawn_with_its_numbers_and_what_it_says():
+    """Four points with whiskers, the pairs below them, a table beside it, and a sentence on the last doubling."""
+    page = render_bank_report(bank())
+    part = page.partition('id="learning"')[2].partition("</section>")[0]
+    assert part.count('class="whisker"') == 4
+    for text in (">178<", ">1,425<", "61.0", "65.0–72.0", "from 712 to 1,425 pairs, brought +3.0 points [+1.2, +4.8]"):
+        assert text in part.replace("\u00a0", " "), text
+    assert "What more pairs bring" not in render_bank_report(bank(history=made_history(learning_curve=None)))
 
 
 def test_a_bank_without_history_is_shown_as_it_is():

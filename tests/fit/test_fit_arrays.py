@@ -111,6 +111,17 @@ def test_taking_pairs_keeps_their_entries_and_negatives():
         arrays.take_pairs(np.array([5, 158]))
 
 
+def test_taking_pairs_keeps_their_sources():
+    """Chosen pairs keep the number of their source; the digest sees it, and a list of another length is refused."""
+    arrays = made_arrays()
+    sourced = replace(arrays, pair_source=np.arange(160, dtype=np.int32) % 5)
+    assert sourced.take_pairs(np.array([7, 3])).pair_source.tolist() == [2, 3]
+    assert sourced.digest() != arrays.digest()
+    for wrong in (np.arange(159), np.full(160, -1)):
+        with pytest.raises(ArtefactError, match="pair_source"):
+            replace(arrays, pair_source=wrong)
+
+
 def test_hard_negatives_share_half_of_their_pairs_weight():
     """The original keeps a half, its negatives share the other half (paper sec:adv)."""
     weights = with_negatives(made_arrays()).row_weights()

@@ -11,7 +11,8 @@ from svr_async.fit import topics
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.forward import alpha_numpy, hidden_matrix, importance_matrix
-from svr_async.fit.topics import SHRINKAGE, evidence_of, shrunken, solve_topics
+from svr_async.fit.shrinkage import SHRINKAGE, shrunken
+from svr_async.fit.topics import evidence_of, solve_topics
 
 TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
 ONE = replace(DEFAULT, structure=Structure(groups=1, sparsity=0.3, top_k=6))

@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from svr_async.scoring.shipped import shipped_folder
+from svr_async.judges.rules.registry import rubric_for
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.vocabulary.rubric import Check
 
 GIB = 2**30
 
@@ -122,17 +124,40 @@ TENSORS: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def made_bank(folder: Path, tensors: bytes) -> Path:
-    """Write a copy of the shipped bank with other bytes where its arrays are."""
+def whole_bank(folder: Path) -> Path:
+    """Write a small bank with a fitted selector that the rules judge can decide."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(shipped_folder(), folder)
+    weight = np.array([0.9, 0.5], np.float32)
+    checks = (Check.of("min_words", n=10), Check.of("bullet_list"))
+    rubrics = (BankRubric(rubric=rubric_for(check), weight=float(w)) for check, w in zip(checks, weight, strict=True))
+    RubricBank(
+        rubrics=tuple(rubrics),
+        selector_kind="topics",
+        selector={
+            "weight": weight,
+            "hidden": np.zeros((1, 1), np.float32),
+            "hidden_bias": np.zeros(1, np.float32),
+            "output": np.ones((2, 1), np.float32),
+            "output_bias": np.zeros(2, np.float32),
+        },
+        vocabulary={"which": 0},
+        idf=np.ones(1, np.float32),
+        inference=InferenceSettings(top_k=2),
+        name="whole",
+    ).save(folder)
+    return folder
+
+
+def made_bank(folder: Path, tensors: bytes) -> Path:
+    """Write a whole bank with other bytes where its arrays are."""
+    whole_bank(folder)
     (folder / "selector.safetensors").write_bytes(tensors)
     return folder
 
 
 def made_bank_with_strangers(folder: Path, canary: Path) -> Path:
-    """Write a copy of the shipped bank with files beside it that other libraries would load."""
-    shutil.copytree(shipped_folder(), folder)
+    """Write a whole bank with files beside it that other libraries would load."""
+    whole_bank(folder)
     for name in ("selector.pkl", "model.joblib", "bank.pickle", "pytorch_model.bin", "vectorizer.pkl"):
         (folder / name).write_bytes(pickled(canary))
     (folder / "__init__.py").write_text(f"import os; os.mkdir({str(canary)!r})")

@@ -22,6 +22,7 @@ from hostile import (
     made_data,
     made_script_folder,
     tamper,
+    whole_bank,
 )
 from rig import environment, name_judge, serving, write_bench
 
@@ -184,9 +185,10 @@ def test_row_115_no_unpickler_is_used_to_judge(tmp_path: Path, sim: SimServer) -
     """With every way to unpickle taken away a bank judges from a memo all the same; none was imported."""
     write_bench(tmp_path / "bench.jsonl", 3)
     name_judge(tmp_path, sim.base_url)
+    whole_bank(tmp_path / "bank")
     for _ in range(2):  # the second time from the memo
         done = subprocess.run(
-            [sys.executable, "-c", GUARDED, *ASK, "--bank", "default", "--out", "run", "--seed", ",".join(UNPICKLERS)],
+            [sys.executable, "-c", GUARDED, *ASK, "--bank", "bank", "--out", "run", "--seed", ",".join(UNPICKLERS)],
             cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from svr_async.scoring.bank_history import BankHistory, TrainedOn, history_bytes
 
 
 def test_the_same_history_comes_back(tmp_path):
-    """Curves, rounds, yardsticks and what it was trained on survive saving and loading, in the same bytes."""
+    """Curves, rounds, yardsticks, structure, candidates, what it was trained on: saved, loaded, in the same bytes."""
     bank = made_bank(history=made_history())
     bank.save(tmp_path / "one")
     back = RubricBank.load(tmp_path / "one")
@@ -85,6 +85,19 @@ def change(path, value):
         (("trained_on", "ablate"), "probe"),
         (("warnings",), [None]),
         (("linear_accuracy",), -0.1),
+        (("choice",), []),
+        (("choice", "structure"), None),
+        (("choice", "structure", "groups"), -1),
+        (("choice", "structure", "solver"), "other"),
+        (("choice", "structure", "solver"), [1]),
+        (("choice", "left_out"), "pairs"),
+        (("choice", "ridges"), [1]),
+        (("choice", "trials", 0, "accuracy"), 1.5),
+        (("choice", "trials", 0, "structure"), None),
+        (("choice", "more"), 1),
+        (("learning_curve", "points"), []),
+        (("learning_curve", "points", 1, "accuracy"), -0.5),
+        (("learning_curve", "gain"), "0.1"),
     ],
 )
 def test_a_value_that_a_history_cannot_hold_is_refused(path, value):
@@ -109,6 +122,14 @@ def test_the_chosen_curve_is_the_last_of_its_round_and_seed():
     bare = BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0), curves=seeds, chosen_seed=1)
     assert bare.chosen == seeds[0]
     assert BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0)).chosen is None
+
+
+def test_a_history_without_choice_and_curve_is_written_as_before_there_were_any():
+    """Older banks keep their bytes and thereby their digests."""
+    plain = orjson.loads(history_bytes(made_history(choice=None, learning_curve=None)))
+    assert not {"choice", "learning_curve"} & set(plain)
+    back = history_from_json(plain)
+    assert (back.choice, back.learning_curve) == (None, None)
 
 
 def test_unknown_values_stay_unknown():

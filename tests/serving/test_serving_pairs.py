@@ -167,3 +167,19 @@ def test_a_script_without_an_event_loop_can_judge_too() -> None:
     """The plain function gives what the awaited one gives."""
     found = score_pair_sync(PROMPT, LONG, SHORT, bank=checked_bank())
     assert (found.winner, found.judge) == (Side.B, "rules (offline checks, no model)")
+
+
+def test_without_a_bank_the_judge_is_asked_directly() -> None:
+    """The rules judge then decides by its general checks, whose contributions add up; rubrics cannot be chosen."""
+    prompt, a, b = "Name three rivers.", "- Oder\n- Rhine\n- Elbe, which is long and wide.", "No."
+    found = score_pair_sync(prompt, a, b)
+    assert found.winner is Side.A
+    assert found.margin == pytest.approx(sum(part.value for part in found.contributions))
+    assert score_pair_sync(prompt, b, a).margin == pytest.approx(-found.margin)
+
+    async def chosen() -> None:
+        async with Engine("rules") as engine:
+            await score_pair(prompt, a, b, engine=engine, top_k=3)
+
+    with pytest.raises(UsageError, match="rubrics of a bank"):
+        asyncio.run(chosen())

@@ -178,3 +178,12 @@ def test_what_no_margin_connects_has_no_score() -> None:
     assert potentials(4, {(0, 1): 2.0, (2, 3): 1.0}) == (1.0, -1.0, None, None)
     assert potentials(2, {}) == (None, None)
     assert potentials(1, {}) == (0.0,)
+
+
+async def test_without_a_bank_every_two_are_compared() -> None:
+    """However many there are; to score each alone takes the rubrics of a bank."""
+    responses = [f"Answer {'word ' * n}" for n in range(8)]
+    async with Engine("rules") as engine:
+        assert (await rank("Say much.", responses, engine=engine)).method == "pairwise"
+        with pytest.raises(UsageError, match="rubrics of a bank"):
+            await rank("Say much.", responses, engine=engine, method="pointwise")

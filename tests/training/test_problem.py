@@ -1,5 +1,7 @@
 """A training problem as arrays: rows, own entries, hard negatives, sources."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from svr_async.fit.tfidf import learn
@@ -69,6 +71,17 @@ def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives():
     assert arrays.negative_of.tolist() == [-1, -1, -1, -1, 3]
     assert arrays.source_indptr.tolist() == [0, 1, 3, 3]
     assert build_arrays([], [], prompts(), ledger, index, sources(), edges).n_pairs == 0
+
+
+def test_arrays_number_the_sources_of_pairs():
+    """By name, a hard negative as its original; None where all pairs are from one source or none names any."""
+    edges = redundancy_edges([candidate.rubric.text for candidate in BANK])
+    named = [replace(pair, source=name) for pair, name in zip(PAIRS, "bcab", strict=True)]
+    negative = HardNegative(pair=replace(PAIRS[1], id="p1~probe1"), of="p1")
+    index = {rubric_id: place for place, rubric_id in enumerate(IDS)}
+    parts = (prompts(), Ledger(), index, sources(), edges)
+    assert build_arrays(named, [negative], *parts).pair_source.tolist() == [1, 2, 0, 1, 2]
+    assert build_arrays(PAIRS, [negative], *parts).pair_source is None
 
 
 def test_all_that_a_dev_prompt_gave_is_its_own_however_many_other_prompts_gave_it_too():

@@ -1,5 +1,6 @@
 """Each round's feature store: it holds exactly what the round fitted on, and is written once."""
 
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from svr_async.training.round_stores import drop_rounds, keep_round
 from svr_async.training.session import JudgedRound, prepare
 from svr_async.training.store import MEASURED, FeatureStore
 from svr_async.training.store_arrays import stored_round
+from svr_async.training.store_facts import store_facts
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 
@@ -69,6 +71,21 @@ def test_a_rounds_store_gives_back_what_the_round_fitted_on(tmp_path, negatives)
     assert config_of(PLAN).top_k_choices == (3,)
 
 
+def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path, monkeypatch):
+    """Sources come back with the numbers that the round fitted on, hard negatives with those of their originals."""
+    named = [replace(pair, source=f"set {number % 3}") for number, pair in enumerate(PAIRS)]
+    monkeypatch.setattr(sys.modules[__name__], "PAIRS", named)
+    session, judged = judged_round()
+    assert judged.data.train.pair_source[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
+    keep_round(session, judged, folder=tmp_path, plan=PLAN, **LABELS)
+    store = FeatureStore.load(tmp_path / "round-2")
+    assert store.sources[: len(PAIRS)] == [pair.source for pair in named]
+    stored = stored_round(store)
+    assert stored.data.train.digest() == judged.data.train.digest()
+    assert stored.data.dev.digest() == judged.data.dev.digest()
+    assert store_facts(store)["sources"] == {"set 0": 3 + len(NEGATIVES), "set 1": 3, "set 2": 2}
+
+
 def test_a_store_that_is_there_is_left_and_one_of_other_data_or_damaged_is_written_over(tmp_path):
     """The same round again touches no file; another bank's, or one with a damaged file, is replaced whole."""
     session, judged = judged_round()
@@ -100,10 +117,10 @@ def test_stores_of_rounds_that_did_not_happen_go(tmp_path):
 
 
 def test_a_plan_comes_back_and_stands_for_the_settings_of_a_training():
-    """As JSON and back; top_k is 6, or 96 where judging is free, and the paper's filler weighs 1."""
+    """As JSON and back; top_k is 6, or 256 where judging is free, and the paper's filler weighs 1."""
     assert plan_from_json(PLAN.as_json()) == PLAN
     assert config_of(FitPlan()).top_k_choices == (6,)
     free = config_of(FitPlan(free=True))
-    assert (free.top_k_choices, free.filler_weights, free.fit.top_k) == ((96,), (0.0,), 96)
+    assert (free.top_k_choices, free.filler_weights, free.fit.top_k) == ((256,), (0.0,), 256)
     paper = config_of(FitPlan(preset="paper", seed=3))
     assert (paper.filler_weights, paper.fit.top_k, paper.fit.seed) == ((1.0,), None, 3)

@@ -70,6 +70,7 @@ def pair_rows(*ids, rows=None, prompts=None, **columns):
         "strength": [1] * len(ids),
         "kind": ["pair"] * len(ids),
         "of": [""] * len(ids),
+        "source": [""] * len(ids),
     }
     return PairRows(pair_id=list(ids), **{**given_, **columns})
 

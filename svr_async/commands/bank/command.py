@@ -21,7 +21,7 @@ SHOWN = 20
 
 @click.group()
 def bank() -> None:
-    """Look at a bank of rubrics and care for it. BANK is a folder, hf:user/name, or default, the shipped one.
+    """Look at a bank of rubrics and care for it. BANK is a folder, or hf:user/name.
 
     \b
     Example:  svr bank show bank/

@@ -9,6 +9,7 @@ from svr_async.commands.screen import safe_console
 from svr_async.evaluation.safetext import one_line
 from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank_stats import in_one_level
+from svr_async.vocabulary.dev_pairs import metrics_in_words
 from svr_async.vocabulary.rubric import IMPORTANCES
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
     data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
-    dev, fit = _percentages(bank.dev_metrics), _main_settings(bank.fit_settings)
+    dev, fit = _percentages(metrics_in_words(bank.dev_metrics)), _main_settings(bank.fit_settings)
     for label, values in (("dev", dev), ("fit", fit), ("data", data)):
         if values:
             _paragraph(console, label, _pairs(in_one_level(values)))
+    if bank.history is not None and bank.history.choice is not None:
+        _paragraph(console, "structure", bank.history.choice.structure.in_words())
     for note in bank.notes:
         _paragraph(console, "note", note)
     weights = {f"{entry.weight:.3f}" for entry in bank.rubrics}

@@ -40,10 +40,9 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 @click.option(
     "--method",
     type=click.Choice(METHODS),
-    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla. "
-    "The rules judge does svr and uniform with the shipped bank where none is named.",
+    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla.",
 )
-@click.option("--bank", metavar="BANK", help="A trained bank: a folder, hf:user/name[@revision], or default (shipped).")
+@click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")
 @click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option(

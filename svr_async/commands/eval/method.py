@@ -9,21 +9,9 @@ from svr_async.commands.eval.flags import EvalFlags
 from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.scoring import shipped
 from svr_async.scoring.methods import CONTENT_BLIND, ContentBlind, Fixed, Method, Oracle, Pointwise, SelfRubric, Vanilla
 
 REPHRASED = ("svr", "uniform")  # the methods whose rubrics can be fitted to a prompt
-
-
-def with_shipped_bank(flags: EvalFlags) -> EvalFlags:
-    """Name the shipped bank where the rules judge is to judge with a bank and none is named.
-
-    That is so with --method svr or uniform, and, where `shipped.STANDS_IN` says so, with no method at all.
-    """
-    wanted = flags.method in REPHRASED or (flags.method is None and flags.rubrics is None and shipped.STANDS_IN)
-    if flags.bank is not None or flags.judge != "rules" or flags.rephrase or not wanted:
-        return flags
-    return replace(flags, bank=shipped.NAME)
 
 
 def choose_method(flags: EvalFlags) -> Method:
@@ -34,7 +22,10 @@ def choose_method(flags: EvalFlags) -> Method:
     if flags.bank is not None:
         return _bank_method(flags, flags.bank, name)
     if name in {"svr", "uniform"}:
-        raise UsageError(f"--method {name} needs --bank DIR", hint="svr train makes one; --bank default is shipped")
+        raise UsageError(
+            f"--method {name} needs --bank DIR",
+            hint="svr train makes one; without a bank the rules judge uses its general checks",
+        )
     rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
     if rubrics and name not in {"fixed", "pointwise"}:
         raise UsageError(f"--method {name} does not use --rubrics", hint="leave one out; fixed and pointwise use them")

@@ -21,7 +21,7 @@ from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
-from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing, with_shipped_bank
+from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing
 from svr_async.commands.eval.plan import (
     Bench,
     SettledPlan,
@@ -45,7 +45,6 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
-from svr_async.scoring import shipped
 from svr_async.scoring.methods import Method
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -100,7 +99,7 @@ def make_record(
 def run_command(flags: EvalFlags) -> int:
     """Evaluate and return the exit code; SvrError for what stops the run before it begins."""
     adapter = get_adapter(flags.benchmark)
-    flags = with_plan(with_shipped_bank(flags))
+    flags = with_plan(flags)
     method = choose_method(flags)
     plan = settle_judges(flags, method)
     for note in unused_flags(flags, plan):
@@ -178,7 +177,6 @@ async def _judge_and_write(
     stopper = Stopper()
     begun = time.monotonic()
     stats = bench.stats if bench.sending else None
-    notes = shipped_notes(flags.bank, evaluation.method)
     with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress.note):
         for engine in evaluation.engines:
             engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
@@ -194,7 +192,7 @@ async def _judge_and_write(
         costs=bench.costs(),
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(record.pairs),
-        notes=notes + _notes(bench) + (rephrase_notes(judged) if flags.rephrase else ()),
+        notes=_notes(bench) + (rephrase_notes(judged) if flags.rephrase else ()),
     )
     return _finish(flags, record, folder, judged, facts, stopper)
 
@@ -262,14 +260,6 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
     return tuple(notes)
-
-
-def shipped_notes(bank: str | None, method: Method) -> tuple[str, ...]:
-    """Say of the shipped bank that it is that, and what it was trained on; nothing of any other bank."""
-    chooser = getattr(method, "chooser", None)
-    if bank != shipped.NAME or chooser is None:
-        return ()
-    return tuple(f"shipped bank, {note}" for note in chooser.bank.notes[:1])
 
 
 def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ FEW_ROWS = 16  # of a table, up to which rubrics that count nothing are listed t
 
 PAIR_TEXTS = ("prompt", "a", "b")
 RUN_ONLY = ("data", "benchmark")
+BANK_ONLY = ("top_k", "rephrase")
 
 
 @click.command()
@@ -35,23 +36,25 @@ RUN_ONLY = ("data", "benchmark")
 @click.argument("item", metavar="[ITEM]", required=False)
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")
 @click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
-@click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, hf:user/name, or default.")
-@click.option("--prompt", metavar="TEXT|@FILE", help="With --bank: what was asked.")
-@click.option("--a", metavar="TEXT|@FILE", help="With --bank: one response.")
-@click.option("--b", metavar="TEXT|@FILE", help="With --bank: the other response.")
-@click.option("--judge", metavar="J", help="With --bank: who judges.  [default: rules]")
+@click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
+@click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
+@click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
+@click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
+@click.option("--judge", metavar="J", help="Judge a pair now: who judges.  [default: rules]")
 @click.option("--base-url", metavar="URL", help="With --bank: where the endpoint is, over the profile's.")
 @click.option("--memo", type=click.Path(path_type=Path), metavar="DIR", help="With --bank: where replies are kept.")
 @click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
-@click.option("--order", type=click.Choice(["hash", "ab", "ba"]), help="With --bank: which response is shown first.")
+@click.option(
+    "--order", type=click.Choice(["hash", "ab", "ba"]), help="Judge a pair now: which response is shown first."
+)
 @common
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
     """Show why a pair was decided as it was: each rubric's verdicts and signed contribution to the margin.
 
-    Of a RUN, by the id of an ITEM; without ITEM, the ids of the run's most confident mistakes. With --bank instead of
-    a RUN, a pair that is given here is judged now; the rules judge needs no --bank, as one ships with the package.
-    @FILE reads a text from a file.
+    Of a RUN, by the id of an ITEM; without ITEM, the ids of the run's most confident mistakes. With --prompt, --a and
+    --b instead of a RUN, a pair that is given here is judged now, with the rubrics of --bank. Without one, the general
+    checks of the rules judge decide it. @FILE reads a text from a file.
 
     \b
     Examples:
@@ -77,16 +80,10 @@ def _flag(name: str) -> str:
 
 
 def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
-    """Judge the pair of the flags; CoverageError where the judge gave no verdict.
-
-    The rules judge takes the shipped bank where none is named.
-    """
+    """Judge the pair of the flags; CoverageError where the judge gave no verdict."""
     from svr_async.commands.explain.pair import PairFlags, explain_pair  # noqa: PLC0415  (--help stays quick)
-    from svr_async.scoring import shipped  # noqa: PLC0415
 
-    if flags["judge"] in {None, "rules"} and set(PAIR_TEXTS) <= set(given) and "bank" not in given:
-        flags, given = {**flags, "bank": shipped.NAME}, [*given, "bank"]
-    _check_pair(given)
+    _check_pair(given, flags["judge"])
     settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
     defaults = {"judge": "rules", "base_url": "", "memo": Path("cache/memo"), "order": "hash"}
     settings |= {name: value for name, value in defaults.items() if settings[name] is None}
@@ -99,15 +96,19 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
         raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
 
 
-def _check_pair(given: list[str]) -> None:
+def _check_pair(given: list[str], judge: str | None) -> None:
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
     if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
         wrong = f"{_flag(given[0])} needs more: " if given else ""
         raise UsageError(f"{wrong}svr explain takes a RUN, or --prompt, --a and --b")
     if missing:
         raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
-    if "bank" not in given:
-        raise UsageError("a judge other than rules needs --bank", hint="--bank default, or a folder of `svr train`")
+    if "bank" not in given and judge not in {None, "rules"}:
+        raise UsageError("a judge other than rules needs --bank", hint="a folder of `svr train`, or hf:user/name")
+    if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
+        raise UsageError(
+            f"{more[0]} needs --bank", hint="the general checks of the rules judge have no rubrics to choose"
+        )
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
         raise UsageError(f"{extra[0]} goes with a RUN", hint="leave it out with --bank")
 

@@ -1,4 +1,4 @@
-"""The work behind `svr explain --bank`: one pair judged now. Loaded only when a pair is judged."""
+"""The work behind `svr explain --prompt … --a … --b …`: one pair judged now. Loaded only when a pair is judged."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from svr_async.serving.pairs import as_prompt, decide_pair, method_of
 from svr_async.vocabulary.pair import PreferencePair
 
 FROM_FILE = "@"
+NO_BANK = "no bank is named, so the general checks of the rules judge decide"
 MAX_BYTES = 64 << 20  # of a text; no judge reads more, and a device has no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFlags:
-    """What is judged now: texts (or `@FILE`), the bank and the judge, by the names of the flags."""
+    """What is judged now: texts (or `@FILE`), the bank (None: none) and the judge, by the names of the flags."""
 
-    bank: str
+    bank: str | None
     prompt: str
     a: str
     b: str
@@ -47,7 +48,7 @@ def explain_pair(flags: PairFlags) -> Explanation:
         response_a=text_of("--a", flags.a),
         response_b=text_of("--b", flags.b),
     )
-    bank = RubricBank.load(flags.bank)
+    bank = None if flags.bank is None else RubricBank.load(flags.bank)
     with naming_keys(_key_variables(flags)), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_explain(flags, texts, bank))
 
@@ -58,7 +59,7 @@ def _key_variables(flags: PairFlags) -> list[str]:
     return [find_profile(spec.removesuffix("+rules"), base_url=flags.base_url).key_env] if needs_endpoint(spec) else []
 
 
-async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank) -> Explanation:
+async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> Explanation:
     prompt = as_prompt(texts.prompt)
     pair = PreferencePair(
         id="pair", prompt=prompt, chosen=texts.response_a, rejected=texts.response_b, has_preference=False
@@ -68,7 +69,7 @@ async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank) -> Explanat
         decision = await decide_pair(
             method, engine.judge, prompt, texts.response_a, texts.response_b, order=flags.order
         )
-        title = f"{bank.name or flags.bank} · {engine.label}"
+        title = f"{NO_BANK if bank is None else bank.name or flags.bank} · {engine.label}"
     item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
     return explain_decision(item, texts, title, of_run=False)
 

@@ -12,6 +12,7 @@ from svr_async.commands.options import (
     HELP,
     asking,
     common,
+    learning_curve_option,
     licence_option,
     per_call_option,
     pool_option,
@@ -50,7 +51,7 @@ from svr_async.commands.options import (
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
-    help="Rubrics used for a prompt. Default: 6; at most 96 for the rules judge, which is free.",
+    help="Rubrics used for a prompt. Default: 6; at most 256 for the rules judge, which is free.",
 )
 @click.option(
     "--ablate",
@@ -65,6 +66,7 @@ from svr_async.commands.options import (
     metavar="BENCH=PATH",
     help="Leave out pairs that share 13 words in a row with this benchmark.",
 )
+@learning_curve_option
 @licence_option
 @click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
 @common

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
+from svr_async.vocabulary.dev_pairs import enough
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -63,8 +64,8 @@ def _trained(row: EpochRow, value: float | None, digits: int) -> str:
 
 
 def accuracy_cell(curve: FitCurve, record: EpochRecord) -> str:
-    """Return a dev accuracy in percent with its standard error in points; a dash without dev pairs."""
-    error = curve.error(record)
+    """Return a dev accuracy in percent with its standard error in points; a dash without enough dev pairs."""
+    error = curve.error(record) if enough(curve.dev_pairs) else None
     return UNKNOWN if error is None else f"{100 * record.dev_accuracy:.1f} ± {100 * error:.1f}"
 
 
@@ -87,7 +88,8 @@ def plain_line(curve: FitCurve, record: EpochRecord, seconds: float | None) -> s
         parts += [] if record.adversarial_loss is None else [f"adversarial {record.adversarial_loss:.4f}"]
         parts += [f"diversity {record.diversity_loss:.4f}", f"train margin {record.train_margin:.3f}"]
     if curve.dev_pairs:
-        parts += [f"dev margin {record.dev_margin:.3f}", f"dev accuracy {accuracy_cell(curve, record)} %"]
+        parts += [f"dev margin {record.dev_margin:.3f}"]
+        parts += [f"dev accuracy {accuracy_cell(curve, record)} %"] if enough(curve.dev_pairs) else []
     else:
         parts += [f"train accuracy {100 * record.train_accuracy:.1f} %"]
     parts += [f"{record.active} active"]
@@ -198,7 +200,8 @@ class PlainEpochs:
 
     def end(self, curve: FitCurve) -> None:
         """Say which epoch was taken."""
-        best = "" if curve.best is None or not curve.dev_pairs else f", {accuracy_cell(curve, curve.best)} % on dev"
+        known = curve.best if enough(curve.dev_pairs) else None
+        best = "" if known is None else f", {accuracy_cell(curve, known)} % on dev"
         taken = f"epoch {curve.best_epoch}" if curve.best_epoch else "the start"
         click.echo(f"{fit_name(curve)}: took {taken}{best}", err=True)
 

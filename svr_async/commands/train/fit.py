@@ -14,12 +14,13 @@ import orjson
 from svr_async.commands.places import keep_bank, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.train.epochs import fit_screen
-from svr_async.commands.train.run import small_dev_warnings
+from svr_async.commands.train.learning import learned_curve, print_learning, require_solved
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.linear import Baselines
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.training import OnEpoch, calibrate, fit, spread
@@ -35,6 +36,7 @@ from svr_async.training.plans import FitPlan, config_of
 from svr_async.training.round_fit import fit_and_prune
 from svr_async.training.store import FeatureStore
 from svr_async.training.store_arrays import StoredRound, stored_round
+from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough, small_dev_warnings
 
 FEW_MISSING = 0.01  # of the dev entries that use would need; with more missing a warning is due
 
@@ -53,6 +55,7 @@ class FitFlags:
     licence: str
     quiet: bool
     as_json: bool
+    learning_curve: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,8 +114,8 @@ class FitRuns:
 class Outcome:
     """What a fit came to: the kept rubrics, their selector, the settings for use, and how it does on dev.
 
-    `accuracy` is None where no dev pair was judged; `missing` is the share of dev entries that use would need and the
-    store does not have.
+    `accuracy` over `dev_pairs` is None where none was judged; `missing` is the share of dev entries that use would
+    need and the store does not have.
     """
 
     bank: tuple[Candidate, ...]
@@ -120,6 +123,7 @@ class Outcome:
     settings: InferenceSettings
     accuracy: float | None
     missing: float
+    dev_pairs: int
 
 
 def run_command(flags: FitFlags) -> int:
@@ -131,6 +135,7 @@ def run_command(flags: FitFlags) -> int:
     open_folder(flags.out)
     plan = plan_for(flags, store.header.plan)
     config = with_epochs(config_of(plan), flags.epochs)
+    require_solved(config, flags.learning_curve)
     settings = fit_settings(config)
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
     with fit_screen(seeds=flags.seeds, epochs=settings.epochs, quiet=flags.quiet or flags.as_json) as watch:
@@ -139,14 +144,21 @@ def run_command(flags: FitFlags) -> int:
     complete = plan.free or (plan.round > 0 and plan == store.header.plan)  # what is missing, the judge abstained from
     missing = [] if complete else _missing_warnings(outcome)
     record = make_record(runs, outcome, [*_dev_warnings(store), *missing])
-    history = _history(store, plan, runs, record)
+    learned = learned_curve(stored.data.train, config, _said(flags)) if flags.learning_curve else None
+    record |= {} if learned is None else {"learning_curve": learned.as_json()}
+    history = _history(store, plan, runs, record, learned)
     _bank(flags, store, stored, runs, outcome, history).save(flags.out / "bank")
     write_bank_report(flags.out / "bank", flags.out / "report.html")
     if flags.as_json:
         click.echo(orjson.dumps(record, option=orjson.OPT_INDENT_2))
     else:
         _print_record(record, flags.out)
+        print_learning(learned)
     return 0
+
+
+def _said(flags: FitFlags) -> Callable[[str], None]:
+    return lambda text: None if flags.quiet else click.echo(text, err=True)
 
 
 def plan_for(flags: FitFlags, plan: FitPlan) -> FitPlan:
@@ -176,6 +188,7 @@ def fit_stored(stored: StoredRound, config: TrainConfig, runs: FitRuns) -> Outco
         settings=settings,
         accuracy=accuracy if dev.n_entries else None,
         missing=unjudged_share(settings, selector, texts, dev) if dev.n_entries else 0.0,
+        dev_pairs=dev.n_pairs,
     )
 
 
@@ -198,6 +211,7 @@ def make_record(runs: FitRuns, outcome: Outcome, warnings: Sequence[str] = ()) -
     mean, deviation = spread(runs.results)
     return {
         "dev_accuracy": outcome.accuracy,
+        "dev_pairs": outcome.dev_pairs,
         "fit_accuracy": round(best.dev_accuracy, 6),
         "rubrics": len(outcome.bank),
         "top_k": outcome.settings.top_k,
@@ -215,7 +229,9 @@ def make_record(runs: FitRuns, outcome: Outcome, warnings: Sequence[str] = ()) -
     }
 
 
-def _history(store: FeatureStore, plan: FitPlan, runs: FitRuns, record: Mapping[str, Any]) -> BankHistory:
+def _history(
+    store: FeatureStore, plan: FitPlan, runs: FitRuns, record: Mapping[str, Any], learned: LearningCurve | None
+) -> BankHistory:
     own = store.negative_of < 0  # a hard negative is no pair of the data
     n_train, n_dev = int((own & ~store.is_dev).sum()), int((own & store.is_dev).sum())
     return BankHistory(
@@ -225,6 +241,8 @@ def _history(store: FeatureStore, plan: FitPlan, runs: FitRuns, record: Mapping[
         vote_accuracy=record["vote_accuracy"],
         linear_accuracy=record["linear_accuracy"],
         warnings=tuple(record["warnings"]),
+        choice=runs.results[runs.best].choice,
+        learning_curve=learned,
     )
 
 
@@ -273,13 +291,14 @@ def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
 def _print_record(record: Mapping[str, Any], out: Path) -> None:
     taken = f"epoch {record['best_epoch']}" if record["best_epoch"] else "the start, before any epoch"
     measured = record["dev_accuracy"]
-    accuracy = "no dev pair was judged" if measured is None else f"dev accuracy {100 * measured:.1f} %"
+    accuracy = "no dev pair was judged" if measured is None else accuracy_in_words(measured, record["dev_pairs"])
     click.echo(f"{accuracy} ({taken}, {record['device']})")
     click.echo(f"rubrics    {record['rubrics']} kept, up to {record['top_k']} for a prompt")
-    if record["seeds"] > 1:
+    told = enough(record["dev_pairs"])
+    if told and record["seeds"] > 1:
         mean, deviation = 100 * record["dev_accuracy_mean"], 100 * record["dev_accuracy_sd"]
         click.echo(f"over {record['seeds']} seeds {mean:.1f} % ± {deviation:.1f}")
-    if record["linear_accuracy"] is not None:
+    if told and record["linear_accuracy"] is not None:
         click.echo(f"beside it  unweighted vote {100 * record['vote_accuracy']:.1f} %")
         click.echo(f"           one weight per rubric for all prompts {100 * record['linear_accuracy']:.1f} %")
     for warning in record["warnings"]:

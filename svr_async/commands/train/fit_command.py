@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import HELP, common, licence_option
+from svr_async.commands.options import HELP, common, learning_curve_option, licence_option
 
 
 @click.command(context_settings=HELP)
@@ -26,6 +26,7 @@ from svr_async.commands.options import HELP, common, licence_option
 @click.option(
     "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: as the store was judged."
 )
+@learning_curve_option
 @licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common

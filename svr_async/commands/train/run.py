@@ -23,12 +23,12 @@ from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.stopping import draining
 from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.train.learning import learned_curve, print_learning, require_solved
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import print_rounds
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
-from svr_async.fit.history import accuracy_error
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
@@ -48,13 +48,13 @@ from svr_async.training.rounds import run_rounds
 from svr_async.training.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.splits import split_by_prompt
 
 OFFLINE_WORKERS = 8
 STORES = "stores"  # in a training's folder: a feature store for each round
-ENOUGH_DEV = 200  # dev pairs: a standard error of about 3 points
 RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
 
 
@@ -70,7 +70,7 @@ class TrainFlags:
     rounds: int
     preset: str
     pool: str | None
-    pool_size: int
+    pool_size: int | None
     top_k: int | None
     ablate: tuple[str, ...]
     decontaminate: tuple[str, ...]
@@ -92,6 +92,7 @@ class TrainFlags:
     retry_errors: bool = False
     min_coverage: float = 1.0
     publish: Publish | None = None
+    learning_curve: bool = False
 
 
 def run_command(flags: TrainFlags) -> int:
@@ -107,6 +108,7 @@ def run_command(flags: TrainFlags) -> int:
             f"all {len(pairs)} pairs overlap with {', '.join(flags.decontaminate)}", hint="train on other pairs"
         )
     config = train_config(flags)
+    require_solved(config, flags.learning_curve)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_train(flags, config, dataset, kept, dropped))
 
@@ -185,13 +187,16 @@ async def _train(
             warnings = small_dev_warnings(len(session.material.dev), len(pairs))
             for warning in warnings:
                 screen.say(f"warning: {warning}")
-            session.keep_round = partial(_keep_round, flags, judge)
+            kept: list[JudgedRound] = []
+            session.keep_round = partial(_keep_round, flags, judge, kept)
             rounds = await run_rounds(session)
+            learned = learned_curve(kept[-1].data.train, config, screen.say) if flags.learning_curve else None
             drop_rounds(flags.out / STORES, after=len(rounds))
         warnings += unanswered_lines(session.stages.outcomes)
         best = chosen_round(rounds, len(session.material.dev), config.publish)
         record = make_record(flags, session, rounds, best, judge, dropped) | {"warnings": warnings, "made_of": made_of}
-        history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings)
+        record |= {} if learned is None else {"learning_curve": learned.as_json()}
+        history = training_history(log, rounds, best, _trained_on(flags, session, dropped), warnings, learned)
         digest = _bank(flags, session, best, judge, history).save(flags.out / "bank")
         write_atomic(flags.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
         write_bank_report(flags.out / "bank", flags.out / "report.html")
@@ -202,14 +207,18 @@ async def _train(
         click.echo(orjson.dumps({**record, "bank_digest": digest, **asked}, option=orjson.OPT_INDENT_2))
     else:
         print_rounds(record, flags.out, digest, time.monotonic() - begun)
+        print_learning(learned)
         if asked:
             click.echo(f"calls     {calls_in_words(asked)}")
     require_answers(session.stages.outcomes, flags.min_coverage, flags.out / "failures.jsonl")
     return 0
 
 
-def _keep_round(flags: TrainFlags, judge: OpenJudge, session: Session, judged: JudgedRound) -> None:
-    """Keep a round as a feature store, so that `svr-fit` can fit it again without a call."""
+def _keep_round(
+    flags: TrainFlags, judge: OpenJudge, kept: list[JudgedRound], session: Session, judged: JudgedRound
+) -> None:
+    """Keep a round as a feature store, for `svr-fit` to fit it again without a call; the last one in memory too."""
+    kept[:] = [judged]
     plan = replace(plan_of(flags), round=judged.number, last=judged.data.last)
     labels = {"judge": judge.label, "prompts_digest": prompts_digest_of(judge)}
     keep_round(session, judged, folder=flags.out / STORES, plan=plan, **labels)
@@ -252,20 +261,6 @@ def prompts_digest_of(judge: OpenJudge) -> str:
 def screen_of(flags: TrainFlags, judge: OpenJudge) -> TrainScreen:
     """Return the screen that tells of this run and of its judge's engine."""
     return TrainScreen(judge.engine.stats if judge.engine else None, quiet=flags.quiet)
-
-
-def small_dev_warnings(n_dev: int, n_pairs: int) -> list[str]:
-    """Say where the dev split is too small to choose epochs, rounds and settings by; nothing where it is not."""
-    if n_dev >= ENOUGH_DEV:
-        return []
-    error = 100 * accuracy_error(0.7, n_dev)
-    wanted = -(-ENOUGH_DEV * n_pairs // max(1, n_dev) // 100) * 100
-    text = (
-        f"{n_dev} dev pairs: an accuracy near 70 % has a standard error of {error:.1f} points, so smaller differences "
-        f"between epochs, rounds and settings are chance. {ENOUGH_DEV} dev pairs take about {wanted:,} pairs in all, "
-        f"here are {n_pairs:,}: give more, or judge the bank on others (svr data split holds some out)"
-    )
-    return [text]
 
 
 def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamination]) -> TrainedOn:
@@ -361,7 +356,12 @@ def open_session(
         stages=Stages(
             flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.retry_errors
         ),
-        material=prepare(train, dev, digest=digest_of(dataset.digest, [pair.id for pair in pairs]), pairs_of_words=config.fit.pairs_of_words),
+        material=prepare(
+            train,
+            dev,
+            digest=digest_of(dataset.digest, [pair.id for pair in pairs]),
+            pairs_of_words=config.fit.pairs_of_words,
+        ),
         fit_round=partial(fit_round, log=log),
         calibrate=partial(calibrate_round, log=log),
         margins=partial(margins_with, config.fit),
@@ -404,6 +404,7 @@ def make_record(
         "ablate": sorted(flags.ablate),
         "rounds": [dict(one.record) for one in rounds],
         "dev": _dev_facts(session, best),
+        "headline": accuracy_in_words(best.dev_accuracy, len(session.material.dev)),
         "outcomes": dict(session.stages.outcomes),
         "contaminated": [{"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in dropped],
     }

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from svr_async.evaluation.wording import plural
+from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.training.answers import unanswered_lines
+from svr_async.vocabulary.dev_pairs import enough
 
 
 def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
@@ -28,12 +29,15 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
     )
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
+    told = enough(record["dev_pairs"])
     for row in record["rounds"]:
         mark = "bold" if row["round"] == record["dev"]["round"] else ""
-        table.add_row(*(_cell(name, row[name]) for name in names), style=mark)
+        table.add_row(*(_cell(name, row[name], told=told) for name in names), style=mark)
     console = styled_console()
     console.print(f"[bold]bank trained[/] on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
     console.print(table)
+    if not told:
+        console.print(f"[dim]accuracy[/]  {record['headline']}", soft_wrap=True)
     console.print(f"[dim]for use[/]   {_use(record)}", soft_wrap=True)
     if record["contaminated"]:
         console.print(f"[dim]left out[/]  {len(record['contaminated'])} pairs that overlap with a benchmark")
@@ -43,8 +47,10 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
     console.print(f"[dim]report[/]    {out / 'report.html'}", soft_wrap=True)
 
 
-def _cell(name: str, value: float) -> str:
-    return f"{100 * value:.1f} %" if name == "dev_accuracy" else f"{value:,}"
+def _cell(name: str, value: float, *, told: bool) -> str:
+    if name != "dev_accuracy":
+        return f"{value:,}"
+    return f"{100 * value:.1f} %" if told else UNKNOWN
 
 
 def _use(record: Mapping[str, Any]) -> str:

@@ -1,0 +1,79 @@
+"""The structure of a fit in plain words, and the candidates in order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from made_bank import made_bank
+from made_history import made_choice, made_history
+
+from svr_async.scoring.bank_card import render_card
+from svr_async.scoring.bank_choice import SHOWN_CANDIDATES, candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_history import Choice, Structure
+
+
+def named(structure):
+    """Return the values of a structure's parts by name."""
+    return {name: value for name, value, _ in structure_parts(structure)}
+
+
+def test_each_part_of_a_structure_is_named():
+    """Groups, sparsity, part in common, rubrics a prompt; what is not there is said to be none."""
+    grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
+    assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
+    assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
+
+
+def test_one_shrunken_weight_a_rubric_is_called_that():
+    """It has no sparsity and no part in common to name."""
+    assert named(Structure(solver="shrunken", top_k=6)) == {
+        "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
+    }  # fmt: skip
+
+
+def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said():
+    """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
+    common = Structure(solver="moments", ridge=0.3)
+    assert named(common)["Weights"] == "in common to all sources"
+    choice = replace(made_choice(), left_out="sources", beside=(Structure(groups=2), Structure(groups=4)))
+    assert "leaving out sources in turn" in how_chosen(choice)
+    assert "averaged with 2" in how_chosen(choice)
+
+
+def test_candidates_come_best_first_and_the_one_taken_is_always_shown():
+    """Twelve are shown; where the simplest of the near-equals stands further down, it is shown too."""
+    choice = made_choice(20)
+    rows = candidates(choice)
+    assert [row.accuracy for row in rows] == sorted((row.accuracy for row in rows), reverse=True)
+    assert [row.taken for row in rows].count(True) == 1
+    best, others = divided(rows)
+    assert (len(best), len(others)) == (SHOWN_CANDIDATES, 20 - SHOWN_CANDIDATES)
+    late, rest = divided(candidates(replace(choice, structure=choice.trials[-1].structure)))
+    assert late[-1].taken
+    assert len(late) == SHOWN_CANDIDATES + 1
+    assert not any(row.taken for row in rest)
+
+
+def test_how_it_was_chosen_is_said():
+    """By cross-validation among so many, or by the settings."""
+    assert "among 15 by cross-validation" in how_chosen(made_choice())
+    assert "no other was tried" in how_chosen(Choice(structure=Structure()))
+
+
+def test_the_card_holds_the_structure_and_the_best_candidates():
+    """Every shown candidate has a row with accuracy and standard error; a bank without a choice has no such part."""
+    card = render_card(made_bank(history=made_history()))
+    part = card.partition("## What the pairs chose")[2].partition("\n## ")[0]
+    assert "| Groups of prompts | 2 |" in part
+    assert len(re.findall(r"\| 1\.2 \|", part)) == SHOWN_CANDIDATES
+    assert "12 of 15 candidates" in part
+    assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
+
+
+def test_the_card_tells_no_accuracy_of_too_few_dev_pairs():
+    """In the place of the number it says how many pairs there are."""
+    card = render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 24}))
+    assert "| accuracy | too few pairs to say: 24 of 100 dev pairs |" in card
+    assert "0.6543" not in card
+    assert "0.6543" in render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 100}))
