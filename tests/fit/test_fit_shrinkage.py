@@ -11,7 +11,7 @@ from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.forward import importance
 from svr_async.fit.shrinkage import SHRINKAGE, one_weight
-from svr_async.fit.structure import FEW_PAIRS, _chosen
+from svr_async.fit.structure import _chosen
 from svr_async.fit.topics import solve_topics
 
 SHRUNKEN = Structure(sparsity=0.0, solver="shrunken")
@@ -38,19 +38,22 @@ def test_a_selector_of_shrunken_weights_is_the_same_for_every_prompt():
 def test_it_is_among_the_candidates_and_taken_where_data_are_few():
     """Of sixty pairs nothing beats it by a standard error; it has a row for each number of rubrics."""
     choice = solve_topics(with_sources(made_arrays(60)), replace(DEFAULT, seed=1)).choice
-    assert choice.structure.shrunken
-    assert [trial.structure.top_k for trial in choice.trials if trial.structure.shrunken] == list(DEFAULT.top_ks)
+    assert choice.structure.solver == "shrunken"
+    assert [trial.structure.top_k for trial in choice.trials if trial.structure.solver == "shrunken"] == list(
+        DEFAULT.top_ks
+    )
     assert choice.structure.in_words() == f"one shrunken weight a rubric, top {choice.structure.top_k}"
 
 
-@pytest.mark.parametrize(("pairs", "shrunken"), [(FEW_PAIRS - 1, True), (FEW_PAIRS, False)])
-def test_of_equals_it_is_the_simplest_only_where_pairs_are_few(pairs, shrunken):
+@pytest.mark.parametrize("few", [True, False])
+def test_of_equals_it_is_the_simplest_only_where_pairs_are_few(few):
     """With the same accuracy, few pairs take the shrunken weights and more the solved ones."""
-    points = np.tile((np.arange(pairs) % 3 > 0).astype(float), (2, 1))
-    assert _chosen([SHRUNKEN, Structure()], points).structure.shrunken is shrunken
+    points = np.tile((np.arange(90) % 3 > 0).astype(float), (2, 1))
+    taken = _chosen([Structure(), SHRUNKEN], points, "prompts", few=few).structure
+    assert (taken.solver == "shrunken") is few
 
 
 def test_what_is_better_by_more_than_chance_is_taken_however_few_the_pairs_are():
     """The same cross-validation decides: sixty pairs all won against half of them."""
     points = np.stack([np.arange(60) % 2, np.ones(60)]).astype(float)
-    assert not _chosen([SHRUNKEN, Structure()], points).structure.shrunken
+    assert _chosen([SHRUNKEN, Structure()], points, "prompts", few=True).structure.solver == "margin"
