@@ -23,6 +23,7 @@ from svr_async.commands.train.run import TrainFlags, decontaminated, train_confi
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
+from svr_async.training.plans import FREE_TOP_K
 from svr_async.training.session import FittedRound, Session
 from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
 from svr_async.vocabulary.rubric import Rubric
@@ -144,13 +145,13 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
         assert bank.inference == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
-@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, 96)])
+@pytest.mark.parametrize(("preset", "filler", "top_k"), [("paper", 1.0, None), ("default", 0.0, FREE_TOP_K)])
 def test_a_fit_by_itself_follows_its_preset_in_use_too(
     preset: str, filler: float, top_k: int | None, folder: Path
 ) -> None:
     """`svr-fit --preset paper` fills free places with weight 1, and chooses its epoch over all that was judged.
 
-    The default is measured by the 96 rubrics that a prompt gets where judging is free.
+    The default is measured by as many rubrics as a prompt gets where judging is free.
     """
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
@@ -504,7 +505,7 @@ def test_a_fit_is_measured_by_as_many_rubrics_as_a_prompt_may_get() -> None:
     """Dev numbers are by the best so many rubrics as the structure may have; the paper's text has no such number."""
     params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
     asked = {"judge": "gpt-oss-120b"}
-    for more, top_ks in (({}, (256,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
+    for more, top_ks in (({}, (FREE_TOP_K,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
         config = train_config(TrainFlags(**{**params, **more}))
         assert (config.fit.top_ks, config.fit.top_k) == (top_ks, max(top_ks))
         assert max(config.top_k_choices) in top_ks

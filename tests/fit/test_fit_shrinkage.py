@@ -39,7 +39,9 @@ def test_it_is_among_the_candidates_and_taken_where_data_are_few():
     """Of sixty pairs nothing beats it by a standard error; it has a row for each number of rubrics."""
     choice = solve_topics(with_sources(made_arrays(60)), replace(DEFAULT, seed=1)).choice
     assert choice.structure.solver == "shrunken"
-    assert [trial.structure.top_k for trial in choice.trials if trial.structure.solver == "shrunken"] == list(DEFAULT.top_ks)
+    assert [trial.structure.top_k for trial in choice.trials if trial.structure.solver == "shrunken"] == list(
+        DEFAULT.top_ks
+    )
     assert choice.structure.in_words() == f"one shrunken weight a rubric, top {choice.structure.top_k}"
 
 

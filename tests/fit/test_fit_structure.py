@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
-from svr_async.fit import structure
+from svr_async.fit import folds, structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
 from svr_async.fit.structure import Evidence, choose, used_points
 from svr_async.fit.wordings import criteria_of, each_its_own
@@ -38,9 +38,9 @@ def evidence(z, features, mined, prompt=None):
     return Evidence(z=z, merged=z, criteria=own, prompt=prompt, features=features, mined=mined, alike=None)
 
 
-def chosen(given, *, most_groups=16, top_ks=TOP_KS, averaged=1, seed=0):
+def chosen(given, *, most_groups=16, top_ks=TOP_KS, seed=0):
     """Return the choice with no diversity term."""
-    return choose(given, top_ks, most_groups=most_groups, diversity=0.0, averaged=averaged, seed=seed)
+    return choose(given, top_ks, most_groups=most_groups, diversity=0.0, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -79,40 +79,50 @@ def test_a_handful_of_pairs_is_enough_to_choose(n):
 
 def test_every_candidate_is_tried_and_told(of_two_kinds):
     """Trials hold each number of groups with each penalty and each number of rubrics, once, with accuracy and error."""
-    structures = [trial.structure for trial in of_two_kinds.trials]
+    tried = [trial.structure for trial in of_two_kinds.trials]
+    structures = [each for each in tried if each.solver == "margin"]
     groups, tops = ({getattr(each, name) for each in structures} for name in ("groups", "top_k"))
     penalties = {(each.sparsity, each.common) for each in structures}
-    assert len(set(structures)) == len(structures) == len(groups) * len(tops) * len(penalties)
+    assert len(set(tried)) == len(tried)
+    assert {each.top_k for each in tried if each.solver == "shrunken"} == tops
+    assert len(structures) == len(groups) * len(tops) * len(penalties)
     assert tops == set(TOP_KS)
     assert {common > 0 for _, common in penalties} == {True, False}, "with a part in common and without"
     assert of_two_kinds.structure in structures
     assert all(0.3 < trial.accuracy < 1 and 0 < trial.error < 0.05 for trial in of_two_kinds.trials)
 
 
+def taken(rows, points, few=False):
+    """Return the choice of these candidates, points by candidate and pair."""
+    return structure._chosen(rows, points, "prompts", few=few)
+
+
 def test_the_simplest_within_chance_of_the_best_is_taken():
-    """No simpler candidate, by groups first, is as near to the best one as the error of their difference allows."""
+    """Of near-equals the fewest groups, then the least of its own, then the fewest rubrics; never what is worse."""
     rows = [Structure(groups=4, sparsity=0.1, top_k=4), Structure(groups=1, sparsity=0.3, top_k=4),
             Structure(groups=1, sparsity=0.3, top_k=2), Structure(groups=1, sparsity=0.6, top_k=4)]  # fmt: skip
-    better = np.ones((4, 400))
-    better[1, :4], better[2, :200], better[3, :4] = 0, 0, 0
-    better[0, 4:6] = 0
-    assert structure._chosen(rows, better, 1).structure == rows[3]
-    better[1:, :80] = 0
-    assert structure._chosen(rows, better, 1).structure == rows[0]
+    equal = np.ones((4, 400))
+    equal[:, :100] = 0
+    assert taken(rows, equal).structure == rows[3]
+    equal[3, 100:180] = 0
+    assert taken(rows, equal).structure == rows[2]
+    equal[1:, 100:180] = 0
+    assert taken(rows, equal).structure == rows[0]
 
 
 def test_others_as_good_may_be_averaged_with_it():
-    """Only as many as asked for, the best first, of the same number of rubrics, and never the taken one itself."""
+    """Those near the best, with as many rubrics and solved alike, the best first, never the taken one itself."""
     rows = [Structure(groups=size, top_k=k) for k in (2, 4) for size in (1, 2, 4)]
-    points = np.ones((6, 400))
-    points[0], points[1], points[2] = (np.arange(400) % 40 != 1 + first for first in range(3))
-    points[2, 2:100] = 1  # the best of these three
-    points[3:, :80] = 0
-    assert structure._chosen(rows, points, 1).beside == ()
-    several = structure._chosen(rows, points, 2)
-    assert several.structure == rows[0]
-    assert several.beside == (rows[2],)
-    assert len(structure._chosen(rows, points, 9).beside) == 2
+    rows.append(Structure(solver="shrunken", sparsity=0.0, top_k=2))
+    points = np.ones((7, 400))
+    points[0, :2], points[1, :3], points[2, 3:5], points[3:6, :80] = 0, 0, 0, 0
+    choice = taken(rows, points)
+    assert choice.structure == rows[6], "it is the best by itself"
+    assert choice.beside == ()
+    choice = taken(rows[:6], points[:6])
+    assert choice.structure == rows[0]
+    assert choice.beside[0] == rows[2]
+    assert set(choice.beside) <= {rows[1], rows[2]}
 
 
 def test_folds_never_share_a_prompt(monkeypatch):
@@ -129,7 +139,7 @@ def test_folds_never_share_a_prompt(monkeypatch):
     prompt = np.repeat(np.arange(200), 3)
     given = replace(evidence(single.z[prompt], single.features, single.mined, prompt), prompt=prompt)
     chosen(given, most_groups=2)
-    assert len(parts) == structure.FOLDS
+    assert len(parts) == folds.FOLDS
     for inside, outside in parts:
         assert not set(prompt[inside].tolist()) & set(prompt[outside].tolist())
         assert sorted([*inside.tolist(), *outside.tolist()]) == list(range(600))
@@ -184,7 +194,7 @@ def test_the_same_evidence_gives_the_same_choice(of_two_kinds):
 
 def test_a_large_corpus_is_tried_on_a_sample(monkeypatch):
     """Above the limit a sample of pairs is tried, the same each time."""
-    monkeypatch.setattr(structure, "MOST_PAIRS", 200)
+    monkeypatch.setattr(folds, "MOST_PAIRS", 200)
     first, second = (chosen(planted(), most_groups=1, top_ks=(2,)) for _ in range(2))
     assert first == second
     assert all(trial.error > 0.02 for trial in first.trials)
