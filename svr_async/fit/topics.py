@@ -161,7 +161,8 @@ def _by_margin(evidence: Evidence, gates: Floats, structure: Structure, config: 
     rows = _solved_rows(evidence, config.seed)
     merged, gates = evidence.merged[rows], gates[rows]
     penalties = penalties_of(structure, diversity=DIVERSITY * config.diversity)
-    by_criterion = solve(merged, gates, shrunken(merged, gates), penalties, alike=evidence.alike)
+    start = np.maximum(shrunken(merged, gates), 0)
+    by_criterion = solve(merged, gates, start, penalties, alike=evidence.alike)
     return evidence.criteria.spread(by_criterion, structure.top_k)
 
 
