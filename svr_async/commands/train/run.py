@@ -29,6 +29,7 @@ from svr_async.commands.train.table import print_rounds
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
+from svr_async.fit.learning_curve import LearningCurve
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
@@ -202,16 +203,27 @@ async def _train(
         write_bank_report(flags.out / "bank", flags.out / "report.html")
     finally:
         await judge.close()
-    asked = asked_block(judge)
-    if flags.as_json:
-        click.echo(orjson.dumps({**record, "bank_digest": digest, **asked}, option=orjson.OPT_INDENT_2))
-    else:
-        print_rounds(record, flags.out, digest, time.monotonic() - begun)
-        print_learning(learned)
-        if asked:
-            click.echo(f"calls     {calls_in_words(asked)}")
+    _print_end(flags, record, digest, time.monotonic() - begun, learned, asked_block(judge))
     require_answers(session.stages.outcomes, flags.min_coverage, flags.out / "failures.jsonl")
     return 0
+
+
+def _print_end(
+    flags: TrainFlags,
+    record: dict[str, Any],
+    digest: str,
+    seconds: float,
+    learned: LearningCurve | None,
+    asked: dict[str, Any],
+) -> None:
+    """Print what came of a training, as JSON or as tables."""
+    if flags.as_json:
+        click.echo(orjson.dumps({**record, "bank_digest": digest, **asked}, option=orjson.OPT_INDENT_2))
+        return
+    print_rounds(record, flags.out, digest, seconds)
+    print_learning(learned)
+    if asked:
+        click.echo(f"calls     {calls_in_words(asked)}")
 
 
 def _keep_round(
