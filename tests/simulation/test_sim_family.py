@@ -76,7 +76,8 @@ def test_known_draws_are_what_they_were():
             seen = read.read_prompt(prompt), read.read_response(chosen), read.read_response(rejected)
             judged = [judge.compare(*seen, read.read_rubric(row["rubric"])) for row in rows]
             told = world.human_rubrics(item), world.knowable(prompt), judge.prefer(*seen)
-            sha.update(repr((item, probe, rows, judged, told)).encode())
+            shown = repr((item, probe, rows, judged, told))
+            sha.update(shown.replace(", source=''", "").encode())  # a field that pairs got later; here it says nothing
     assert sha.hexdigest()[:16] == KNOWN
 
 
