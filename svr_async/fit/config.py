@@ -35,7 +35,7 @@ class FitConfig:
     top_k: int | None = None  # dev accuracy: the best k judged rubrics, as at inference; None: all of them
     top_ks: tuple[int, ...] = (6,)  # `topics`: the numbers of rubrics a prompt that are tried; app:topk has 6
     structure: Structure | None = None  # `topics`: None to choose one by cross-validation (`fit.structure`)
-    by_answers: bool = True  # `topics`: whether rubrics that are judged alike are wordings of one (`fit.wordings`)
+    by_answers: bool = True  # `topics`: whether rubrics judged alike are wordings of one (`fit.wordings`)
     topic_weight: float = 4.0  # `topics`: the weight of every rubric
     pairs_of_words: bool = True  # whether neighbouring words are features too
     seed: int = 0

@@ -71,7 +71,8 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
     z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
-    criteria = criteria_of(z) if config.by_answers else each_its_own(part.n_rubrics)
+    asked = config.by_answers and min(config.top_ks) <= FEW  # checks that a program decides are what they say
+    criteria = criteria_of(z) if asked else each_its_own(part.n_rubrics)
     merged = criteria.merged(z)
     return Evidence(
         z=z,
