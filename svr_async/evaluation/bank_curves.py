@@ -34,10 +34,10 @@ class EpochLine:
 
 
 def curves_of(history: BankHistory) -> Curves | None:
-    """Return the plots of a history; None where no epoch has a loss. Dev accuracy is left out where there is no dev."""
+    """Return the plots of a history; None where it was solved in one go. No dev pairs: no plot of dev accuracy."""
     curves = [curve for curve in history.curves if curve.epochs]
-    if not any(curve.dev_pairs or any(record.epoch for record in curve.epochs) for curve in curves):
-        return None  # solved, not descended, and nothing held out
+    if not descended(history):
+        return None
     places, slots = _places(curves)
     main, others = _main(curves, history.chosen_seed), [c for c in curves if c.seed != history.chosen_seed]
     return Curves(
@@ -45,6 +45,11 @@ def curves_of(history: BankHistory) -> Curves | None:
         accuracy=_accuracy(history, main, others, places, slots) if any(c.dev_pairs for c in curves) else None,
         stretches=_stretches(_axis(main, places, slots), places),
     )
+
+
+def descended(history: BankHistory) -> bool:
+    """Whether any fit went through epochs; one that is solved has a single record, of epoch 0."""
+    return any(record.epoch for curve in history.curves for record in curve.epochs)
 
 
 def epoch_lines(history: BankHistory) -> Iterator[EpochLine]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.evaluation import wording
-from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, epoch_lines
+from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
 from svr_async.evaluation.bank_structure import LearningView, StructureView, view_learning, view_structure
 from svr_async.evaluation.labels import Mark, judge_marks
 from svr_async.evaluation.runfacts import Fact, flat_facts, number
@@ -146,9 +146,11 @@ def _reading(history: BankHistory | None) -> str:
     """Say what the accuracy was also used for."""
     if history is None:
         return ""
-    what = ["the epoch"]
+    what = ["the epoch"] if descended(history) else []
     what += ["the seed"] if len({curve.seed for curve in history.curves}) > 1 else []
-    what += ["the round and the settings for use"] if history.rounds else []
+    what += ["the round" if history.choice else "the round and the settings for use"] if history.rounds else []
+    if not what:
+        return ""
     chosen = " and ".join([", ".join(what[:-1]), what[-1]]) if len(what) > 1 else what[0]
     return f"These pairs also chose {chosen}, so expect a little less on new ones."
 

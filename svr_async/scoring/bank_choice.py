@@ -9,7 +9,7 @@ from svr_async.fit.choices import Choice, Structure
 
 SHOWN_CANDIDATES = 12
 NONE = "none"
-SHRUNKEN, IN_COMMON = "shrunken means", "in common to all sources"
+SHRUNKEN, IN_COMMON = "shrunken means", "one a rubric, in common"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,11 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
     if structure.solver == "shrunken":
         yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
     elif structure.solver == "moments":
-        yield "Weights", IN_COMMON, f"drawn towards 0 where sources disagree (ridge {structure.ridge:g})"
+        yield (
+            "Weights",
+            IN_COMMON,
+            f"the same everywhere, drawn towards 0 where sources disagree (ridge {structure.ridge:g})",
+        )
     else:
         yield "Sparsity", _sparsity(structure), "in units of noise: more leaves fewer rubrics"
         shared = "sparsity of what all prompts share"

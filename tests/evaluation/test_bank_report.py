@@ -48,7 +48,7 @@ def test_it_says_how_the_bank_was_fitted_and_what_is_in_it():
     words = words_of(page)
     for text in (
         "66.0 %", "56.3–74.5 %", "One weight a rubric 58.0 %", "Unweighted vote 50.0 %",
-        "1,900 pairs", "These pairs also chose the epoch and the round and the settings for use",
+        "1,900 pairs", "These pairs also chose the epoch and the round",
         "Round 3 is in this bank", "LEFT OUT probes: hard negatives come from the data’s own responses only",
         f"{SHOWN_RUBRICS} of 30 rubrics", "Keeps to the point 0", "4.000", "20.00 %", "they share 13 words in a row",
     ):  # fmt: skip
