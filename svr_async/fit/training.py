@@ -104,13 +104,6 @@ def calibrate(
     return fit(train, dev, settings, start=selector, on_epoch=on_epoch, checkpoint_dir=checkpoint_dir, resume=resume)
 
 
-def fit_seeds(
-    train: FitArrays, dev: FitArrays | None, config: FitConfig, seeds: Sequence[int], *, on_epoch: OnEpoch | None = None
-) -> tuple[FitResult, ...]:
-    """Fit once per seed, everything else equal."""
-    return tuple(fit(train, dev, replace(config, seed=seed), on_epoch=on_epoch) for seed in seeds)
-
-
 def spread(results: Sequence[FitResult]) -> tuple[float, float]:
     """Return mean and sample standard deviation (0 for one fit) of the dev accuracies of several fits."""
     values = np.array([result.dev_accuracy for result in results], np.float64)

@@ -17,7 +17,7 @@ from svr_async.fit.losses import preference_loss
 from svr_async.fit.measure import best, judged_accuracy, judged_margins
 from svr_async.fit.selector import Features, random_params
 from svr_async.fit.topics import solve_topics
-from svr_async.fit.training import calibrate, fit, fit_seeds, pair_margins, spread
+from svr_async.fit.training import calibrate, fit, pair_margins, spread
 
 TINY = replace(PAPER, hidden=8, epochs=3, batch=32, learning_rate=0.02, calibration_epochs=1)
 CONFIGS = {
@@ -336,7 +336,7 @@ def test_without_dev_the_training_pairs_choose():
 def test_seeds_differ_and_repeat():
     """The same seed gives the same bits, another seed others; the spread is reported."""
     train, dev = split(made_arrays())
-    first, second, third = fit_seeds(train, dev, TINY, [0, 0, 1])
+    first, second, third = (fit(train, dev, replace(TINY, seed=seed)) for seed in (0, 0, 1))
     assert same(first.selector, second.selector)
     assert not same(first.selector, third.selector)
     mean, deviation = spread([first, third])
