@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from svr_async.fit.grouping import Size
+
 Solver = Literal["margin", "moments", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
 
@@ -14,16 +16,24 @@ LeftOut = Literal["prompts", "sources"]
 class Structure:
     """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
 
+    Groups are told apart by so many of the words' `directions` (`fit.grouping`; 0: as many as can be).
+
     Solver `margin` is `fit.sparse_margin` with the L1 terms `sparsity` and `common`; `moments` is `fit.common`, one
     weight a rubric, with `ridge`; `shrunken` is one weight a rubric that is not solved for (`fit.shrinkage`).
     """
 
     groups: int = 1
+    directions: int = 0
     sparsity: float = 0.3
     common: float = 0.0
     top_k: int = 6
     solver: Solver = "margin"
     ridge: float = 0.0
+
+    @property
+    def size(self) -> Size:
+        """How many groups and directions."""
+        return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1))
 
     def as_json(self) -> dict[str, Any]:
         """Return the structure as plain values."""

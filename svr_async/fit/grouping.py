@@ -1,13 +1,15 @@
 """Groups of prompts: words that go with the same mined rubrics are words of one kind of prompt.
 
     Z_fr  = (n_fr − n_f n_r / n) / √(n_f (1 − n_f / n) · n_r (1 − n_r / n) / n)  n_fr prompts with word f gave rubric r
-    Z     = U S Vᵀ;   U_q S_q are the words' leading directions, as many as stand out of the noise √words + √rubrics
-    score_fk = |U_f S| / √n_f  where the direction of word f is in cluster k, else 0;    gates(x) = softmax(Σ_f score_f)
+    Z     = U S Vᵀ;   U_q S_q are the words' leading directions
+    score_fk = |U_f S| / √n_f  where the direction of word f is in cluster k, else 0
+    gates(x) = softmax(Σ_f score_f + log share)                                   share_k: of the prompts
 
 What was mined from a prompt says what sets its responses apart; what a prompt says is all that is known in use. A word
 that has nothing to do with what was mined stays out, however often it occurs: words grouped among themselves follow
 phrasing as readily as tasks. Nothing is fitted to single prompts, so the gates of a training prompt are what they would
-be had it not been seen, but for its share in the counts.
+be had it not been seen, but for its share in the counts. How many groups and directions there are is chosen by what
+they tell of prompts that were left out (`fit.group_count`).
 """
 
 from __future__ import annotations
@@ -22,24 +24,46 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 LEAST_PROMPTS = 3  # that hold a word, or gave a rubric; of rarer ones nothing is known
-STANDS_OUT = 1.1  # times the noise's own largest singular value
 TOLD = 2.5  # times the squared length that a word's direction has by chance
 MOST_DIRECTIONS = 128
 MOST_COLUMNS = 4096  # words, and rubrics, the most frequent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How many groups, and by how many of the words' directions they are told apart."""
+
+    groups: int
+    directions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Groups:
+    """`words` (feature, group) are scores, `bias` (group,) is the log share of each group."""
+
+    words: Floats
+    bias: Floats
+
+    def gates(self, features: Any) -> Floats:
+        """Return how likely each group is (prompt, group), for rows of features."""
+        return softmax(np.asarray(features @ self.words) + self.bias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Association:
     """Which words go with which rubrics: `direction` (word, q) scaled by strength, strongest first, of `words` (word,).
 
-    `frequency` (word,) counts prompts, `strength` (q,) are singular values, `found` of which stand out of the noise.
+    `frequency` (word,) counts prompts.
     """
 
     words: Ints
     frequency: Floats
     direction: Floats
-    strength: Floats
-    found: int
+
+
+def one_group(n_features: int) -> Groups:
+    """Return the one group of all prompts."""
+    return Groups(words=np.zeros((n_features, 1)), bias=np.zeros(1))
 
 
 def associate(features: Any, mined: Any) -> Association | None:
@@ -52,28 +76,28 @@ def associate(features: Any, mined: Any) -> Association | None:
     words, rubrics = _frequent(features), _frequent(mined)
     if len(words) < 2 or len(rubrics) < 2:
         return None
-    said, gave = _marks(features[:, words]), _marks(mined[:, rubrics])
+    said, gave = marks_of(features[:, words]), marks_of(mined[:, rubrics])
     count, n_said, n_gave = features.shape[0], _sums(said), _sums(gave)
     expected = np.outer(n_said, n_gave) / count
     spread = np.sqrt(np.outer(n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count))
     scores = (np.asarray((said.T @ gave).todense()) - expected) / np.maximum(spread, 1e-9)
-    direction, strength = _leading(scores)
-    noise = np.sqrt(len(words)) + np.sqrt(len(rubrics))
-    found = int((strength > STANDS_OUT * noise).sum())
-    return Association(words=words, frequency=n_said, direction=direction, strength=strength, found=found)
+    return Association(words=words, frequency=n_said, direction=_leading(scores))
 
 
-def word_scores(association: Association, features: Any, groups: int, seed: int) -> Floats:
-    """Return W1 (feature, group) for a number of groups >= 2, to be applied to rows like those of `features`.
+def groups_of(association: Association | None, features: Any, mined: Any, size: Size, seed: int) -> Groups:
+    """Return the groups of prompts that the words tell, to be applied to rows like those of `features`.
 
     A feature's score is what it says where it has its usual value.
     """
-    told, cluster, score = _clustered(association, groups, seed)
+    if association is None or size.groups < 2:
+        return one_group(features.shape[1])
+    told, cluster, score = _clustered(association, size, seed)
     words = association.words[told]
     usual = _sums(features[:, words]) / association.frequency[told]
-    out = np.zeros((features.shape[1], groups))
-    out[words, cluster] = score / np.maximum(usual, 1e-9)
-    return out
+    scores = np.zeros((features.shape[1], size.groups))
+    scores[words, cluster] = score / np.maximum(usual, 1e-9)
+    share = likely_groups(softmax(features @ scores), mined).mean(axis=0)
+    return Groups(words=scores, bias=np.log(np.maximum(share, 1 / features.shape[0])))
 
 
 def softmax(values: Floats) -> Floats:
@@ -98,43 +122,42 @@ def likely_groups(gates: Floats, mined: Any) -> Floats:
     return softmax(np.log(np.maximum(gates, 1e-12)) + told)
 
 
-def _clustered(association: Association, groups: int, seed: int) -> tuple[Ints, Ints, Floats]:
+def marks_of(view: Any) -> Any:
+    """Return 1 where a sparse view has an entry above 0."""
+    marked = view.tocsr().astype(np.float64)
+    marked.data = (marked.data > 0).astype(np.float64)
+    return marked
+
+
+def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, Ints, Floats]:
     """Return the words that tell (word,), the group of each, and how much it says for that group."""
     from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
 
-    size = max(1, min(groups - 1, association.direction.shape[1], max(association.found, groups // 2)))
-    direction = association.direction[:, :size]
+    direction = association.direction[:, : size.directions]
     length = np.linalg.norm(direction, axis=1)
-    told = np.flatnonzero(length**2 > TOLD * size)
-    if len(told) < 2 * groups:
-        told = np.sort(np.argsort(-length, kind="stable")[: 2 * groups])
+    told = np.flatnonzero(length**2 > TOLD * direction.shape[1])
+    if len(told) < 2 * size.groups:
+        told = np.sort(np.argsort(-length, kind="stable")[: 2 * size.groups])
     unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
     distinct = len(np.unique(unit.round(6), axis=0))
-    found = KMeans(min(groups, distinct), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
+    found = KMeans(min(size.groups, distinct), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 
 
-def _leading(scores: Floats) -> tuple[Floats, Floats]:
-    """Return the leading left singular vectors times their values (row, q), and the values (q,), largest first."""
+def _leading(scores: Floats) -> Floats:
+    """Return the leading left singular vectors times their values (row, q), largest first."""
     wide = scores.shape[1] > scores.shape[0]
     gram = scores @ scores.T if wide else scores.T @ scores
     value, vector = np.linalg.eigh(gram)
     order = np.argsort(-value, kind="stable")[:MOST_DIRECTIONS]
-    strength = np.sqrt(np.maximum(value[order], 0))
-    return (vector[:, order] * strength if wide else scores @ vector[:, order]), strength
+    return vector[:, order] * np.sqrt(np.maximum(value[order], 0)) if wide else scores @ vector[:, order]
 
 
 def _frequent(view: Any) -> Ints:
     """Return the columns of a sparse view that enough rows have and not all, the most frequent if they are many."""
-    rows = _sums(_marks(view))
+    rows = _sums(marks_of(view))
     kept = np.flatnonzero((rows >= LEAST_PROMPTS) & (rows < view.shape[0]))
     return np.sort(kept[np.argsort(-rows[kept], kind="stable")[:MOST_COLUMNS]])
-
-
-def _marks(view: Any) -> Any:
-    marked = view.tocsr().astype(np.float64)
-    marked.data = (marked.data > 0).astype(np.float64)
-    return marked
 
 
 def _sums(view: Any) -> Floats:

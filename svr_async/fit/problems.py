@@ -43,11 +43,15 @@ class Penalties:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gates:
-    """A few topics a pair: their numbers and gates, (pair, J) each, with rows of sum 1; an unused place has gate 0."""
+    """A few topics a pair: their numbers and gates, (pair, J) each, with rows of sum 1; an unused place has gate 0.
+
+    `price` (topic, rubric) multiplies the L1 term of each effect (`fit.price`); None: all 1.
+    """
 
     topic: Ints
     value: Floats
     topics: int
+    price: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +75,14 @@ class Batch:
     room: tuple[int, int]  # topics and rubrics
 
 
-def sparse_gates(dense: Floats, at_most: int | None = None) -> Gates:
+def sparse_gates(dense: Floats, at_most: int | None = None, *, price: Floats | None = None) -> Gates:
     """Return the largest gates of each row of (pair, topic), all that are not 0 or `at_most`, with rows of sum 1."""
     most = int((dense > 0).sum(axis=1).max(initial=1))
     size = max(1, min(most, at_most or most, dense.shape[1]))
     topic = np.argsort(-dense, axis=1, kind="stable")[:, :size].astype(np.int32)
     value = np.take_along_axis(dense, topic, axis=1)
     total = np.maximum(value.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return Gates(topic=topic, value=value / total, topics=dense.shape[1])
+    return Gates(topic=topic, value=value / total, topics=dense.shape[1], price=price)
 
 
 def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, alike: Any = None) -> Batch:
@@ -94,7 +98,8 @@ def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, a
     topic, gate, used = _stacked(gates, roomy(pairs))
     padded = np.zeros((roomy(len(weights)), roomy(pairs)), np.float32)
     padded[: len(weights), :pairs] = weights
-    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, padded, _likeness(alike, room[1]))
+    price = _prices(gates, len(topic), room)
+    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, price, padded, _likeness(alike, room[1]))
     return Batch(
         design=jax.device_put(Design(*arrays)),
         pairs=pairs,
@@ -161,6 +166,15 @@ def _stacked(gates: Sequence[Gates], pairs: int) -> tuple[Ints, Singles, Ints]:
         topic[number, : used[number], : len(each.topic)] = each.topic.T
         value[number, : used[number], : len(each.topic)] = each.value.T
     return topic, value, np.array([*used, *[0] * (len(topic) - len(used))], np.int32)
+
+
+def _prices(gates: Sequence[Gates], candidates: int, room: tuple[int, int]) -> Singles:
+    """Return the price of each effect by candidate (candidate, topic, rubric), 1 where none is known."""
+    out = np.ones((candidates, *room), np.float32)
+    for number, each in enumerate(gates):
+        if each.price is not None:
+            out[number, : each.price.shape[0], : each.price.shape[1]] = each.price
+    return out
 
 
 def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints]:

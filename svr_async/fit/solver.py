@@ -42,8 +42,8 @@ class Design(NamedTuple):
     """What problems choose from. Entries lie in pieces of equal width, so that one long pair widens no other.
 
     `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. `topic`, `gate`
-    (candidate, J, pair) are the gates, of which the first `used` (candidate,) hold any; `weight` (row, pair). `alike`
-    is S, as edges or, where they are many, whole (rubric, rubric).
+    (candidate, J, pair) are the gates, of which the first `used` (candidate,) hold any; `price` (candidate, topic,
+    rubric) multiplies λ; `weight` (row, pair). `alike` is S, as edges or, where they are many, whole (rubric, rubric).
     """
 
     rubric: jax.Array
@@ -52,6 +52,7 @@ class Design(NamedTuple):
     topic: jax.Array
     gate: jax.Array
     used: jax.Array
+    price: jax.Array
     weight: jax.Array
     alike: Edges | jax.Array
 
@@ -74,7 +75,7 @@ class _Problem(NamedTuple):
     gate: jax.Array
     used: jax.Array
     weight: jax.Array  # (pair,)
-    cost: jax.Array  # (topic + 1, 1)
+    cost: jax.Array  # (topic + 1, rubric)
     apart: jax.Array  # δ · share (topic, 1)
     bent: jax.Array  # ¼ Σ weight (gate z)², (topic + 1, rubric)
     firm: jax.Array  # the part of D that does not depend on τ, (topic + 1, rubric)
@@ -115,7 +116,7 @@ def _problem(design: Design, task: Task, topics: int, rubrics: int) -> _Problem:
         gate=gate[:, design.owner],
         used=design.used[task.gates],
         weight=weight,
-        cost=jnp.append(jnp.full(topics, task.own), task.common)[:, None],
+        cost=jnp.concatenate([task.own * design.price[task.gates], jnp.full((1, rubrics), task.common)]),
         apart=apart,
         bent=jnp.zeros((topics, rubrics)),
         firm=RIDGE + _with_common(apart * _repeated(design, jnp.ones((1, rubrics)))),

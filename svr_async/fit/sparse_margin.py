@@ -2,13 +2,13 @@
 
     min_{W, c >= 0}  Σ_pairs softplus(−Σ_k gate_k V_k · z)  +  λ Σ W  +  λ₀ Σ c  +  μ/2 (Σ W² + Σ c²)
                      +  δ/2 · pairs · Σ_k share_k V_kᵀ S V_k                       V_k = W_k + c
-    λ = sparsity · √(pairs / topics),   λ₀ = common · √pairs
+    λ = sparsity · √(pairs / topics) · price,   λ₀ = common · √pairs
 
 With fixed gates the preference loss of the paper (sec:margin) is convex in the effects, so it is solved rather
 than descended (`fit.solver`, for many problems at once `fit.problems`). The L1 terms grow as the noise of a sum does,
 so a rubric enters a topic when its evidence there is more than chance; without them hundreds of rubrics with a little
 noise each outvote the few that matter. c is what all topics have in common: where a rubric holds for every prompt, a
-topic need not learn it from its own pairs.
+topic need not learn it from its own pairs. An effect's price is what was mined from the topic's prompts (`fit.price`).
 
 The last term is the paper's diversity term (sec:margin), with alpha · weight in the place of alpha and with the
 likeness S of judgements (`fit.overlap.repeats`) in the place of the likeness of texts, of which merging leaves next to
@@ -32,12 +32,14 @@ Floats = npt.NDArray[np.float64]
 MOST_PAIRS = 100_000  # solved on a sample of this many
 
 
-def solve(z: Any, gates: Floats, start: Floats, penalties: Penalties, *, alike: Any = None) -> Floats:
+def solve(
+    z: Any, gates: Floats, start: Floats, penalties: Penalties, *, alike: Any = None, price: Floats | None = None
+) -> Floats:
     """Return V (topic, rubric) >= 0. `z` is sparse (pair, rubric), absent = 0; `gates` (pair, topic) has rows of sum 1.
 
-    `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term. Where nothing survives the
-    L1 terms, `start` is returned: an empty bank decides nothing.
+    `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term. `price` (topic, rubric)
+    multiplies λ; None: 1. Where nothing survives the L1 terms, `start` is returned: an empty bank decides nothing.
     """
-    batch = batch_of(z, [sparse_gates(gates)], alike=alike)
+    batch = batch_of(z, [sparse_gates(gates, price=price)], alike=alike)
     found = effects(batch, Problem(penalties=penalties)).astype(np.float64)
     return found if np.isfinite(found).all() and found.any() else start

@@ -25,9 +25,11 @@ import numpy.typing as npt
 from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.folds import Folds, even_rows, folds_of
-from svr_async.fit.grouping import associate, softmax, word_scores
+from svr_async.fit.group_count import ONE, best_size
+from svr_async.fit.grouping import Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
+from svr_async.fit.trained_groups import TrainedGroups, trained_groups
 from svr_async.fit.wordings import Criteria
 
 Floats = npt.NDArray[np.float64]
@@ -37,8 +39,6 @@ MOST_RIDGE_PAIRS = 20_000  # λ is chosen on a sample of this many
 FEW = 24  # rubrics a prompt, at most, where judging costs
 FEW_PAIRS = 400  # below which one shrunken weight a rubric counts as the simplest structure
 MOST_GATES = 4  # topics of a prompt that a solution sees
-PROMPTS_A_GROUP = 40  # no more groups than this allows
-GROUPS = (1, 2, 4, 8, 16, 32, 64)
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
 SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is taken; sources are few
 NEAR = 1.0  # within which others are averaged with it
@@ -47,11 +47,11 @@ AVERAGED = 4  # structures at the most
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and mined rubrics.
+    """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and what was mined.
 
     `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; `mined` is None where nothing is known,
-    and so is `source` (pair,), the number of each pair's source.
+    `z`, `features` (prompt, feature) and `mined` (prompt, criterion) are sparse; `mined` is None where nothing is
+    known, and so is `source` (pair,), the number of each pair's source.
     """
 
     z: Any
@@ -68,9 +68,13 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     """Return the structure to take, of at most `most_groups` groups; `top_ks` are the numbers of rubrics to try."""
     folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
     parts = [_Fold(evidence, folds, held, seed) for held in range(folds.count)]
-    sizes = _sizes(parts[0].found, len(np.unique(folds.prompt)), most_groups)
+    sizes = _sizes(evidence, np.unique(folds.prompt), most_groups, seed)
     ridge = _ridge(evidence, folds, top_ks, seed)
-    forms = [Structure(groups=size, sparsity=own, common=common) for size in sizes for own, common in PENALTIES]
+    forms = [
+        Structure(groups=size.groups, directions=size.directions, sparsity=own, common=common)
+        for size in sizes
+        for own, common in PENALTIES
+    ]
     forms += [Structure(solver="shrunken", sparsity=0.0)] + ([] if ridge is None else [_common(ridge.taken)])
     points = np.zeros((len(forms), len(top_ks), len(folds.used)))
     for part in parts:
@@ -107,38 +111,34 @@ class _Fold:
     def __init__(self, evidence: Evidence, folds: Folds, held: int, seed: int) -> None:
         self.inside, self.outside = folds.inside(held), folds.outside(held)
         self._evidence, self._used, self._seed = evidence, folds.used, seed
-        prompts = np.unique(folds.prompt[self.inside])
-        self._features = evidence.features[prompts]
-        mined = None if evidence.mined is None else evidence.mined[prompts]
-        self._association = associate(self._features, mined)
-        self.found = self._association.found if self._association else 0
-
-    def gates(self, groups: int) -> Floats:
-        """Return the gates of all used pairs by groups that were found inside."""
-        rows = self._evidence.prompt[self._used]
-        if groups == 1 or self._association is None:
-            return np.ones((len(rows), 1))
-        words = word_scores(self._association, self._features, groups, self._seed)
-        return softmax(self._evidence.features[rows] @ words)
+        self._prompts = np.unique(folds.prompt[self.inside])
 
     def points(self, forms: Sequence[Structure], top_ks: Sequence[int], diversity: float) -> Floats:
         """Return the points of each form and number of rubrics on the pairs outside (form, k, pair)."""
-        gates = {size: self.gates(size) for size in dict.fromkeys(form.groups for form in forms)}
-        solved = self._solved([form for form in forms if form.solver == "margin"], gates, diversity)
+        topics = {size.groups: self._trained(size) for size in dict.fromkeys(form.size for form in forms)}
+        solved = self._solved([form for form in forms if form.solver == "margin"], topics, diversity)
+        unseen = self._evidence.features[self._evidence.prompt[self._used[self.outside]]]
+        gates = {size: each.groups.gates(unseen) for size, each in topics.items()}
         outside = self._evidence.z[self._used[self.outside]].toarray()
         out = np.zeros((len(forms), len(top_ks), len(outside)))
         for row, form in enumerate(forms):
             effects = next(solved) if form.solver == "margin" else self._one_weight(form)
             for column, top_k in enumerate(top_ks):
                 spread = self._evidence.criteria.spread(effects, top_k) if form.solver == "margin" else effects
-                out[row, column] = used_points(gates[form.groups][self.outside], spread, outside, top_k)
+                out[row, column] = used_points(gates[form.groups], spread, outside, top_k)
         return out
 
-    def _solved(self, forms: Sequence[Structure], gates: dict[int, Floats], diversity: float) -> Any:
+    def _trained(self, size: Size) -> TrainedGroups:
+        return trained_groups(self._evidence.features, self._evidence.mined, self._prompts, size, self._seed)
+
+    def _solved(self, forms: Sequence[Structure], topics: dict[int, TrainedGroups], diversity: float) -> Any:
         """Yield the effects by criterion of each form, all solved in one batch."""
-        sizes = list(gates)
-        inside = self._evidence.merged[self._used][self.inside]
-        held = [sparse_gates(gates[size][self.inside], MOST_GATES) for size in sizes]
+        sizes, rows = list(topics), self._used[self.inside]
+        inside = self._evidence.merged[rows]
+        held = [
+            sparse_gates(each.likely[self._evidence.prompt[rows]], MOST_GATES, price=each.price)
+            for each in topics.values()
+        ]
         batch = batch_of(inside, held, alike=self._evidence.alike)
         problems = [
             Problem(gates=sizes.index(form.groups), penalties=penalties_of(form, diversity=diversity)) for form in forms
@@ -222,8 +222,9 @@ def _complexity(structure: Structure) -> tuple[float, ...]:
     return -structure.sparsity, -structure.ridge, structure.top_k
 
 
-def _sizes(found: int, prompts: int, most: int) -> list[int]:
-    """Return the numbers of groups to try: powers of two, and one more than the directions that stand out."""
-    room = max(1, min(most, prompts // PROMPTS_A_GROUP))
-    wanted = {*GROUPS, found + 1, (found + 1) * 2 // 3} if found else {1, 2, 4}
-    return sorted({size for size in wanted if 1 <= size <= min(room, max(2, 2 * (found + 1)))})
+def _sizes(evidence: Evidence, prompts: Ints, most: int, seed: int) -> list[Size]:
+    """Return the sizes to try: no groups, as many as what was mined tells apart, and half of them."""
+    mined = None if evidence.mined is None else evidence.mined[prompts]
+    best = best_size(evidence.features[prompts], mined, most=most, seed=seed)
+    half = Size(groups=best.groups // 2, directions=max(1, best.directions // 2))
+    return [ONE, *([half] if half.groups > 1 else []), *([best] if best.groups > 1 else [])]

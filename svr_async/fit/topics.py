@@ -29,11 +29,12 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
-from svr_async.fit.grouping import associate, softmax, word_scores
+from svr_async.fit.grouping import Groups
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
+from svr_async.fit.trained_groups import trained_groups
 from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
 Floats = npt.NDArray[np.float64]
@@ -80,7 +81,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         criteria=criteria,
         prompt=part.pair_prompt,
         features=features_of(train),
-        mined=mined_of(train),
+        mined=criteria.mined(mined_of(train)),
         alike=likeness_of(merged, judged_of(merged), config),
         source=part.pair_source,
     )
@@ -119,9 +120,9 @@ def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structu
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """
-    parts = [_solution(train, evidence, each, config) for each in structures]
-    words, effects = np.hstack([part[0] for part in parts]), np.vstack([part[1] for part in parts])
-    bias = np.concatenate([np.full(part[0].shape[1], -_usual_mass(evidence.features, part[0])) for part in parts])
+    parts = [_solution(evidence, each, config) for each in structures]
+    words, effects = np.hstack([part[0].words for part in parts]), np.vstack([part[1] for part in parts])
+    bias = np.concatenate([part[0].bias - _usual_mass(evidence.features, part[0]) for part in parts])
     return Selector(
         kind="topics",
         hidden=words.astype(np.float32),
@@ -132,38 +133,43 @@ def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structu
     )
 
 
-def _usual_mass(features: Any, words: Floats) -> float:
+def _usual_mass(features: Any, groups: Groups) -> float:
     """Return the mean over the prompts of log Σ_k exp(score_k)."""
-    score = np.asarray(features @ words)
+    score = np.asarray(features @ groups.words) + groups.bias
     top = score.max(axis=1)
     return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
 
 
-def _solution(train: FitArrays, evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Floats, Floats]:
-    """Return the word scores (feature, topic) and effects (topic, rubric) of one structure, effects of mean sum 1."""
-    words = _word_scores(train, evidence, structure.groups, config.seed)
-    gates = _few(softmax(evidence.features @ words))[evidence.prompt]
-    effects = _effects(evidence, gates, structure, config)
-    return words, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
+def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
+    """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
+    prompts = _sample(np.unique(evidence.prompt), config.seed)
+    trained = trained_groups(evidence.features, evidence.mined, prompts, structure.size, config.seed)
+    gates = _few(trained.likely)[evidence.prompt]
+    effects = _effects(evidence, gates, trained.price, structure, config)
+    return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
 
 
-def _effects(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+def _effects(
+    evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig
+) -> Floats:
     """Return the effects (topic, rubric) of a structure, by its solver; by the margin loss where that finds nothing."""
     found = np.zeros(0)
     if structure.solver == "moments":
         found = weights(moments_of(evidence.z, evidence.source, evidence.prompt), [structure.ridge])
     elif structure.solver == "shrunken":
         found = one_weight(evidence.z)
-    return found if found.any() else _by_margin(evidence, gates, structure, config)
+    return found if found.any() else _by_margin(evidence, gates, price, structure, config)
 
 
-def _by_margin(evidence: Evidence, gates: Floats, structure: Structure, config: FitConfig) -> Floats:
+def _by_margin(
+    evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig
+) -> Floats:
     """Return V (topic, rubric) of the margin loss; sources that are large enough to be left out count the same."""
     rows = _solved_rows(evidence, config.seed)
     merged, gates = evidence.merged[rows], gates[rows]
     penalties = penalties_of(structure, diversity=DIVERSITY * config.diversity)
     start = np.maximum(shrunken(merged, gates), 0)
-    by_criterion = solve(merged, gates, start, penalties, alike=evidence.alike)
+    by_criterion = solve(merged, gates, start, penalties, alike=evidence.alike, price=price)
     return evidence.criteria.spread(by_criterion, structure.top_k)
 
 
@@ -172,14 +178,6 @@ def _solved_rows(evidence: Evidence, seed: int) -> Ints:
     if evidence.source is None or len(large_sources(evidence.source)) < LEAST_SOURCES:
         return np.arange(len(evidence.prompt))
     return even_rows(evidence.source, SOURCE_PAIRS, np.random.default_rng([seed, 7]))
-
-
-def _word_scores(train: FitArrays, evidence: Evidence, groups: int, seed: int) -> Floats:
-    """Return W1 (feature, topic); one topic for all where there are no groups, or nothing to tell them by."""
-    prompts = _sample(np.unique(evidence.prompt), seed)
-    features, mined = evidence.features[prompts], None if evidence.mined is None else evidence.mined[prompts]
-    found = associate(features, mined) if groups > 1 else None
-    return np.zeros((train.n_features, 1)) if found is None else word_scores(found, features, groups, seed)
 
 
 def _few(gates: Floats) -> Floats:

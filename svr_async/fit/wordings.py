@@ -51,6 +51,12 @@ class Criteria:
         total, judged = (z @ home).tocsr(), (judged_of(z) @ home).tocsr()
         return _like(judged, _at(total, judged) / judged.data)
 
+    def mined(self, mined: Any) -> Any:
+        """Return which criteria were mined from which prompts (prompt, criterion), of which rubrics were."""
+        if mined is None or self.count == mined.shape[1]:
+            return mined
+        return judged_of(mined @ _home(self.of, self.count))
+
     def spread(self, effects: Floats, places: int) -> Floats:
         """Return effects by rubric (topic, rubric) of those by criterion (topic, criterion), for so many places."""
         if self.count == len(self.of):

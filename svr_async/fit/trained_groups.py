@@ -1,0 +1,38 @@
+"""Groups of prompts as training knows them: of its own prompts it also knows what was mined from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups, one_group
+from svr_async.fit.price import prices
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainedGroups:
+    """Groups, how likely each is of the training prompts (prompt, group), and the prices of effects (`fit.price`)."""
+
+    groups: Groups
+    likely: Floats
+    price: Floats | None
+
+
+def trained_groups(features: Any, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
+    """Return the groups that some prompts tell; of all others only what their words say is known.
+
+    `features` (prompt, feature) and `mined` (prompt, criterion; or None) are those of all prompts.
+    """
+    inside = features[prompts]
+    given = None if mined is None else mined[prompts]
+    groups = groups_of(associate(inside, given), inside, given, size, seed) if size.groups > 1 else one_group(features.shape[1])
+    known = likely_groups(groups.gates(inside), given)
+    likely = groups.gates(features)
+    likely[prompts] = known
+    return TrainedGroups(groups=groups, likely=likely, price=prices(known, given))
