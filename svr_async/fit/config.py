@@ -83,7 +83,7 @@ DEFAULT = FitConfig(
     calibration_epochs=0,
     use_own=False,
     top_k=12,
-    top_ks=(6, 9, 12),
+    top_ks=(6, 12, 18),
     pairs_of_words=False,
 )
 PRESETS = {"paper": PAPER, "default": DEFAULT}

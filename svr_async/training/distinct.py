@@ -55,6 +55,10 @@ _EMPTY_WORDS = """
 """
 _CARRIERS = "us use using includ include contain hav have has ha provid provide giv give mak make"
 _NAMING_WORDS = "response answer reply output text respons good clearly clear explicitly properly"
+_SUBJECT = re.compile(
+    r"^\s*(?:(?:the|a|an|this)\s+)?(?:(?:good|best|better|strong|ideal|chosen|assistant's)\s+)?"
+    r"(?:response|answer|reply|output)(?:\s+(?:clearly|explicitly|properly))?\s+(?=\w)"
+)
 _IDLE = frozenset(_EMPTY_WORDS.split()) | STOPWORDS
 _NAMING = frozenset(_NAMING_WORDS.split())
 
@@ -86,6 +90,17 @@ def profile(text: str) -> Profile:
         before=before,
         after=after,
     )
+
+
+def predicate(text: str) -> str:
+    """Return what a rubric says of a response, without how it names it: "the answer", "a good response clearly".
+
+    Two rubrics of the same predicate are one criterion. A text that does not begin so is returned as it is, lower-cased
+    and with single spaces.
+    """
+    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    said = _SUBJECT.sub("", plain)
+    return said if len(said.split()) > 1 else plain
 
 
 def _numbers(lower: str) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import chain
 from math import fsum
 
 import numpy as np
 
-from svr_async.training.distinct import Profile, checks_differ, differ, profile
+from svr_async.training.distinct import Profile, checks_differ, differ, predicate, profile
 from svr_async.training.similarity_join import exact_similarity, possible_pairs
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, Check, Rubric, rubric_id
 from svr_async.vocabulary.similarity import normalised
@@ -48,9 +49,10 @@ def merge(
     """Return the candidates with near-identical ones merged, the most observed first, at most `cap` of them.
 
     Candidates with the same rubric id become one. Then, in the order (most observed, most sources, shortest,
-    alphabetical), each joins the most similar earlier one with similarity >= cutoff (ties: the earlier), or stands for
-    itself. Two never merge where any of their texts are different criteria (`distinct.differ`) or their checks differ,
-    unless `by_text_alone`, which is all that the paper asks for; of two checks the better candidate's is kept then.
+    alphabetical), each joins an earlier one that says the same of "the answer" as it of "a good response"
+    (`distinct.predicate`), or the most similar one with similarity >= cutoff (ties: the earlier), or stands for itself.
+    Two never merge where any of their texts are different criteria (`distinct.differ`) or their checks differ,
+    unless `by_text_alone`, where similarity decides as in the paper; of two checks the better candidate's is kept then.
     The text of a group is its most central one; where that brings two groups within the cutoff, they are merged in
     turn, so no two rubrics of the result are both similar and mergeable, and merging the result again changes nothing.
     The order of the candidates does not matter.
@@ -205,6 +207,10 @@ class _Nearness:
         """Tell whether two groups that are near may be one: always where texts alone decide."""
         return self._by_text_alone or host.may_take(group, self._profiles)
 
+    def key(self, group: _Group) -> str:
+        """Return what groups that say the same have in common."""
+        return group.text if self._by_text_alone else predicate(group.text)
+
     def leaders(self, text: str, leaders: Mapping[str, _Group]) -> Iterator[_Group]:
         """Yield the leaders within the cutoff of a text, the most similar first; ties in the order of rank."""
         row = slice(self._start[self._place[text]], self._start[self._place[text] + 1])
@@ -230,17 +236,19 @@ class _Nearness:
 
 
 def _pass(groups: Sequence[_Group], near: _Nearness) -> list[_Group]:
-    """Let each group, the best first, join the most similar better one that it may join."""
+    """Let each group, the best first, join a better one that says the same or the most similar that it may join."""
     for group in groups:
         if group.changed:
             group.settle()
             group.changed = False
     leaders: dict[str, _Group] = {}
+    same: dict[str, list[_Group]] = {}
     for group in sorted(groups, key=_Group.rank):
-        able = (host for host in near.leaders(group.text, leaders) if near.one_criterion(host, group))
-        host = next(able, None)
+        hosts = chain(same.get(near.key(group), ()), near.leaders(group.text, leaders))
+        host = next((host for host in hosts if near.one_criterion(host, group)), None)
         if host is None:
             leaders[group.text] = group
+            same.setdefault(near.key(group), []).append(group)
         else:
             host.take(group)
     return list(leaders.values())
