@@ -4,11 +4,12 @@
 
 No label and no judgement takes part, so the number says how many kinds of prompts the words tell apart, whether or not
 knowing them helps to decide. A likelihood of every rubric as an event of its own (Poisson), with the rates of groups
-shrunk to those of all prompts.
+shrunk to those of all prompts. Of numbers that do as well as the best, but for a standard error, the smallest is taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -41,16 +42,16 @@ def best_size(features: Any, mined: Any, *, most: int, seed: int) -> Size:
     rng = np.random.default_rng([seed, 11])
     rows = rng.permutation(features.shape[0])[:MOST_PROMPTS]
     parts = [_Part(features, mined, rows, held, seed) for held in range(PARTS)]
-    best, most_told, worse = ONE, sum(part.told(ONE) for part in parts), 0
+    tried = {ONE: _told(parts, ONE)}
     for count in COUNTS:
-        if count > min(most, len(rows) // PROMPTS_A_GROUP) or worse == WORSE:
+        best = max(tried, key=lambda size: float(tried[size].sum()))
+        later = [size for size in tried if size.groups > best.groups]
+        if count > min(most, len(rows) // PROMPTS_A_GROUP) or len({size.groups for size in later}) == WORSE:
             break
-        sizes = [Size(groups=count, directions=q) for q in sorted({max(1, count // 2), count - 1})]
-        told = [sum(part.told(size) for part in parts) for size in sizes]
-        worse = 0 if max(told) > most_told else worse + 1
-        if max(told) > most_told:
-            best, most_told = sizes[int(np.argmax(told))], max(told)
-    return best
+        for directions in sorted({max(1, count // 2), count - 1}):
+            size = Size(groups=count, directions=directions)
+            tried[size] = _told(parts, size)
+    return _smallest(tried)
 
 
 def rates_of(gates: Floats, mined: Any) -> Floats:
@@ -58,6 +59,27 @@ def rates_of(gates: Floats, mined: Any) -> Floats:
     usual = np.asarray(mined.sum(axis=0), np.float64).ravel() / max(1, mined.shape[0])
     given = np.asarray((mined.T @ gates).T)
     return cast("Floats", (given + SHRINKAGE * usual) / (gates.sum(axis=0)[:, None] + SHRINKAGE))
+
+
+def _smallest(tried: Mapping[Size, Floats]) -> Size:
+    """Return the fewest groups, with the directions that tell most, that are within a standard error of the best."""
+    best = max(tried.values(), key=lambda told: float(told.sum()))
+    near = {size: told for size, told in tried.items() if _mean(best - told) <= _error(best - told)}
+    fewest = min(size.groups for size in near)
+    return max((size for size in near if size.groups == fewest), key=lambda size: float(near[size].sum()))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean())
+
+
+def _error(values: Floats) -> float:
+    return float(values.std() / np.sqrt(len(values)))
+
+
+def _told(parts: Sequence[_Part], size: Size) -> Floats:
+    """Return the log-likelihood of what was mined from each prompt, when it was left out."""
+    return np.concatenate([part.told(size) for part in parts])
 
 
 class _Part:
@@ -70,18 +92,18 @@ class _Part:
         self._unseen, self._given, self._seed = features[outside], marks_of(mined[outside]), seed
         self._association: Association | None = associate(self._features, self._mined)
 
-    def told(self, size: Size) -> float:
-        """Return the log-likelihood of what was mined from the prompts that were left out."""
+    def told(self, size: Size) -> Floats:
+        """Return the log-likelihood of what was mined from each prompt that was left out."""
         groups = groups_of(self._association, self._features, self._mined, size, self._seed)
         rates = rates_of(likely_groups(groups.gates(self._features), self._mined), self._mined)
         gates = groups.gates(self._unseen)
-        return sum(
+        return np.concatenate([
             _likelihood(gates[first : first + BLOCK] @ rates, self._given[first : first + BLOCK])
             for first in range(0, len(gates), BLOCK)
-        )
+        ])
 
 
-def _likelihood(expected: Floats, given: Any) -> float:
+def _likelihood(expected: Floats, given: Any) -> Floats:
     entries = given.tocoo()
     told = np.log(np.maximum(expected[entries.row, entries.col], LEAST_RATE))
-    return float(told.sum() - expected.sum())
+    return np.bincount(entries.row, weights=told, minlength=len(expected)) - expected.sum(axis=1)

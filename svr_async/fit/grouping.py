@@ -140,7 +140,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
         told = np.sort(np.argsort(-length, kind="stable")[: 2 * size.groups])
     unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
     distinct = len(np.unique(unit.round(6), axis=0))
-    found = KMeans(min(size.groups, distinct), n_init=5, random_state=seed).fit(unit, sample_weight=length[told])
+    found = KMeans(min(size.groups, distinct), n_init=2, random_state=seed).fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 
 

@@ -22,9 +22,12 @@ def likely_rubrics(features: Any, mined: Any, trained: Sequence[int], count: int
     `features` (prompt, feature) and `mined` (prompt, rubric) are sparse, and nothing is mined from prompts that are not
     in `trained`. There are as many kinds as tell best what is mined (`fit.group_count`).
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
+
     inside, given = features[trained], mined[trained]
-    size = best_size(inside, given, most=MOST_KINDS, seed=SEED)
-    kinds = groups_of(associate(inside, given), inside, given, size, SEED)
+    with threadpool_limits(1):  # matrices here are small: more threads wait for each other
+        size = best_size(inside, given, most=MOST_KINDS, seed=SEED)
+        kinds = groups_of(associate(inside, given), inside, given, size, SEED)
     held = kinds.gates(features)
     held[trained] = likely_groups(held[trained], given)
     rate = rates_of(held[trained], given)

@@ -1,0 +1,80 @@
+"""How many groups of prompts there are: as many as were planted, one where words tell nothing."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from svr_async.fit.group_count import ONE, best_size, rates_of
+from svr_async.fit.grouping import associate, groups_of
+
+WORDS, RUBRICS = 60, 12
+
+
+def planted(kinds, n=800, seed=0, *, styled=False, told=0.5):
+    """Return words, mined rubrics and kinds: a kind has five words and 12 / kinds rubrics.
+
+    The words from the 30th on are phrasing: independent, or of two styles that no rubric has to do with.
+    """
+    rng = np.random.default_rng(seed)
+    kind, style, word = np.arange(n) % kinds, rng.integers(0, 2, n), np.arange(WORDS)
+    rate = np.where(word[None] // 5 == kind[:, None], told, 0.05)
+    rate[:, 30:] = np.where(word[30:] % 2 == style[:, None], 0.8, 0.1) if styled else 0.6
+    mined = rng.random((n, RUBRICS)) < np.where(np.arange(RUBRICS) * kinds // RUBRICS == kind[:, None], 0.4, 0.02)
+    return csr_matrix((rng.random((n, WORDS)) < rate).astype(float)), csr_matrix(mined.astype(float)), kind
+
+
+@pytest.mark.parametrize("styled", [False, True])
+@pytest.mark.parametrize("kinds", [2, 4, 6])
+def test_there_are_as_many_groups_as_kinds(kinds, styled):
+    """However the prompts are phrased."""
+    words, mined, _ = planted(kinds, styled=styled)
+    assert best_size(words, mined, most=64, seed=0).groups == kinds
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("styled", [False, True])
+def test_where_words_tell_nothing_there_is_one_group(seed, styled):
+    """Of one kind, and of four that no word tells apart."""
+    for words, mined, _ in (planted(1, seed=seed, styled=styled), planted(4, seed=seed, styled=styled, told=0.05)):
+        assert best_size(words, mined, most=64, seed=seed) == ONE
+
+
+def test_the_number_of_groups_is_bounded():
+    """By what is asked for, and by the number of prompts; without mined rubrics there is one."""
+    words, mined, _ = planted(6)
+    assert best_size(words, mined, most=4, seed=0).groups <= 4
+    assert best_size(words[:30], mined[:30], most=64, seed=0) == ONE
+    assert best_size(words[:100], mined[:100], most=64, seed=0).groups <= 5
+    assert best_size(words, None, most=64, seed=0) == ONE
+    assert best_size(words, csr_matrix(mined.shape), most=64, seed=0) == ONE
+
+
+def test_equal_inputs_give_the_same_number():
+    """The same prompts and seed give the same size, whatever ran before."""
+    words, mined, _ = planted(6, told=0.2)
+    first = best_size(words, mined, most=64, seed=3)
+    best_size(words, mined, most=64, seed=4)
+    assert best_size(words, mined, most=64, seed=3) == first
+
+
+def test_rates_of_groups_without_prompts_are_those_of_all():
+    """A group that nothing is known of gives what all prompts give; a large one what its own give."""
+    _, mined, kind = planted(2)
+    gates = np.zeros((len(kind), 3))
+    gates[np.arange(len(kind)), kind] = 1
+    rates = rates_of(gates, mined)
+    usual = np.asarray(mined.mean(axis=0)).ravel()
+    np.testing.assert_allclose(rates[2], usual)
+    own = np.asarray(mined[kind == 0].mean(axis=0)).ravel()
+    np.testing.assert_allclose(rates[0], own, atol=0.02)
+
+
+def test_groups_tell_unseen_prompts_what_is_mined_there():
+    """Of new prompts, the rates by their groups are nearer to what they gave than the rates of all."""
+    words, mined, _ = planted(4)
+    new, given, _ = planted(4, seed=5)
+    size = best_size(words, mined, most=64, seed=0)
+    groups = groups_of(associate(words, mined), words, mined, size, 0)
+    told = groups.gates(new) @ rates_of(groups.gates(words), mined)
+    usual = np.asarray(mined.mean(axis=0)).ravel()
+    assert np.square(told - given.toarray()).mean() < 0.9 * np.square(usual - given.toarray()).mean()
