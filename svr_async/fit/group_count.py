@@ -97,13 +97,16 @@ class _Part:
         groups = groups_of(self._association, self._features, self._mined, size, self._seed)
         rates = rates_of(likely_groups(groups.gates(self._features), self._mined), self._mined)
         gates = groups.gates(self._unseen)
-        return np.concatenate([
-            _likelihood(gates[first : first + BLOCK] @ rates, self._given[first : first + BLOCK])
-            for first in range(0, len(gates), BLOCK)
-        ])
+        return np.concatenate(
+            [
+                _likelihood(gates[first : first + BLOCK] @ rates, self._given[first : first + BLOCK])
+                for first in range(0, len(gates), BLOCK)
+            ]
+        )
 
 
 def _likelihood(expected: Floats, given: Any) -> Floats:
     entries = given.tocoo()
     told = np.log(np.maximum(expected[entries.row, entries.col], LEAST_RATE))
-    return np.bincount(entries.row, weights=told, minlength=len(expected)) - expected.sum(axis=1)
+    likelihood: Floats = np.bincount(entries.row, weights=told, minlength=len(expected)) - expected.sum(axis=1)
+    return likelihood

@@ -150,7 +150,8 @@ def _leading(scores: Floats) -> Floats:
     gram = scores @ scores.T if wide else scores.T @ scores
     value, vector = np.linalg.eigh(gram)
     order = np.argsort(-value, kind="stable")[:MOST_DIRECTIONS]
-    return vector[:, order] * np.sqrt(np.maximum(value[order], 0)) if wide else scores @ vector[:, order]
+    led: Floats = vector[:, order] * np.sqrt(np.maximum(value[order], 0)) if wide else scores @ vector[:, order]
+    return led
 
 
 def _frequent(view: Any) -> Ints:

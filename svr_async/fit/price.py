@@ -32,4 +32,5 @@ def prices(gates: Floats, mined: Any) -> Floats | None:
     given = np.asarray((mined.T @ gates).T)
     rate = given / (gates.sum(axis=0)[:, None] + SHRINKAGE)
     typical = (rate**2).sum(axis=1) / np.maximum(rate.sum(axis=1), 1e-12)
-    return np.clip(USUAL * typical[:, None] / np.maximum(rate, 1e-9), LEAST, MOST)
+    price: Floats = np.clip(USUAL * typical[:, None] / np.maximum(rate, 1e-9), LEAST, MOST)
+    return price

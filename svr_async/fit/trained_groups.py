@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups, one_group
+from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups
 from svr_async.fit.price import prices
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +31,8 @@ def trained_groups(features: Any, mined: Any, prompts: Ints, size: Size, seed: i
     """
     inside = features[prompts]
     given = None if mined is None else mined[prompts]
-    groups = groups_of(associate(inside, given), inside, given, size, seed) if size.groups > 1 else one_group(features.shape[1])
+    found = associate(inside, given) if size.groups > 1 else None
+    groups = groups_of(found, inside, given, size, seed)
     known = likely_groups(groups.gates(inside), given)
     likely = groups.gates(features)
     likely[prompts] = known
