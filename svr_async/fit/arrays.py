@@ -31,7 +31,8 @@ class FitArrays:
     `z_own` marks entries whose rubric was mined from that very pair; the fit may leave them out.
     `negative_of[p]` is the original pair of a hard-negative row, −1 for an original.
     `pair_source[p]` is the number of the source that pair p is from, from 0; None where sources are unknown.
-    `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from.
+    `source_*` is an optional CSR from rubrics to the prompt rows that they were mined from, and `word_*` one to the
+    numbers of their content words.
     Redundancy is a list of edges i < j with a value in (0, 1].
     """
 
@@ -50,6 +51,8 @@ class FitArrays:
     pair_source: Ints | None = None
     source_indptr: Ints | None = None
     source_prompt: Ints | None = None
+    word_indptr: Ints | None = None
+    word_number: Ints | None = None
     redundancy_i: Ints | None = None
     redundancy_j: Ints | None = None
     redundancy_value: Floats | None = None
@@ -123,6 +126,9 @@ class FitArrays:
         if self.source_indptr is not None and self.source_prompt is not None:
             borders, at = ragged.take_rows(self.source_indptr, np.asarray(kept))
             changes |= {"source_indptr": borders, "source_prompt": self.source_prompt[at]}
+        if self.word_indptr is not None and self.word_number is not None:
+            borders, at = ragged.take_rows(self.word_indptr, np.asarray(kept))
+            changes |= {"word_indptr": borders, "word_number": self.word_number[at]}
         return _replace(smaller, **changes, **_restricted_edges(self, number))
 
     def take_pairs(self, rows: Ints) -> FitArrays:

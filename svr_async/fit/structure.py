@@ -50,8 +50,9 @@ class Evidence:
     """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and what was mined.
 
     `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature) and `mined` (prompt, criterion) are sparse; `mined` is None where nothing is
-    known, and so is `source` (pair,), the number of each pair's source.
+    `z`, `features` (prompt, feature), `mined` (prompt, criterion) and `given` (prompt, column), by which prompts are
+    grouped, are sparse. The last two are None where nothing is known, and so is `source` (pair,), the number of each
+    pair's source.
     """
 
     z: Any
@@ -59,6 +60,7 @@ class Evidence:
     criteria: Criteria
     prompt: Ints
     features: Any
+    given: Any
     mined: Any
     alike: Any
     source: Ints | None = None
@@ -129,7 +131,8 @@ class _Fold:
         return out
 
     def _trained(self, size: Size) -> TrainedGroups:
-        return trained_groups(self._evidence.features, self._evidence.mined, self._prompts, size, self._seed)
+        evidence = self._evidence
+        return trained_groups(evidence.features, evidence.given, evidence.mined, self._prompts, size, self._seed)
 
     def _solved(self, forms: Sequence[Structure], topics: dict[int, TrainedGroups], diversity: float) -> Any:
         """Yield the effects by criterion of each form, all solved in one batch."""
@@ -224,7 +227,7 @@ def _complexity(structure: Structure) -> tuple[float, ...]:
 
 def _sizes(evidence: Evidence, prompts: Ints, most: int, seed: int) -> list[Size]:
     """Return the sizes to try: no groups, as many as what was mined tells apart, and half of them."""
-    mined = None if evidence.mined is None else evidence.mined[prompts]
-    best = best_size(evidence.features[prompts], mined, most=most, seed=seed)
+    given = None if evidence.given is None else evidence.given[prompts]
+    best = best_size(evidence.features[prompts], given, most=most, seed=seed)
     half = Size(groups=best.groups // 2, directions=max(1, best.directions // 2))
     return [ONE, *([half] if half.groups > 1 else []), *([best] if best.groups > 1 else [])]

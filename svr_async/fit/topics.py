@@ -30,6 +30,7 @@ from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.grouping import Groups
+from svr_async.fit.mined_view import recurring_view
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
@@ -74,14 +75,16 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
     z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
     asked = config.by_answers and min(config.top_ks) <= FEW  # checks that a program decides are what they say
     criteria = criteria_of(z) if asked else each_its_own(part.n_rubrics)
-    merged = criteria.merged(z)
+    merged, mined = criteria.merged(z), mined_of(train)
+    criteria_mined = criteria.mined(mined)
     return Evidence(
         z=z,
         merged=merged,
         criteria=criteria,
         prompt=part.pair_prompt,
         features=features_of(train),
-        mined=criteria.mined(mined_of(train)),
+        given=recurring_view(criteria_mined, worded_of(train, mined)),
+        mined=criteria_mined,
         alike=likeness_of(merged, judged_of(merged), config),
         source=part.pair_source,
     )
@@ -98,6 +101,14 @@ def mined_of(train: FitArrays) -> Any:
         return None
     marks = np.ones(len(train.source_prompt))
     return _csr(train.source_indptr, train.source_prompt, marks, train.n_prompts).T.tocsr()
+
+
+def worded_of(train: FitArrays, mined: Any) -> Any:
+    """Return the content words of `mined` (prompt, rubric) by prompt, sparse (prompt, word); None where unknown."""
+    if mined is None or train.word_indptr is None or train.word_number is None:
+        return None
+    width = int(train.word_number.max(initial=0)) + 1
+    return mined @ _csr(train.word_indptr, train.word_number, np.ones(len(train.word_number)), width)
 
 
 def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
@@ -143,7 +154,7 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
     """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
     prompts = _sample(np.unique(evidence.prompt), config.seed)
-    trained = trained_groups(evidence.features, evidence.mined, prompts, structure.size, config.seed)
+    trained = trained_groups(evidence.features, evidence.given, evidence.mined, prompts, structure.size, config.seed)
     gates = _few(trained.likely)[evidence.prompt]
     effects = _effects(evidence, gates, trained.price, structure, config)
     return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)

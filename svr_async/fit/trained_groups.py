@@ -24,16 +24,17 @@ class TrainedGroups:
     price: Floats | None
 
 
-def trained_groups(features: Any, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
+def trained_groups(features: Any, given: Any, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
     """Return the groups that some prompts tell; of all others only what their words say is known.
 
-    `features` (prompt, feature) and `mined` (prompt, criterion; or None) are those of all prompts.
+    `features` (prompt, feature), `given` (prompt, column; by which groups are told) and `mined` (prompt, criterion) are
+    those of all prompts; None where nothing is known to be mined.
     """
     inside = features[prompts]
-    given = None if mined is None else mined[prompts]
-    found = associate(inside, given) if size.groups > 1 else None
-    groups = groups_of(found, inside, given, size, seed)
-    known = likely_groups(groups.gates(inside), given)
+    view = None if given is None else given[prompts]
+    found = associate(inside, view) if size.groups > 1 else None
+    groups = groups_of(found, inside, view, size, seed)
+    known = likely_groups(groups.gates(inside), view)
     likely = groups.gates(features)
     likely[prompts] = known
-    return TrainedGroups(groups=groups, likely=likely, price=prices(known, given))
+    return TrainedGroups(groups=groups, likely=likely, price=prices(known, None if mined is None else mined[prompts]))

@@ -101,7 +101,8 @@ def _likely(session: Session, sources: Sources, rows: Sequence[int], n_rubrics: 
         return [np.zeros(0, dtype=np.int32)] * len(rows)
     trained = sorted({prompts.row(pair) for pair in session.material.train})
     size = config.pools.size_for(len(rows))
-    ranked = likely_rubrics(prompts.matrix(), sources.matrix(len(prompts.texts), n_rubrics), trained, size)
+    mined = sources.matrix(len(prompts.texts), n_rubrics)
+    ranked = likely_rubrics(prompts.matrix(), mined, sources.worded(), trained, size)
     return [ranked[row] for row in rows]
 
 

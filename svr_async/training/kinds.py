@@ -10,26 +10,31 @@ from numpy.typing import NDArray
 
 from svr_async.fit.group_count import best_size, rates_of
 from svr_async.fit.grouping import associate, groups_of, likely_groups
+from svr_async.fit.mined_view import recurring_view
 
 MOST_KINDS = 64
 BLOCK = 4096  # prompts at a time
 SEED = 0
 
 
-def likely_rubrics(features: Any, mined: Any, trained: Sequence[int], count: int) -> list[NDArray[np.int32]]:
+def likely_rubrics(
+    features: Any, mined: Any, words: Any, trained: Sequence[int], count: int
+) -> list[NDArray[np.int32]]:
     """Return the `count` likeliest rubrics of each prompt, the likeliest first; of equals the first in the bank.
 
-    `features` (prompt, feature) and `mined` (prompt, rubric) are sparse, and nothing is mined from prompts that are not
-    in `trained`. There are as many kinds as tell best what is mined (`fit.group_count`).
+    `features` (prompt, feature), `mined` (prompt, rubric) and `words` (rubric, word; or None) are sparse, and nothing
+    is mined from prompts that are not in `trained`. There are as many kinds as tell best what is mined
+    (`fit.group_count`).
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
 
     inside, given = features[trained], mined[trained]
+    view = recurring_view(given, None if words is None else given @ words)
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
-        size = best_size(inside, given, most=MOST_KINDS, seed=SEED)
-        kinds = groups_of(associate(inside, given), inside, given, size, SEED)
+        size = best_size(inside, view, most=MOST_KINDS, seed=SEED)
+        kinds = groups_of(associate(inside, view), inside, view, size, SEED)
     held = kinds.gates(features)
-    held[trained] = likely_groups(held[trained], given)
+    held[trained] = likely_groups(held[trained], view)
     rate = rates_of(held[trained], given)
     most = min(count, mined.shape[1])
     ranked: list[NDArray[np.int32]] = []

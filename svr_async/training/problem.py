@@ -15,6 +15,7 @@ from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.training.ledger import Ledger
 from svr_async.training.merge import Candidate
 from svr_async.training.prune_redundant import RedundancyEdges
+from svr_async.training.rubric_words import rubric_words
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 Ints = NDArray[np.int32]
@@ -68,10 +69,12 @@ class Sources:
     """Where the bank's rubrics came from: for each rubric the prompt rows, and the rubrics of each prompt row.
 
     `held_out` are the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
+    `words` is a CSR from rubrics to their content words.
     """
 
     rows_of: tuple[tuple[int, ...], ...]
     rubrics_of: Mapping[int, tuple[int, ...]]
+    words: tuple[NDArray[np.int64], Ints]
     held_out: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -84,13 +87,21 @@ class Sources:
             for rubric in bank
         )
         rubrics_of, held_out = (_mined_from(bank, rows) for rows in (row_of_pair, row_of_dev or {}))
-        return cls(rows_of=rows_of, rubrics_of=rubrics_of, held_out=held_out)
+        words = rubric_words([rubric.rubric.text for rubric in bank])
+        return cls(rows_of=rows_of, rubrics_of=rubrics_of, held_out=held_out, words=words)
 
     def matrix(self, n_prompts: int, n_rubrics: int) -> Any:
         """Return which rubrics were mined from which training prompts, sparse (prompt, rubric)."""
         borders = _borders([len(found) for found in self.rows_of])
         prompts = np.array([row for found in self.rows_of for row in found], dtype=np.int32)
         return csr_matrix((np.ones(len(prompts)), prompts, borders), shape=(n_rubrics, n_prompts)).T.tocsr()
+
+    def worded(self) -> Any:
+        """Return which content words each rubric holds, sparse (rubric, word)."""
+        borders, words = self.words
+        return csr_matrix(
+            (np.ones(len(words)), words, borders), shape=(len(borders) - 1, int(words.max(initial=0)) + 1)
+        )
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other.
@@ -162,6 +173,8 @@ def build_arrays(
         pair_source=source_numbers(source_names(pairs, negatives)),
         source_indptr=_borders([len(found) for found in sources.rows_of]),
         source_prompt=np.array([row for found in sources.rows_of for row in found], dtype=np.int32),
+        word_indptr=sources.words[0],
+        word_number=sources.words[1],
         redundancy_i=edges.i,
         redundancy_j=edges.j,
         redundancy_value=edges.value,

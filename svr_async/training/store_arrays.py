@@ -13,6 +13,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.training.problem import source_numbers
 from svr_async.training.prune_redundant import RedundancyEdges, redundancy_edges
 from svr_async.training.round_data import RoundData
+from svr_async.training.rubric_words import rubric_words
 from svr_async.training.store import MEASURED, OWN, SPLITS, FeatureStore, Judged
 from svr_async.vocabulary.similarity import REDUNDANCY_CUTOFF
 
@@ -95,6 +96,7 @@ def _all_arrays(
     store: FeatureStore, z: Judged, redundancy: RedundancyEdges | None, active: NDArray[np.int64]
 ) -> FitArrays:
     source_indptr, source_prompt = _sources(store)
+    word_indptr, word_number = rubric_words([entry.candidate.rubric.text for entry in store.rubrics])
     edges = redundancy
     return FitArrays(
         n_rubrics=len(store.rubrics),
@@ -111,6 +113,8 @@ def _all_arrays(
         negative_of=store.negative_of,
         source_indptr=source_indptr,
         source_prompt=source_prompt,
+        word_indptr=word_indptr,
+        word_number=word_number,
         redundancy_i=None if edges is None else active[edges.i].astype(np.int32),
         redundancy_j=None if edges is None else active[edges.j].astype(np.int32),
         redundancy_value=None if edges is None else edges.value,

@@ -22,7 +22,7 @@ def ranked(words, mined, trained, count=RUBRICS):
     """Return the likely rubrics where nothing is mined from prompts that are not trained on."""
     inside = np.zeros(PROMPTS, bool)
     inside[list(trained)] = True
-    return likely_rubrics(words, csr_matrix(mined * inside[:, None]), sorted(trained), count)
+    return likely_rubrics(words, csr_matrix(mined * inside[:, None]), None, sorted(trained), count)
 
 
 def test_a_prompt_gets_the_rubrics_of_its_kind_first_also_where_it_gave_none():
@@ -31,6 +31,21 @@ def test_a_prompt_gets_the_rubrics_of_its_kind_first_also_where_it_gave_none():
     found = ranked(words, mined, range(240))
     hits = [set(found[row][:4].tolist()) == set(range(4 * kind[row], 4 * kind[row] + 4)) for row in range(240, PROMPTS)]
     assert np.mean(hits) > 0.9
+
+
+def test_rubrics_that_no_two_prompts_word_alike_go_by_their_words():
+    """Each prompt gives a rubric of its own with two of its kind's four words: its kind's rubrics come first."""
+    words, _, kind = world()
+    rng, own = np.random.default_rng(1), np.eye(PROMPTS)
+    held = np.zeros((PROMPTS, 12))
+    for row in range(PROMPTS):
+        held[row, 4 * kind[row] + rng.choice(4, 2, replace=False)] = 1
+    found = likely_rubrics(words, csr_matrix(own), csr_matrix(held), range(PROMPTS), 20)
+    blind = likely_rubrics(words, csr_matrix(own), None, range(PROMPTS), 20)
+    share, chance = (np.mean([np.mean(kind[row] == of) for row, of in zip(each, kind, strict=True)])
+                     for each in (found, blind))  # fmt: skip
+    assert share > 0.9
+    assert chance < 0.5
 
 
 def test_what_was_mined_from_a_prompt_tells_its_kind_where_its_words_do_not():

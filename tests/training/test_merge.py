@@ -111,6 +111,20 @@ def test_texts_that_differ_in_what_counts_never_merge(first, second):
     assert len(merge([candidate(first), candidate(second)], cutoff=0.8)) == 2
 
 
+def test_what_the_answer_is_called_makes_no_other_criterion():
+    """Rubrics of "the answer", of "a good response" and of "the reply" that say the same are one."""
+    heads = ["The response", "The answer", "A good response", "The reply clearly"]
+    same = [
+        candidate(f"{head} names the step that was left out.", f"p{n}", count=5 - n) for n, head in enumerate(heads)
+    ]
+    other = candidate("The answer names the step that was done twice.", "p9")
+    merged = merge([*same, other])
+    assert texts(merged) == ["The response names the step that was left out.", other.rubric.text]
+    assert merged[0].observed_count == 5 + 4 + 3 + 2
+    assert set(merged[0].texts) == {one.rubric.text for one in same}
+    assert len(merge(same, by_text_alone=True)) > 1, "the paper goes by similarity alone"
+
+
 def test_different_checks_never_merge_and_one_check_is_kept():
     """Two checks keep two rubrics apart; a check and none become one rubric, worded as the one with the check."""
     few = candidate("The response stays quite short throughout", check=FEW)
