@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from svr_async.fit.grouping import Size
+from svr_async.fit.grouping import Size, View
 
 Solver = Literal["margin", "moments", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
@@ -16,7 +16,8 @@ LeftOut = Literal["prompts", "sources"]
 class Structure:
     """How many groups of prompts, what solves for the effects and its penalties, and the rubrics a prompt gets.
 
-    Groups are told apart by so many of the words' `directions` (`fit.grouping`; 0: as many as can be).
+    Groups are told apart by so many of the words' `directions` (0: as many as can be) that go with a `view` of what was
+    mined (`fit.grouping`).
 
     Solver `margin` is `fit.sparse_margin` with the L1 terms `sparsity` and `common`; `moments` is `fit.common`, one
     weight a rubric, with `ridge`; `shrunken` is one weight a rubric that is not solved for (`fit.shrinkage`).
@@ -24,6 +25,7 @@ class Structure:
 
     groups: int = 1
     directions: int = 0
+    view: View = "rubrics"
     sparsity: float = 0.3
     common: float = 0.0
     top_k: int = 6
@@ -33,7 +35,7 @@ class Structure:
     @property
     def size(self) -> Size:
         """How many groups and directions."""
-        return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1))
+        return Size(groups=self.groups, directions=self.directions or max(1, self.groups - 1), view=self.view)
 
     def as_json(self) -> dict[str, Any]:
         """Return the structure as plain values."""

@@ -15,10 +15,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.grouping import Association, Size, associate, groups_of, likely_groups, marks_of
+from svr_async.fit.grouping import Size, View, associate, groups_of, likely_groups, marks_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
+Views = Mapping[View, Any]  # of what was mined from each prompt, sparse (prompt, column)
 
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PROMPTS_A_GROUP = 20  # no more groups than this allows
@@ -32,26 +33,36 @@ BLOCK = 2048  # prompts that are dense at a time
 ONE = Size(groups=1, directions=0)
 
 
-def best_size(features: Any, mined: Any, *, most: int, seed: int) -> Size:
-    """Return the number of groups, up to `most`, and of directions that tell best what is mined from unseen prompts.
+def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
+    """Return the number of groups, up to `most`, directions and view that tell best what is mined from unseen prompts.
 
-    `features` (prompt, feature) and `mined` (prompt, rubric) are sparse; without `mined` there is one group.
+    `features` (prompt, feature) and each view (prompt, column) are sparse; without views there is one group.
     """
-    if mined is None or features.shape[0] < 2 * PROMPTS_A_GROUP:
+    if not views or features.shape[0] < 2 * PROMPTS_A_GROUP:
         return ONE
     rng = np.random.default_rng([seed, 11])
     rows = rng.permutation(features.shape[0])[:MOST_PROMPTS]
-    parts = [_Part(features, mined, rows, held, seed) for held in range(PARTS)]
+    parts = [_Part(features, views, rows, held, seed) for held in range(PARTS)]
+    most = min(most, len(rows) // PROMPTS_A_GROUP)
     tried = {ONE: _told(parts, ONE)}
-    for count in COUNTS:
-        best = max(tried, key=lambda size: float(tried[size].sum()))
-        later = [size for size in tried if size.groups > best.groups]
-        if count > min(most, len(rows) // PROMPTS_A_GROUP) or len({size.groups for size in later}) == WORSE:
-            break
-        for directions in sorted({max(1, count // 2), count - 1}):
-            size = Size(groups=count, directions=directions)
-            tried[size] = _told(parts, size)
+    for view in views:
+        tried |= _ladder(parts, view, tried[ONE], most)
     return _smallest(tried)
+
+
+def _ladder(parts: Sequence[_Part], view: View, alone: Floats, most: int) -> dict[Size, Floats]:
+    """Try more and more groups by one view, until two numbers in a row tell less than the best before them."""
+    tried: dict[Size, Floats] = {}
+    best, worse = float(alone.sum()), 0
+    for count in COUNTS:
+        if count > most or worse == WORSE:
+            break
+        sizes = [Size(groups=count, directions=q, view=view) for q in sorted({max(1, count // 2), count - 1})]
+        found = {size: _told(parts, size) for size in sizes}
+        top = max(float(told.sum()) for told in found.values())
+        best, worse = max(best, top), 0 if top > best else worse + 1
+        tried |= found
+    return tried
 
 
 def rates_of(gates: Floats, mined: Any) -> Floats:
@@ -83,19 +94,24 @@ def _told(parts: Sequence[_Part], size: Size) -> Floats:
 
 
 class _Part:
-    """One part of the prompts, and what the others tell of it."""
+    """One part of the prompts, and what the others tell of it: of all views, whichever the groups come from."""
 
-    def __init__(self, features: Any, mined: Any, rows: Ints, held: int, seed: int) -> None:
+    def __init__(self, features: Any, views: Views, rows: Ints, held: int, seed: int) -> None:
+        from scipy.sparse import hstack  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+
         place = np.arange(len(rows)) % PARTS
         inside, outside = np.sort(rows[place != held]), np.sort(rows[place == held])
-        self._features, self._mined = features[inside], marks_of(mined[inside])
-        self._unseen, self._given, self._seed = features[outside], marks_of(mined[outside]), seed
-        self._association: Association | None = associate(self._features, self._mined)
+        self._features, self._unseen, self._seed = features[inside], features[outside], seed
+        self._views = {name: marks_of(view[inside]) for name, view in views.items()}
+        self._mined = hstack(list(self._views.values())).tocsr()
+        self._given = hstack([marks_of(view[outside]) for view in views.values()]).tocsr()
+        self._associations = {name: associate(self._features, view) for name, view in self._views.items()}
 
     def told(self, size: Size) -> Floats:
         """Return the log-likelihood of what was mined from each prompt that was left out."""
-        groups = groups_of(self._association, self._features, self._mined, size, self._seed)
-        rates = rates_of(likely_groups(groups.gates(self._features), self._mined), self._mined)
+        view = self._views[size.view]
+        groups = groups_of(self._associations[size.view], self._features, view, size, self._seed)
+        rates = rates_of(likely_groups(groups.gates(self._features), view), self._mined)
         gates = groups.gates(self._unseen)
         return np.concatenate(
             [

@@ -15,13 +15,14 @@ they tell of prompts that were left out (`fit.group_count`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
+View = Literal["rubrics", "words"]
 
 LEAST_PROMPTS = 3  # that hold a word, or gave a rubric; of rarer ones nothing is known
 TOLD = 2.5  # times the squared length that a word's direction has by chance
@@ -31,10 +32,14 @@ MOST_COLUMNS = 4096  # words, and rubrics, the most frequent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many groups, and by how many of the words' directions they are told apart."""
+    """How many groups, by how many of the directions of words, and beside which view of what was mined.
+
+    A view is `rubrics`, or the `words` of rubrics: a language model seldom writes a rubric twice in the same words.
+    """
 
     groups: int
     directions: int
+    view: View = "rubrics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

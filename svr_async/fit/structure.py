@@ -25,7 +25,7 @@ import numpy.typing as npt
 from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.folds import Folds, even_rows, folds_of
-from svr_async.fit.group_count import ONE, best_size
+from svr_async.fit.group_count import ONE, Views, best_size
 from svr_async.fit.grouping import Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
@@ -50,9 +50,9 @@ class Evidence:
     """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and what was mined.
 
     `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature), `mined` (prompt, criterion) and `given` (prompt, column), by which prompts are
-    grouped, are sparse. The last two are None where nothing is known, and so is `source` (pair,), the number of each
-    pair's source.
+    `z`, `features` (prompt, feature), `mined` (prompt, criterion) and the `views` of what was mined (prompt, column),
+    by which prompts are grouped, are sparse. `mined` is None and there are no views where nothing is known; `source`
+    (pair,), the number of each pair's source, may be None.
     """
 
     z: Any
@@ -60,7 +60,7 @@ class Evidence:
     criteria: Criteria
     prompt: Ints
     features: Any
-    given: Any
+    views: Views
     mined: Any
     alike: Any
     source: Ints | None = None
@@ -73,7 +73,7 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     sizes = _sizes(evidence, np.unique(folds.prompt), most_groups, seed)
     ridge = _ridge(evidence, folds, top_ks, seed)
     forms = [
-        Structure(groups=size.groups, directions=size.directions, sparsity=own, common=common)
+        Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=own, common=common)
         for size in sizes
         for own, common in PENALTIES
     ]
@@ -132,7 +132,7 @@ class _Fold:
 
     def _trained(self, size: Size) -> TrainedGroups:
         evidence = self._evidence
-        return trained_groups(evidence.features, evidence.given, evidence.mined, self._prompts, size, self._seed)
+        return trained_groups(evidence.features, evidence.views, evidence.mined, self._prompts, size, self._seed)
 
     def _solved(self, forms: Sequence[Structure], topics: dict[int, TrainedGroups], diversity: float) -> Any:
         """Yield the effects by criterion of each form, all solved in one batch."""
@@ -227,7 +227,7 @@ def _complexity(structure: Structure) -> tuple[float, ...]:
 
 def _sizes(evidence: Evidence, prompts: Ints, most: int, seed: int) -> list[Size]:
     """Return the sizes to try: no groups, as many as what was mined tells apart, and half of them."""
-    given = None if evidence.given is None else evidence.given[prompts]
-    best = best_size(evidence.features[prompts], given, most=most, seed=seed)
-    half = Size(groups=best.groups // 2, directions=max(1, best.directions // 2))
+    views: Views = {name: view[prompts] for name, view in evidence.views.items()}
+    best = best_size(evidence.features[prompts], views, most=most, seed=seed)
+    half = replace(best, groups=best.groups // 2, directions=max(1, best.directions // 2))
     return [ONE, *([half] if half.groups > 1 else []), *([best] if best.groups > 1 else [])]

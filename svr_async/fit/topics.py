@@ -29,8 +29,8 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
+from svr_async.fit.group_count import Views
 from svr_async.fit.grouping import Groups
-from svr_async.fit.mined_view import recurring_view
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
@@ -76,15 +76,14 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
     asked = config.by_answers and min(config.top_ks) <= FEW  # checks that a program decides are what they say
     criteria = criteria_of(z) if asked else each_its_own(part.n_rubrics)
     merged, mined = criteria.merged(z), mined_of(train)
-    criteria_mined = criteria.mined(mined)
     return Evidence(
         z=z,
         merged=merged,
         criteria=criteria,
         prompt=part.pair_prompt,
         features=features_of(train),
-        given=recurring_view(criteria_mined, worded_of(train, mined)),
-        mined=criteria_mined,
+        views=_views(criteria.mined(mined), worded_of(train, mined)),
+        mined=criteria.mined(mined),
         alike=likeness_of(merged, judged_of(merged), config),
         source=part.pair_source,
     )
@@ -109,6 +108,12 @@ def worded_of(train: FitArrays, mined: Any) -> Any:
         return None
     width = int(train.word_number.max(initial=0)) + 1
     return mined @ _csr(train.word_indptr, train.word_number, np.ones(len(train.word_number)), width)
+
+
+def _views(mined: Any, worded: Any) -> Views:
+    """Return what is known of the two views of what was mined."""
+    known: Views = {"rubrics": mined, "words": worded}
+    return {name: view for name, view in known.items() if view is not None}
 
 
 def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
@@ -154,7 +159,7 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
     """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
     prompts = _sample(np.unique(evidence.prompt), config.seed)
-    trained = trained_groups(evidence.features, evidence.given, evidence.mined, prompts, structure.size, config.seed)
+    trained = trained_groups(evidence.features, evidence.views, evidence.mined, prompts, structure.size, config.seed)
     gates = _few(trained.likely)[evidence.prompt]
     effects = _effects(evidence, gates, trained.price, structure, config)
     return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svr_async.fit.group_count import Views
 from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups
 from svr_async.fit.price import prices
 
@@ -24,14 +25,14 @@ class TrainedGroups:
     price: Floats | None
 
 
-def trained_groups(features: Any, given: Any, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
+def trained_groups(features: Any, views: Views, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
     """Return the groups that some prompts tell; of all others only what their words say is known.
 
-    `features` (prompt, feature), `given` (prompt, column; by which groups are told) and `mined` (prompt, criterion) are
-    those of all prompts; None where nothing is known to be mined.
+    `features` (prompt, feature), `views` (prompt, column) and `mined` (prompt, criterion; or None) are those of all
+    prompts.
     """
     inside = features[prompts]
-    view = None if given is None else given[prompts]
+    view = views[size.view][prompts] if views else None
     found = associate(inside, view) if size.groups > 1 else None
     groups = groups_of(found, inside, view, size, seed)
     known = likely_groups(groups.gates(inside), view)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.fit.group_count import best_size, rates_of
-from svr_async.fit.grouping import associate, groups_of, likely_groups
-from svr_async.fit.mined_view import recurring_view
+from svr_async.fit.group_count import Views, best_size, rates_of
+from svr_async.fit.grouping import associate, groups_of, likely_groups, marks_of
 
 MOST_KINDS = 64
 BLOCK = 4096  # prompts at a time
@@ -29,9 +28,10 @@ def likely_rubrics(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
 
     inside, given = features[trained], mined[trained]
-    view = recurring_view(given, None if words is None else given @ words)
+    views: Views = {"rubrics": given} if words is None else {"rubrics": given, "words": marks_of(given @ words)}
     with threadpool_limits(1):  # matrices here are small: more threads wait for each other
-        size = best_size(inside, view, most=MOST_KINDS, seed=SEED)
+        size = best_size(inside, views, most=MOST_KINDS, seed=SEED)
+        view = views[size.view]
         kinds = groups_of(associate(inside, view), inside, view, size, SEED)
     held = kinds.gates(features)
     held[trained] = likely_groups(held[trained], view)

@@ -28,7 +28,7 @@ def planted(kinds, n=800, seed=0, *, styled=False, told=0.5):
 def test_there_is_a_group_for_each_kind(kinds, styled):
     """However the prompts are phrased; a kind may have two or three, where that tells better how sure its words are."""
     words, mined, _ = planted(kinds, styled=styled)
-    assert kinds <= best_size(words, mined, most=64, seed=0).groups <= 3 * kinds
+    assert kinds <= best_size(words, {"rubrics": mined}, most=64, seed=0).groups <= 3 * kinds
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -36,25 +36,25 @@ def test_there_is_a_group_for_each_kind(kinds, styled):
 def test_where_words_tell_nothing_there_are_next_to_no_groups(seed, styled):
     """Of one kind, and of four that no word tells apart: one group, or by chance a second."""
     for words, mined, _ in (planted(1, seed=seed, styled=styled), planted(4, seed=seed, styled=styled, told=0.05)):
-        assert best_size(words, mined, most=64, seed=seed).groups <= 2
+        assert best_size(words, {"rubrics": mined}, most=64, seed=seed).groups <= 2
 
 
 def test_the_number_of_groups_is_bounded():
     """By what is asked for, and by the number of prompts; without mined rubrics there is one."""
     words, mined, _ = planted(6)
-    assert best_size(words, mined, most=4, seed=0).groups <= 4
-    assert best_size(words[:30], mined[:30], most=64, seed=0) == ONE
-    assert best_size(words[:100], mined[:100], most=64, seed=0).groups <= 5
-    assert best_size(words, None, most=64, seed=0) == ONE
-    assert best_size(words, csr_matrix(mined.shape), most=64, seed=0) == ONE
+    assert best_size(words, {"rubrics": mined}, most=4, seed=0).groups <= 4
+    assert best_size(words[:30], {"rubrics": mined[:30]}, most=64, seed=0) == ONE
+    assert best_size(words[:100], {"rubrics": mined[:100]}, most=64, seed=0).groups <= 5
+    assert best_size(words, {}, most=64, seed=0) == ONE
+    assert best_size(words, {"rubrics": csr_matrix(mined.shape)}, most=64, seed=0) == ONE
 
 
 def test_equal_inputs_give_the_same_number():
     """The same prompts and seed give the same size, whatever ran before."""
     words, mined, _ = planted(6, told=0.2)
-    first = best_size(words, mined, most=64, seed=3)
-    best_size(words, mined, most=64, seed=4)
-    assert best_size(words, mined, most=64, seed=3) == first
+    first = best_size(words, {"rubrics": mined}, most=64, seed=3)
+    best_size(words, {"rubrics": mined}, most=64, seed=4)
+    assert best_size(words, {"rubrics": mined}, most=64, seed=3) == first
 
 
 def test_rates_of_groups_without_prompts_are_those_of_all():
@@ -73,8 +73,18 @@ def test_groups_tell_unseen_prompts_what_is_mined_there():
     """Of new prompts, the rates by their groups are nearer to what they gave than the rates of all."""
     words, mined, _ = planted(4)
     new, given, _ = planted(4, seed=5)
-    size = best_size(words, mined, most=64, seed=0)
+    size = best_size(words, {"rubrics": mined}, most=64, seed=0)
     groups = groups_of(associate(words, mined), words, mined, size, 0)
     told = groups.gates(new) @ rates_of(groups.gates(words), mined)
     usual = np.asarray(mined.mean(axis=0)).ravel()
     assert np.square(told - given.toarray()).mean() < 0.9 * np.square(usual - given.toarray()).mean()
+
+
+def test_groups_go_by_the_words_of_rubrics_that_never_recur():
+    """Each prompt gives a rubric of its own; only their words tell which kind it is of."""
+    words, mined, _ = planted(4)
+    own = csr_matrix(np.eye(words.shape[0]))
+    found = best_size(words, {"rubrics": own, "words": mined}, most=64, seed=0)
+    assert found.view == "words"
+    assert found.groups >= 4
+    assert best_size(words, {"rubrics": own}, most=64, seed=0) == ONE

@@ -35,7 +35,9 @@ def evidence(z, features, mined, prompt=None):
     """Return the evidence of sparse z, a prompt a pair, without wordings or likeness."""
     prompt = np.arange(z.shape[0]) if prompt is None else prompt
     own = each_its_own(z.shape[1])
-    return Evidence(z=z, merged=z, criteria=own, prompt=prompt, features=features, given=mined, mined=mined, alike=None)
+    return Evidence(
+        z=z, merged=z, criteria=own, prompt=prompt, features=features, views={"rubrics": mined}, mined=mined, alike=None
+    )
 
 
 def chosen(given, *, most_groups=16, top_ks=TOP_KS, seed=0):
@@ -160,7 +162,7 @@ def test_groups_are_bounded_and_need_words_and_mined_rubrics():
     """No more groups than the settings allow; without what tells prompts apart there is one."""
     given = planted()
     assert max(trial.structure.groups for trial in chosen(given, most_groups=2, top_ks=(2,)).trials) == 2
-    assert chosen(replace(given, given=None, mined=None), top_ks=(2,)).structure.groups == 1
+    assert chosen(replace(given, views={}, mined=None), top_ks=(2,)).structure.groups == 1
     assert chosen(replace(given, features=csr_matrix((600, 0))), top_ks=(2,)).structure.groups == 1
 
 
