@@ -41,6 +41,7 @@ import numpy as np
 
 ROUNDS, EPOCHS, CALIBRATION = 3, 8, 3
 POOL, FEATURES, WORDS, BATCH, HIDDEN = 18, 4096, 40, 128, 256
+KINDS, KIND_WORDS, MINED = 40, 0.2, 4
 STRETCH = 40  # steps; the quietest stretch of a dense form stands for it, so that a busy machine does not flatter us
 OURS = ("ours-default", "ours-paper", "ours-pooled")
 DENSE = ("torch-paper", "torch-paper-fused", "torch-pooled", "torch-pooled-fused", "jax-sort")
@@ -147,19 +148,29 @@ def _run(name: str, data: Path, pairs: int, rubrics: int, args: argparse.Namespa
 
 
 def _write_arrays(path: Path, pairs: int, rubrics: int) -> None:
-    """Write synthetic arrays: Zipf words, 18 judged entries a pair of which a third carry a signal."""
+    """Write synthetic arrays: Zipf words, 18 judged entries a pair of which a third carry a signal.
+
+    A fifth of a prompt's words are of its kind, of which there are 40, and so are the four rubrics mined from it.
+    """
     rng = np.random.default_rng(0)
     prior = 1 / np.arange(1, FEATURES + 1) ** 0.9
     counts = np.clip(rng.lognormal(np.log(WORDS), 0.6, pairs).astype(np.int64), 3, 400)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     index = rng.choice(FEATURES, indptr[-1], p=prior / prior.sum()).astype(np.int32)
+    kind = rng.integers(0, KINDS, pairs)
+    own = rng.random(len(index)) < KIND_WORDS
+    index[own] = (100 + 40 * np.repeat(kind, counts) + rng.integers(0, 40, len(index)))[own]
+    each = max(1, rubrics // KINDS)
+    mined = (kind[:, None] * each + rng.integers(0, each, (pairs, MINED))) % rubrics
     value = (rng.random(indptr[-1]) + 0.1).astype(np.float32)
     value /= np.sqrt(np.repeat(np.add.reduceat(value**2, indptr[:-1]), counts))
     shift = rng.integers(0, rubrics, pairs)[:, None]
     rubric = np.sort((shift + rng.integers(1, max(2, rubrics // POOL), (pairs, POOL)).cumsum(axis=1)) % rubrics, axis=1)
     z = rng.choice(np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32), (pairs, POOL))
     z = np.where((rubric % 3 == 0) & (rng.random(z.shape) < 0.5), np.abs(z), z)
-    np.savez(path, indptr=indptr, index=index, value=value, rubric=rubric.astype(np.int32), z=z, rubrics=rubrics)
+    np.savez(
+        path, indptr=indptr, index=index, value=value, rubric=rubric.astype(np.int32), z=z, mined=mined, rubrics=rubrics
+    )
 
 
 def _child(args: argparse.Namespace) -> dict:
@@ -214,6 +225,7 @@ def _fit_arrays(data: dict) -> tuple:
     from svr_async.fit.arrays import FitArrays
 
     pairs = len(data["rubric"])
+    given = np.unique(np.stack([data["mined"].ravel(), np.repeat(np.arange(pairs), MINED)], axis=1), axis=0)
     whole = FitArrays(
         n_rubrics=int(data["rubrics"]),
         n_features=FEATURES,
@@ -224,6 +236,8 @@ def _fit_arrays(data: dict) -> tuple:
         z_indptr=np.arange(pairs + 1, dtype=np.int64) * POOL,
         z_rubric=data["rubric"].ravel(),
         z_delta=data["z"].ravel(),
+        source_indptr=np.searchsorted(given[:, 0], np.arange(int(data["rubrics"]) + 1)),
+        source_prompt=given[:, 1].astype(np.int32),
     )
     cut = pairs - min(pairs // 20, 2000)
     return whole.take_pairs(np.arange(cut)), whole.take_pairs(np.arange(cut, pairs))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.grouping import Size, View, associate, groups_of, likely_groups, marks_of
+from svr_async.fit.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -42,7 +43,7 @@ def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
         return ONE
     rng = np.random.default_rng([seed, 11])
     rows = rng.permutation(features.shape[0])[:MOST_PROMPTS]
-    parts = [_Part(features, views, rows, held, seed) for held in range(PARTS)]
+    parts = in_threads(lambda held: _Part(features, views, rows, held, seed), range(PARTS))
     most = min(most, len(rows) // PROMPTS_A_GROUP)
     tried = {ONE: _told(parts, ONE)}
     for view in views:
@@ -90,7 +91,7 @@ def _error(values: Floats) -> float:
 
 def _told(parts: Sequence[_Part], size: Size) -> Floats:
     """Return the log-likelihood of what was mined from each prompt, when it was left out."""
-    return np.concatenate([part.told(size) for part in parts])
+    return np.concatenate(in_threads(lambda part: part.told(size), parts))
 
 
 class _Part:

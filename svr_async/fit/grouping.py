@@ -27,7 +27,8 @@ View = Literal["rubrics", "words"]
 LEAST_PROMPTS = 3  # that hold a word, or gave a rubric; of rarer ones nothing is known
 TOLD = 2.5  # times the squared length that a word's direction has by chance
 MOST_DIRECTIONS = 128
-MOST_COLUMNS = 4096  # words, and rubrics, the most frequent
+MOST_COLUMNS = 2048  # words, and rubrics, the most frequent
+MOST_CLUSTERED = 1024  # words, those that tell most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +141,13 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
 
     direction = association.direction[:, : size.directions]
     length = np.linalg.norm(direction, axis=1)
-    told = np.flatnonzero(length**2 > TOLD * direction.shape[1])
-    if len(told) < 2 * size.groups:
-        told = np.sort(np.argsort(-length, kind="stable")[: 2 * size.groups])
+    enough = int((length**2 > TOLD * direction.shape[1]).sum())
+    kept = min(max(enough, 2 * size.groups), MOST_CLUSTERED)
+    told = np.sort(np.argsort(-length, kind="stable")[:kept])
     unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
     distinct = len(np.unique(unit.round(6), axis=0))
-    found = KMeans(min(size.groups, distinct), n_init=2, random_state=seed).fit(unit, sample_weight=length[told])
+    means = KMeans(min(size.groups, distinct), n_init=2, random_state=seed)
+    found = means.fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 
 

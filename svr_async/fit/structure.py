@@ -26,10 +26,10 @@ from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.folds import Folds, even_rows, folds_of
 from svr_async.fit.group_count import ONE, Views, best_size
-from svr_async.fit.grouping import Size
+from svr_async.fit.grouping import Association, Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
-from svr_async.fit.trained_groups import TrainedGroups, trained_groups
+from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 from svr_async.fit.wordings import Criteria
 
 Floats = npt.NDArray[np.float64]
@@ -117,7 +117,11 @@ class _Fold:
 
     def points(self, forms: Sequence[Structure], top_ks: Sequence[int], diversity: float) -> Floats:
         """Return the points of each form and number of rubrics on the pairs outside (form, k, pair)."""
-        topics = {size.groups: self._trained(size) for size in dict.fromkeys(form.size for form in forms)}
+        sizes = dict.fromkeys(form.size for form in forms)
+        views = {size.view for size in sizes if size.groups > 1}
+        features, known, prompts = self._evidence.features, self._evidence.views, self._prompts
+        found = {view: association_of(features, known, prompts, view) for view in views}
+        topics = {size.groups: self._trained(size, found.get(size.view)) for size in sizes}
         solved = self._solved([form for form in forms if form.solver == "margin"], topics, diversity)
         unseen = self._evidence.features[self._evidence.prompt[self._used[self.outside]]]
         gates = {size: each.groups.gates(unseen) for size, each in topics.items()}
@@ -130,9 +134,9 @@ class _Fold:
                 out[row, column] = used_points(gates[form.groups], spread, outside, top_k)
         return out
 
-    def _trained(self, size: Size) -> TrainedGroups:
-        evidence = self._evidence
-        return trained_groups(evidence.features, evidence.views, evidence.mined, self._prompts, size, self._seed)
+    def _trained(self, size: Size, found: Association | None) -> TrainedGroups:
+        evidence, prompts = self._evidence, self._prompts
+        return trained_groups(found, evidence.features, evidence.views, evidence.mined, prompts, size, self._seed)
 
     def _solved(self, forms: Sequence[Structure], topics: dict[int, TrainedGroups], diversity: float) -> Any:
         """Yield the effects by criterion of each form, all solved in one batch."""

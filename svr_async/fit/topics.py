@@ -35,7 +35,7 @@ from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
-from svr_async.fit.trained_groups import trained_groups
+from svr_async.fit.trained_groups import association_of, trained_groups
 from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
 Floats = npt.NDArray[np.float64]
@@ -159,7 +159,9 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
     """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
     prompts = _sample(np.unique(evidence.prompt), config.seed)
-    trained = trained_groups(evidence.features, evidence.views, evidence.mined, prompts, structure.size, config.seed)
+    features, views, size = evidence.features, evidence.views, structure.size
+    found = association_of(features, views, prompts, size.view) if size.groups > 1 else None
+    trained = trained_groups(found, features, views, evidence.mined, prompts, size, config.seed)
     gates = _few(trained.likely)[evidence.prompt]
     effects = _effects(evidence, gates, trained.price, structure, config)
     return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)

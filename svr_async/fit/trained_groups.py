@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.group_count import Views
-from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups
+from svr_async.fit.grouping import Association, Groups, Size, View, associate, groups_of, likely_groups
 from svr_async.fit.price import prices
 
 Floats = npt.NDArray[np.float64]
@@ -25,7 +25,14 @@ class TrainedGroups:
     price: Floats | None
 
 
-def trained_groups(features: Any, views: Views, mined: Any, prompts: Ints, size: Size, seed: int) -> TrainedGroups:
+def association_of(features: Any, views: Views, prompts: Ints, view: View) -> Association | None:
+    """Return how the words of some prompts go with a view of what was mined from them; None where there is none."""
+    return associate(features[prompts], views[view][prompts]) if view in views else None
+
+
+def trained_groups(
+    association: Association | None, features: Any, views: Views, mined: Any, prompts: Ints, size: Size, seed: int
+) -> TrainedGroups:
     """Return the groups that some prompts tell; of all others only what their words say is known.
 
     `features` (prompt, feature), `views` (prompt, column) and `mined` (prompt, criterion; or None) are those of all
@@ -33,8 +40,7 @@ def trained_groups(features: Any, views: Views, mined: Any, prompts: Ints, size:
     """
     inside = features[prompts]
     view = views[size.view][prompts] if views else None
-    found = associate(inside, view) if size.groups > 1 else None
-    groups = groups_of(found, inside, view, size, seed)
+    groups = groups_of(association, inside, view, size, seed)
     known = likely_groups(groups.gates(inside), view)
     likely = groups.gates(features)
     likely[prompts] = known
