@@ -18,7 +18,7 @@ from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.jury import JuryRule
-from svr_async.scoring.methods import ContentBlind, Method
+from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.pair import PreferencePair
 
 ENDPOINT_FLAGS = (
@@ -114,7 +114,7 @@ def order_plan(flags: EvalFlags) -> OrderPlan:
 def settle_judges(flags: EvalFlags, method: Method) -> SettledPlan:
     """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
     specs = _jury_of(flags)
-    if isinstance(method, ContentBlind) and (len(specs) > 1 or flags.escalate_to or flags.audit_below):
+    if not method.facts.asks_judge and (len(specs) > 1 or flags.escalate_to or flags.audit_below):
         raise UsageError(
             f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
         )

@@ -21,7 +21,7 @@ from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
-from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing
+from svr_async.commands.eval.method import choose_method, rephrasing
 from svr_async.commands.eval.plan import (
     Bench,
     SettledPlan,
@@ -45,7 +45,7 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
-from svr_async.scoring.methods import Method
+from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
@@ -63,15 +63,15 @@ def make_record(
     plan: JudgePlan | SettledPlan,
 ) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item."""
-    rubrics = [[rubric.text, weight] for rubric, weight in getattr(method, "rubrics", ())]
     identity = {
+        "rubrics": [],
+        "bank": None,
+        **method.facts.identity,
         "version": __version__,
         "data": dataset.digest,
         "pairs": [len(pairs), pairs[0].id, pairs[-1].id],
         "domains": sorted(flags.domain),
         "method": method.name,
-        "rubrics": rubrics,
-        "bank": bank_identity(method),
         "order": [flags.order, flags.audit, flags.salt],
         "tie_credit": flags.tie_credit,
         **plan.identity(),
