@@ -46,6 +46,7 @@ from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.methods.contract import Method
+from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
@@ -243,7 +244,7 @@ def _with_progress(error: SvrError, left: str) -> SvrError:
 
 def _judge_facts(bench: Bench, record: RunRecord) -> dict[str, Any]:
     if record.judge == "none":
-        return {"name": "none", "label": "no judge (content-blind baseline)"}
+        return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
     return bench.facts()
 
 

@@ -11,6 +11,8 @@ from svr_async.scoring.methods.contract import Facts, Recipe
 from svr_async.scoring.methods.deciding import decided
 from svr_async.vocabulary.pair import Presentation
 
+PREFERS = {"longest": "the longer response", "shortest": "the shorter response", "first": "the first response"}
+
 
 @dataclass(frozen=True, slots=True)
 class ContentBlind:
