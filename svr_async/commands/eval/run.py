@@ -39,6 +39,7 @@ from svr_async.commands.pricing import DryRunCount, describe_plan, guessed_by, t
 from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import About, Word
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPolicy
@@ -50,8 +51,6 @@ from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
-LONG_WAIT = ": waiting "  # in what an engine tells while all its calls wait
-NOTE = "note: "  # begins what an engine tells once
 UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report", "force"}  # flags that say nothing about a run
 
 
@@ -180,7 +179,7 @@ async def _judge_and_write(
     stats = bench.stats if bench.sending else None
     with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress.note):
         for engine in evaluation.engines:
-            engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
+            engine.tell(partial(pass_on, progress.note, verbose=flags.verbose))
         if isinstance(bench, SharedBench):
             crew = Crew(flags=flags, folder=folder, bench=bench, stopper=stopper, progress=progress)
             items = await run_in_processes(crew, evaluation)
@@ -198,12 +197,13 @@ async def _judge_and_write(
     return _finish(flags, record, folder, judged, facts, stopper)
 
 
-def tell_retry(say: Callable[[str], None], detail: str, *, verbose: bool) -> None:
+def pass_on(say: Callable[[str], None], word: Word, *, verbose: bool) -> None:
     """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
-    if LONG_WAIT in detail or detail.startswith(NOTE):
-        say(detail)
-    elif verbose:
-        say(f"trying again: {detail}")
+    if word.about is About.RETRY:
+        if verbose:
+            say(f"trying again: {word.text}")
+    else:
+        say(f"note: {word.text}" if word.about is About.NOTE else word.text)
 
 
 def _finish(
