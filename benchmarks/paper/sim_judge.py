@@ -9,6 +9,7 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
+from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, prompt_text
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import RubricComparison
@@ -22,6 +23,7 @@ class SimJudge:
     model: JudgeModel
     name: str = "sim"
     label: str = "SIMULATED, in process"
+    marks: Marks = frozenset({Integrity.SIMULATED})
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""

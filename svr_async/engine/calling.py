@@ -23,13 +23,13 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage, error_in_body, read_completion
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
+from svr_async.engine.telling import About, Hear, Word
 from svr_async.engine.watched import WatchedTransport
 from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
 
 TELL_S = 5.0  # waits from here on are told
 MOST_NOTES = 8
 FEW = 6  # failures in a row before an endpoint that answers nothing is given up
-NOTE = "note: "  # begins what a person is told once, whether or not retries are shown
 DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds to the name of an alias
 
 
@@ -72,7 +72,7 @@ class Caller:
         self.price = price
         self.usd = 0.0
         self.fatal: SvrError | None = None
-        self.on_retry: Callable[[str], None] = lambda _: None
+        self.hear: Hear = lambda _: None
         self.transport = transport
         self.under_way = under_way
         self.watch = watch
@@ -243,7 +243,7 @@ class Caller:
     def _tell_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < MOST_NOTES:
             self._told.add(text)
-            self.on_retry(f"{NOTE}{text}")
+            self.hear(Word(About.NOTE, text))
 
     def _lose(self) -> None:
         """Count a call that left and may be billed without an answer."""
@@ -294,7 +294,7 @@ class Caller:
             self._told_until = until
             where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
             what = "no answer" if opened else "rate limited"
-            self.on_retry(f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})")
+            self.hear(Word(About.WAIT, f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})"))
 
     def outlast(self, failure: Failure) -> None:
         """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""
@@ -318,7 +318,7 @@ class Caller:
         """Count a try that is going to be repeated, and tell of it."""
         self._counters.retries += 1
         self._counters.last_failure = failure.detail
-        self.on_retry(failure.detail)
+        self.hear(Word(About.RETRY, failure.detail))
         if self.watch is not None:
             self.watch.retry(request, failure)
 

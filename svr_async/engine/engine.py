@@ -24,6 +24,7 @@ from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
+from svr_async.engine.telling import Hear
 from svr_async.engine.watched import WatchedCalls
 from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
@@ -106,9 +107,9 @@ class Engine:
         """The caps, and what is spent."""
         return self._caller.budget
 
-    def tell_retries(self, say: Callable[[str], None]) -> None:
-        """Have `say` called with a line for each try that is going to be repeated."""
-        self._caller.on_retry = say
+    def tell(self, hear: Hear) -> None:
+        """Have `hear` called with what a person may want to know: a try that is repeated, a long wait, a note."""
+        self._caller.hear = hear
 
     async def close(self) -> None:
         """Close connections and commit what is waiting."""

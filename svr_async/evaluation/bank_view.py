@@ -9,12 +9,13 @@ from typing import Any
 from svr_async.evaluation import wording
 from svr_async.evaluation.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
 from svr_async.evaluation.bank_structure import LearningView, StructureView, view_learning, view_structure
-from svr_async.evaluation.labels import Mark, judge_marks
+from svr_async.evaluation.labels import Mark, integrity_marks
 from svr_async.evaluation.runfacts import Fact, flat_facts, number
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats
 from svr_async.vocabulary.dev_pairs import enough, too_few
+from svr_async.vocabulary.integrity import marks_of_old_label
 from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
@@ -90,7 +91,7 @@ def view_bank(bank: RubricBank) -> BankView:
         judge=bank.judge or "not recorded",
         n_rubrics=len(bank),
         train_pairs=history.trained_on.train_pairs if history else None,
-        marks=judge_marks(bank.judge),
+        marks=integrity_marks(marks_of_old_label(bank.judge)),
         notes=_warnings(bank) + (() if len(bank.notes) > SHOWN_NOTES else _own_notes(bank)),
         more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
         accuracy=accuracy if told else None,

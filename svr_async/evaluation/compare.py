@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import benchmark_name, judge_label, mark_words, run_titles
+from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import plural, points
 from svr_async.vocabulary.statistics import (
@@ -159,7 +159,7 @@ def summarise(run: Run, title: str) -> RunSummary:
         name=run.name,
         benchmark=str(run.metrics["benchmark"]),
         method=str(run.metrics["method"]),
-        judge=judge_label(run),
+        judge=run.judge_label,
         marks=mark_words(run),
         n_total=run.metrics["n_total"],
         coverage=run.metrics.get("coverage"),

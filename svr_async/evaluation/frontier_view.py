@@ -10,7 +10,7 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.frontier import Frontier, Point
 from svr_async.evaluation.frontier_chart import Dot
 from svr_async.evaluation.frontier_files import OPTIMISM
-from svr_async.evaluation.labels import Mark, benchmark_name, judge_label, marks
+from svr_async.evaluation.labels import Mark, benchmark_name, marks
 from svr_async.evaluation.report import environment, page_head, template_text
 from svr_async.evaluation.runfolder import Run
 
@@ -81,7 +81,7 @@ def view_frontier(runs: Sequence[Run], found: Frontier) -> FrontierView:
     seen = {point.setting.kind for point in found.points}
     return FrontierView(
         title=benchmark_name(runs[0]),
-        subtitle=f"{runs[0].metrics['method']} · " + "; ".join(dict.fromkeys(judge_label(run) for run in runs)),
+        subtitle=f"{runs[0].metrics['method']} · " + "; ".join(dict.fromkeys(run.judge_label for run in runs)),
         marks=_marks(runs),
         n_pairs=found.n_pairs,
         n_points=len(found.points),

@@ -8,6 +8,8 @@ from typing import Any
 
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import count, plural
+from svr_async.scoring.methods.content_blind import PREFERS
+from svr_async.vocabulary.integrity import Integrity, Marks
 
 BENCHMARKS = {
     "rubricbench": "RubricBench",
@@ -18,7 +20,7 @@ BENCHMARKS = {
 }
 SAMPLE_SUFFIX = "-sample"  # of a benchmark's name where the shipped sample was judged in its format
 OFFICIAL = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
-CONTENT_BLIND = {"longest": "the longer response", "shortest": "the shorter response", "first": "the first response"}
+STRANGE = "A newer version of svr-async put this mark here; install it to read what it says."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,22 @@ class Mark:
     text: str
 
 
+CAVEATS = {
+    Integrity.SIMULATED: Mark(
+        word="SIMULATED",
+        text="Replies come from a simulated endpoint with planted answers. They test the software and say nothing "
+        "about any real judge.",
+    ),
+    Integrity.OFFLINE_RULES: Mark(
+        word="OFFLINE RULES",
+        text="Offline checks decided, without a language model. Not comparable with a model's results.",
+    ),
+    Integrity.RECORDED: Mark(
+        word="RECORDED", text="Replies were read from a recording; no judge was asked in this run."
+    ),
+}
+
+
 def benchmark_name(run: Run) -> str:
     """Return the benchmark's name as its authors write it."""
     key = str(run.metrics["benchmark"])
@@ -37,14 +55,9 @@ def benchmark_name(run: Run) -> str:
     return name if plain == key else f"{name} sample"
 
 
-def judge_label(run: Run) -> str:
-    """Return how results of this judge must be labelled; the judge's short name where nothing was recorded."""
-    return str(run.metrics.get("judge_label") or run.metrics["judge"])
-
-
 def run_title(run: Run) -> str:
     """Return `method · judge label`."""
-    return f"{run.metrics['method']} · {judge_label(run)}"
+    return f"{run.metrics['method']} · {run.judge_label}"
 
 
 def run_titles(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -56,7 +69,7 @@ def run_titles(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def marks(run: Run) -> tuple[Mark, ...]:
     """Return every caveat of a run, the gravest first; empty for a whole run of a real judge on official data."""
-    found = (_partial(run), *judge_marks(judge_label(run)), _sample(run), _unofficial(run), _blind(run))
+    found = (_partial(run), *integrity_marks(run.integrity), _sample(run), _unofficial(run), _blind(run))
     return tuple(mark for mark in found if mark is not None)
 
 
@@ -80,28 +93,11 @@ def _partial(run: Run) -> Mark | None:
     return Mark(word="PARTIAL", text=text)
 
 
-def judge_marks(label: str) -> tuple[Mark, ...]:
-    """Return the caveats that a judge's label carries: a simulated endpoint, offline rules, a recording."""
-    text = label.casefold()
-    found = []
-    if "simulated" in text:
-        found.append(
-            Mark(
-                word="SIMULATED",
-                text="Replies come from a simulated endpoint with planted answers. They test the software and say "
-                "nothing about any real judge.",
-            )
-        )
-    if "no model" in text or text == "rules":
-        found.append(
-            Mark(
-                word="OFFLINE RULES",
-                text="Offline checks decided, without a language model. Not comparable with a model's results.",
-            )
-        )
-    if "recorded" in text:
-        found.append(Mark(word="RECORDED", text="Replies were read from a recording; no judge was asked in this run."))
-    return tuple(found)
+def integrity_marks(held: Marks) -> tuple[Mark, ...]:
+    """Return the caveats of what a judge is not, the gravest first; an unknown one, of a newer version, by its word."""
+    known = [caveat for mark, caveat in CAVEATS.items() if mark in held]
+    strange = [Mark(word=one.replace("_", " ").upper(), text=STRANGE) for one in sorted(held - set(Integrity))]
+    return (*known, *strange)
 
 
 def _sample(run: Run) -> Mark | None:
@@ -122,7 +118,8 @@ def _unofficial(run: Run) -> Mark | None:
 
 
 def _blind(run: Run) -> Mark | None:
-    prefers = CONTENT_BLIND.get(str(run.metrics["method"]))
-    if prefers is None:
+    if Integrity.CONTENT_BLIND not in run.integrity:
         return None
-    return Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing: it always prefers {prefers}.")
+    prefers = PREFERS.get(str(run.metrics["method"]))
+    always = f": it always prefers {prefers}" if prefers else ""
+    return Mark(word="CONTENT-BLIND", text=f"A baseline that reads nothing{always}.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods import Method
+from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.verdict import Outcome
 
@@ -33,7 +33,7 @@ class Case:
     """One pair to be judged by a method; `guessed` tells which decisions are only made up."""
 
     pair: PreferencePair
-    method: Method
+    method: Decider
     guessed: Guess = nothing_guessed
 
 

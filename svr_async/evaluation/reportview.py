@@ -11,7 +11,7 @@ from svr_async.evaluation.charts import Bin
 from svr_async.evaluation.compare import accuracy_interval
 from svr_async.evaluation.explain import MISTAKES, Explanation, by_size, confident_mistakes
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import Mark, benchmark_name, caption, judge_label, marks, run_title
+from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
 from svr_async.evaluation.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
@@ -102,7 +102,7 @@ def view_run(run: Run) -> RunView:
         benchmark=benchmark_name(run),
         title=run_title(run),
         method=str(run.metrics["method"]),
-        judge=judge_label(run),
+        judge=run.judge_label,
         bank=str(run.metrics.get("bank") or ""),
         caption=caption(run),
         started=moment(run.manifest.get("started")),

@@ -13,7 +13,7 @@ from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.orders import OrderPlan
 from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.judges.protocol import Judge
-from svr_async.scoring.methods import Method
+from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 
 
@@ -26,7 +26,7 @@ class Evaluation:
     """
 
     pairs: Sequence[PreferencePair]
-    method: Method
+    method: Decider
     judge: Judge | None = None
     orders: OrderPlan = field(default_factory=OrderPlan)
     engine: Engine | None = None

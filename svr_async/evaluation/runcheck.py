@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Test = Callable[[Any], bool]
 Schema = Mapping[str, tuple[Test, str]]
 """Key → a test of its value and words for what passes. Keys that are not listed pass."""
+_MARK = re.compile("[a-z][a-z_]{0,39}")
 
 
 def _is_text(value: Any) -> bool:
@@ -51,6 +53,15 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
+def _is_judge(value: Any) -> bool:
+    """Whether it is an object whose marks, where it has any, are a list of short words."""
+    return _is_object(value) and _optional(_is_marks)(value.get("marks"))
+
+
+def _is_marks(value: Any) -> bool:
+    return _is_list(value) and all(_is_text(mark) and _MARK.fullmatch(mark) for mark in value)
+
+
 def _one_of(*allowed: Any) -> Test:
     return lambda value: any(value is entry or (isinstance(value, str) and value == entry) for entry in allowed)
 
@@ -87,9 +98,10 @@ METRICS: Schema = {
     "votes": (_optional(_is_number_table), "{name: number}"),
     "judges": (_optional(_is_object), "an object"),
 }
-MANIFEST: Schema = dict.fromkeys(
-    ("config", "data", "judge", "prompts", "versions"), (_optional(_is_object), "an object")
-)
+MANIFEST: Schema = {
+    **dict.fromkeys(("config", "data", "prompts", "versions"), (_optional(_is_object), "an object")),
+    "judge": (_optional(_is_judge), "an object whose marks are words"),
+}
 ITEM: Schema = {
     **dict.fromkeys(("id", "item", "domain", "subset", "order", "outcome", "detail"), (_is_text, "a text")),
     "predicted": (_one_of("A", "B", None), "A, B or null"),

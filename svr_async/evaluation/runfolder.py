@@ -14,6 +14,7 @@ from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.runcheck import EXAMPLE, MANIFEST, METRICS, Schema, item_problem, problem
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 
 __all__ = ["Run", "RunFolder", "Texts", "write_atomic"]
 
@@ -46,6 +47,17 @@ class Run:
     def complete(self) -> bool:
         """Whether the run came to its end; a run that did not is PARTIAL wherever it is shown."""
         return self.metrics.get("complete") is True
+
+    @property
+    def judge_label(self) -> str:
+        """How results of this judge must be labelled; the judge's short name where nothing was recorded."""
+        return str(self.metrics.get("judge_label") or self.metrics["judge"])
+
+    @property
+    def integrity(self) -> Marks:
+        """The marks of what judged; for a run from before they were kept those that its label tells."""
+        kept = (self.manifest.get("judge") or {}).get("marks")
+        return marks_of_old_label(self.judge_label) if kept is None else frozenset(kept)
 
 
 @dataclass(frozen=True, slots=True)

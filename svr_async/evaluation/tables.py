@@ -12,7 +12,7 @@ from typing import Any
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.compare import Comparison, PairedTest, compare_runs, item_of
-from svr_async.evaluation.labels import benchmark_name, caption, judge_label, mark_words, run_titles
+from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import visible
 
@@ -186,7 +186,7 @@ def to_csv(runs: Sequence[Run]) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(_CSV_HEADS)
     for run in runs:
-        texts = (run.name, str(run.metrics["benchmark"]), str(run.metrics["method"]), judge_label(run))
+        texts = (run.name, str(run.metrics["benchmark"]), str(run.metrics["method"]), run.judge_label)
         start = [csv_text(text) for text in (*texts, " ".join(mark_words(run)))]
         for score, group, *numbers in _csv_rows(run.metrics):
             writer.writerow([*start, csv_text(score), csv_text(group), *numbers])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, WrittenRubrics
+from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import Presentation, Prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import RubricComparison
@@ -27,6 +28,11 @@ class HybridJudge:
     def label(self) -> str:
         """How its results are labelled."""
         return f"{self.model.label} + offline checks"
+
+    @property
+    def marks(self) -> Marks:
+        """Those of the model, since it was asked."""
+        return self.model.marks
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask the model: a direct verdict has no rubrics to share out."""

@@ -10,11 +10,13 @@ from svr_async.engine.engine import Completion, Engine
 from svr_async.engine.request import Question
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, local_ids
+from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison
 
 T = TypeVar("T")
+SIMULATED_FINGERPRINT = "svr-sim"
 MAX_REASKS = 2
 MOST_CHARS_PER_TOKEN = 8
 
@@ -31,6 +33,12 @@ class ModelJudge:
     def name(self) -> str:
         """The profile's name."""
         return self.writer.profile.name
+
+    @property
+    def marks(self) -> Marks:
+        """None, but for replies of `svr sim`, which are recognised by their fingerprint."""
+        simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in self.engine.fingerprints)
+        return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Author, Judge
+from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Prompt
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
-SIMULATED_FINGERPRINT = "svr-sim"
 OTHER_FILES = 40  # that a process has open beside its connections
 
 
@@ -38,15 +38,13 @@ class OpenJudge:
 
     @property
     def label(self) -> str:
-        """How results are labelled; replies of `svr sim` are recognised by their fingerprint."""
-        label = self.judge.label
-        if self.engine and any(mark.startswith(SIMULATED_FINGERPRINT) for mark in self.engine.fingerprints):
-            return f"{label} (SIMULATED endpoint)"
-        return label
+        """How results are labelled; those of a simulated endpoint say so."""
+        simulated = self.engine is not None and Integrity.SIMULATED in self.judge.marks
+        return f"{self.judge.label} (SIMULATED endpoint)" if simulated else self.judge.label
 
     def facts(self) -> dict[str, Any]:
         """Return what the manifest says about the judge: never a key."""
-        facts: dict[str, Any] = {"name": self.judge.name, "label": self.label}
+        facts: dict[str, Any] = {"name": self.judge.name, "label": self.label, "marks": sorted(self.judge.marks)}
         if self.profile is not None:
             facts |= {"model": self.profile.model, "base_url": self.profile.base_url, "source": self.profile.source}
             if len(self.profile.base_urls) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
@@ -72,6 +73,10 @@ class Judge(Protocol):
     @property
     def label(self) -> str:
         """How results of this judge are labelled in reports, e.g. "rules (offline checks, no model)"."""
+
+    @property
+    def marks(self) -> Marks:
+        """Why its results are not those of a model that was asked; empty for such a model."""
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Say directly which response is better, without rubrics (the paper's vanilla judge)."""

@@ -12,10 +12,12 @@ from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
-from svr_async.scoring.methods import Vanilla
+from svr_async.scoring.methods.contract import Method
+from svr_async.scoring.methods.svr import Svr
+from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephrasing import Rephraser, rephraser_of
-from svr_async.scoring.svr import Chooser, Svr, open_chooser
 from svr_async.serving.engine import Engine
 from svr_async.vocabulary.pair import (
     Message,
@@ -113,7 +115,7 @@ async def score_pair(
 
 
 async def decide_pair(
-    method: Svr | Vanilla, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash"
+    method: Method, judge: Judge, prompt: Prompt, a: str, b: str, *, order: Shown = "hash"
 ) -> Decision:
     """Return the decision on two responses, A and B as given, whichever the judge saw first."""
     orders = _orders(order, prompt, a, b)
@@ -159,7 +161,7 @@ def check_responses(responses: Sequence[str]) -> None:
 
 def method_of(
     bank: RubricBank | None, engine: Engine | Judge, *, top_k: int | None = None, rephrase: bool = False
-) -> Svr | Vanilla:
+) -> Method:
     """Return the method that judges with a bank, or without; UsageError where the judge cannot rephrase."""
     if bank is None:
         if top_k is not None or rephrase:
@@ -202,7 +204,7 @@ def _orders(order: Shown, prompt: Prompt, a: str, b: str) -> tuple[Order, ...]:
     return (Order.AB if of_a <= of_b else Order.BA,)
 
 
-async def _decide(method: Svr | Vanilla, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
+async def _decide(method: Method, judge: Judge, prompt: Prompt, a: str, b: str, order: Order) -> Decision:
     first, second = (a, b) if order is Order.AB else (b, a)
     shown = Presentation(pair_id="pair", prompt=prompt, response_a=first, response_b=second, order=order)
     return (await method.decide(judge, shown, ())).in_data_order()

@@ -45,7 +45,8 @@ class Crew:
     """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer.
 
     `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
-    asked, for good; `listening` is entered for as long as something is, to tell it of signals.
+    asked, for good; `listening` is entered for as long as something is, to tell it of signals. `may_begin` is the
+    policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit.
     """
 
     judge: Judge
@@ -57,6 +58,17 @@ class Crew:
     on_begin: OnBegin = lambda _what, _total: None
     stopper: Stopper = field(default_factory=Stopper)
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
+    may_begin: Callable[[], bool] = lambda: True
+
+
+class StageEndsError(Exception):
+    """No further stage may begin; whoever set that policy takes this."""
+
+
+def begin_stage(crew: Crew) -> None:
+    """Raise StageEndsError where the policy is that no further stage begins."""
+    if not crew.may_begin():
+        raise StageEndsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,7 @@ def _parts(task: PoolTask, size: int) -> list[Sequence[Rubric]]:
 
 
 async def _over(crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    begin_stage(crew)
     results: dict[int, R] = {}
     crew.on_begin(what, len(items))
 

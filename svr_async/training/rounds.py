@@ -17,6 +17,7 @@ from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.answers import unanswered_lines
+from svr_async.training.asking import begin_stage
 from svr_async.training.boundary import grow
 from svr_async.training.choosing import choose_settings, judge_missing
 from svr_async.training.inducing import induced
@@ -40,6 +41,7 @@ async def run_rounds(session: Session) -> list[FittedRound]:
     growth = Growth(candidates=await induced(session, "induce-1", material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
+        begin_stage(session.crew)
         left = without(growth.candidates, growth.pruned)
         bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
         if not bank:
@@ -67,6 +69,7 @@ async def one_round(
     """Judge the pools, fit, prune, calibrate, measure on dev, and keep what it was done with."""
     task = await _judged(session, number, bank, growth, before)
     data = task.data
+    begin_stage(session.crew)
     fits = partial(session.fit_round, session, number), partial(session.calibrate, session, number)
     kept, selector, choice = fit_and_prune(data, session.config, *fits)
     survivors = tuple(bank[place] for place in kept)

@@ -101,6 +101,7 @@ METHODS = [
     ("--method", "oracle", "--audit", "0.3"),
     ("--bank", "bank", "--limit", "12"),
     ("--method", "fixed", "--rubrics", "rubrics.txt", "--domain", "code"),
+    ("--method", "pointwise", "--rubrics", "rubrics.txt", "--limit", "12"),
 ]
 
 

@@ -18,6 +18,7 @@ from rig import LAUNCHER, environment, name_judge, pairs, read_lines, serving, s
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.memo import Memo
+from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
@@ -50,6 +51,12 @@ def items(folder: str | Path = "run") -> bytes:
 def metrics(folder: str | Path = "run") -> dict[str, Any]:
     """Return metrics.json."""
     found: dict[str, Any] = orjson.loads((Path(folder) / "metrics.json").read_bytes())
+    return found
+
+
+def marks(folder: str | Path = "run") -> list[str]:
+    """Return the integrity marks in manifest.json."""
+    found: list[str] = orjson.loads((Path(folder) / "manifest.json").read_bytes())["judge"]["marks"]
     return found
 
 
@@ -133,6 +140,7 @@ def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> N
     """They send nothing and are labelled as what they are."""
     assert evaluate("--method", method) == 0
     assert metrics()["judge_label"] == "no judge (content-blind baseline)"
+    assert marks() == ["content_blind"]
     assert metrics()["calls"]["sent"] == 0
 
 
@@ -142,6 +150,7 @@ def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch
     assert run(group, "svr", ["eval", "rubricbench", "--sample", "-q"]) == 0
     (folder,) = Path("runs").iterdir()
     assert "rules" in metrics(folder)["judge_label"]
+    assert marks(folder) == ["offline_rules"]
     assert metrics(folder)["notes"]
 
 
@@ -150,6 +159,7 @@ def test_checks_in_front_of_a_model_save_rubrics(evaluate: Eval) -> None:
     assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim+rules") == 0
     assert metrics()["judge"] == "sim+rules"
     assert metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
+    assert marks() == ["simulated"]
     assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim") == 2
 
 
@@ -169,6 +179,15 @@ def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None
     assert metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
     (tmp_path / "replies.jsonl").write_bytes(orjson.dumps(lines[0]))
     assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 2  # another recording
+
+
+def test_the_name_of_a_file_is_no_mark(evaluate: Eval, tmp_path: Path) -> None:
+    """A recording says that it is one, whatever its file is called."""
+    reply = {"pair_id": pairs(1)[0].id, "order": "ab", "role": "direct", "reply": "[[A]]"}
+    (tmp_path / "simulated.jsonl").write_bytes(orjson.dumps(reply))
+    assert evaluate("--limit", "1", "--order", "ab", "--audit", "0", judge="recorded:simulated.jsonl") == 0
+    assert mark_words(RunFolder.load(tmp_path / "run")) == ("RECORDED", "NOT OFFICIAL COUNTS")
+    assert marks() == ["recorded"]
 
 
 def test_a_judge_can_be_a_url(evaluate: Eval, sim: SimServer) -> None:

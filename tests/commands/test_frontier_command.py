@@ -183,3 +183,16 @@ def test_a_manifest_that_was_tampered_with_is_refused(
     told = capsys.readouterr().err
     assert code == (0 if change == {"unheard_of": 1} else 7)
     assert told.count("\n") == (code != 0)
+
+
+def test_a_run_of_an_unknown_method_is_refused(
+    judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A method that this version does not have is not drawn as if the judge had been asked directly."""
+    assert svr("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--judge", "small", "--out", "newer") == 0
+    manifest = orjson.loads(Path("newer/manifest.json").read_bytes())
+    manifest["config"]["method"] = "newer"
+    Path("newer/manifest.json").write_bytes(orjson.dumps(manifest))
+    capsys.readouterr()
+    assert svr("report", "newer", "--frontier") == 2
+    assert "unknown method 'newer' — there are svr, uniform" in capsys.readouterr().err

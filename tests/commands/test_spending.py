@@ -153,6 +153,9 @@ def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:
     label = metrics()["judge_label"]
     assert "small (SIMULATED endpoint)" in label
     assert "a jury, mean of margins" in label
+    judge = orjson.loads(Path("run/manifest.json").read_bytes())["judge"]
+    assert judge["marks"] == ["simulated"]
+    assert [one["marks"] for one in judge["judges"]] == [["simulated"], ["simulated"], ["offline_rules"]]
 
 
 def test_explain_and_the_report_show_every_vote(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:

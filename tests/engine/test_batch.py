@@ -66,7 +66,7 @@ from svr_async.evaluation.opinions import CONTINGENT, Case
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.plan import Escalated, Seat
 from svr_async.judges.model import ModelJudge
-from svr_async.scoring.methods import Fixed
+from svr_async.scoring.methods.fixed import Fixed
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer

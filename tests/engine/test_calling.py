@@ -22,10 +22,12 @@ from virtual import (
     run_virtual,
 )
 
+from svr_async.commands.eval.run import pass_on
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.calling import Caller, RetryableError
 from svr_async.engine.request import Request
+from svr_async.engine.telling import About, Word
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 
 SEED = 1
@@ -405,7 +407,7 @@ def test_errors_that_end_the_run_are_raised_as_fresh_copies() -> None:
 def told(caller: Caller) -> list[str]:
     """Return a list that fills with what the caller says about waits."""
     lines: list[str] = []
-    caller.on_retry = lambda line: lines.append(line) if ": waiting " in line else None
+    caller.hear = lambda word: lines.append(word.text) if word.about is About.WAIT else None
     return lines
 
 
@@ -424,6 +426,30 @@ def test_a_long_wait_is_told_once_with_its_end() -> None:
     lines = run_virtual(scenario)
     assert len(lines) == 1
     assert lines[0].startswith("rate limited: waiting 4")
+
+
+def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
+    """A try that is repeated is told as such, whatever the endpoint says of it: a person hears of it on request."""
+
+    async def scenario() -> list[Word]:
+        endpoint = Endpoint(latency_s=0.05)
+        caller = caller_of(endpoint, concurrency=4, adaptive=False)
+        words: list[Word] = []
+        caller.hear = words.append
+        answers = iter([error(500, says="queue: waiting for a slot")])
+        endpoint.fault = lambda _: next(answers, None)
+        await ask_all(caller, 20)
+        return words
+
+    (word,) = run_virtual(scenario)
+    said: list[str] = []
+    pass_on(said.append, word, verbose=False)
+    assert (word.about, ": waiting " in word.text, said) == (About.RETRY, True, [])
+    pass_on(said.append, word, verbose=True)
+    pass_on(said.append, Word(About.WAIT, "rate limited: waiting 9 s"), verbose=False)
+    pass_on(said.append, Word(About.NOTE, "file descriptors run short"), verbose=False)
+    told = [f"trying again: {word.text}", "rate limited: waiting 9 s", "note: file descriptors run short"]
+    assert said == told
 
 
 def test_an_endpoint_that_does_not_answer_is_told_by_name_where_there_are_several() -> None:

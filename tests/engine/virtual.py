@@ -149,9 +149,9 @@ def retry_after(_: Endpoint, wait_s: float) -> dict[str, str]:
     return {"retry-after": str(math.ceil(wait_s))} if wait_s else {}
 
 
-def error(status: int, headers: dict[str, str] | None = None) -> RawReply:
+def error(status: int, headers: dict[str, str] | None = None, *, says: str = "no") -> RawReply:
     """Return an error reply."""
-    return RawReply(status=status, headers=headers or {}, body=orjson.dumps({"error": {"message": "no"}}))
+    return RawReply(status=status, headers=headers or {}, body=orjson.dumps({"error": {"message": says}}))
 
 
 def refused_connection() -> CallFailedError:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from made_run import made_items, write_run
 
+from svr_async.errors import ArtefactError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.runfolder import RunFolder
+from svr_async.vocabulary.integrity import joined_marks
 
 
 def loaded(folder, **changes):
@@ -26,12 +28,13 @@ def test_a_whole_run_of_a_real_judge_has_no_mark(tmp_path):
     ("metrics", "manifest", "word"),
     [
         ({"complete": False}, {}, "PARTIAL"),
-        ({"judge_label": "gpt-oss-120b (SIMULATED endpoint)"}, {}, "SIMULATED"),
-        ({"judge_label": "rules (offline checks, no model)"}, {}, "OFFLINE RULES"),
-        ({"judge_label": "recorded replies (replies.jsonl)"}, {}, "RECORDED"),
+        ({}, {"judge": {"marks": ["simulated"]}}, "SIMULATED"),
+        ({}, {"judge": {"marks": ["offline_rules"]}}, "OFFLINE RULES"),
+        ({}, {"judge": {"marks": ["recorded"]}}, "RECORDED"),
+        ({"method": "longest"}, {"judge": {"marks": ["content_blind"]}}, "CONTENT-BLIND"),
+        ({}, {"judge": {"marks": ["of_a_newer_version"]}}, "OF A NEWER VERSION"),
         ({}, {"sample": True}, "SAMPLE DATA"),
         ({}, {"data": {"official": False, "notes": ["12 rows, not the official 1147"]}}, "NOT OFFICIAL COUNTS"),
-        ({"method": "longest"}, {}, "CONTENT-BLIND"),
     ],
 )
 def test_each_caveat_has_its_mark(tmp_path, metrics, manifest, word):
@@ -41,6 +44,45 @@ def test_each_caveat_has_its_mark(tmp_path, metrics, manifest, word):
     assert mark_words(run) == (word,)
     assert f"[{word}]" in caption(run)
     assert len(marks(run)[0].text) > 30
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("gpt-oss-120b (SIMULATED endpoint)", ("SIMULATED",)),
+        ("rules (offline checks, no model)", ("OFFLINE RULES",)),
+        ("rules", ("OFFLINE RULES",)),
+        ("recorded replies (replies.jsonl)", ("RECORDED",)),
+        ("no judge (content-blind baseline)", ("CONTENT-BLIND",)),
+        ("rules (offline checks), small (SIMULATED endpoint): a jury, by majority", ("SIMULATED",)),
+    ],
+)
+def test_a_run_from_before_marks_were_kept_has_those_of_its_label(tmp_path, label, words):
+    """An old manifest names no marks: they are told by the words that labels had then."""
+    assert mark_words(loaded(tmp_path, metrics={"judge_label": label}, manifest={"judge": {"name": "x"}})) == words
+
+
+def test_the_words_of_a_label_mark_nothing(tmp_path):
+    """A real judge may be called as it likes: what it is stands in the manifest."""
+    metrics = {"judge_label": "recorded-speech-no model-simulated"}
+
+    assert mark_words(loaded(tmp_path, metrics=metrics, manifest={"judge": {"marks": []}})) == ()
+
+
+@pytest.mark.parametrize("marks", ["simulated", [1], ["<b>"], [""], ["x" * 50], {"simulated": True}])
+def test_garbled_marks_are_refused(tmp_path, marks):
+    """Marks that are not short words are no manifest of ours."""
+    with pytest.raises(ArtefactError, match=r"judge is .*, not an object whose marks are words"):
+        loaded(tmp_path, manifest={"judge": {"marks": marks}})
+
+
+def test_several_judges_have_the_marks_of_each_but_rules_only_alone():
+    """Where a model has a vote, checks did not decide alone."""
+    rules, sim, model = frozenset({"offline_rules"}), frozenset({"simulated"}), frozenset()
+
+    assert joined_marks([rules, sim]) == sim
+    assert joined_marks([rules, model]) == model
+    assert joined_marks([rules]) == rules
 
 
 def test_a_model_with_offline_checks_is_no_offline_run(tmp_path):

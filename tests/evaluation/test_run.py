@@ -22,7 +22,8 @@ from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods import Oracle, Vanilla
+from svr_async.scoring.methods.oracle import Oracle
+from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer

@@ -286,7 +286,8 @@ def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
     assert open_offline_judge("rules", {}).engine is None
     (tmp_path / "r.jsonl").write_text('{"pair_id": "1", "order": "ab", "role": "direct", "reply": "[[A]]"}')
     opened = open_offline_judge(f"recorded:{tmp_path / 'r.jsonl'}", {})
-    assert opened.facts() == {"name": "recorded:r.jsonl", "label": "recorded replies (r.jsonl)"}
+    facts = {"name": "recorded:r.jsonl", "label": "recorded replies (r.jsonl)", "marks": ["recorded"]}
+    assert opened.facts() == facts
     asyncio.run(opened.close())
     with pytest.raises(ConfigError, match="names no file"):
         open_offline_judge("recorded:", {})
@@ -296,20 +297,20 @@ def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch
     """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
 
-    async def ask() -> tuple[str, dict[str, Any]]:
+    async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
         async with SimServer() as sim:
             profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
             opened = open_endpoint_judge("sim", profile, options(memo_folder))
             assert isinstance(opened.judge, ModelJudge)
-            before = opened.label
+            before = opened.facts()
             await opened.judge.prefer(present(pairs(1)[0], Order.AB))
             facts = opened.facts()
             await opened.close()
             return before, facts
 
     before, facts = asyncio.run(ask())
-    assert before == "sim"
-    assert facts["label"] == "sim (SIMULATED endpoint)"
+    assert (before["label"], before["marks"]) == ("sim", [])
+    assert (facts["label"], facts["marks"]) == ("sim (SIMULATED endpoint)", ["simulated"])
     assert facts["models_seen"] == ["gpt-oss-120b"]
     assert "sk-sentinel-1" not in repr(facts)
 

@@ -18,6 +18,7 @@ from rig import ask, completion, engine_at, name_judge, run_python, scripted_eng
 
 from svr_async.engine.http import lean, on_aiohttp, transport
 from svr_async.engine.request import Request
+from svr_async.engine.telling import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset
@@ -397,7 +398,8 @@ def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:
 
 async def test_row_021_fewer_calls_at_a_time_and_said_once(memo_folder: Path) -> None:
     """Where descriptors run out the limit on calls under way is halved, that is said once, and no question is lost."""
-    failing, told = 24, []
+    failing = 24
+    told: list[Word] = []
 
     def answer(*_: object) -> object:
         nonlocal failing
@@ -405,9 +407,9 @@ async def test_row_021_fewer_calls_at_a_time_and_said_once(memo_folder: Path) ->
         return transport.cannot_connect("OSError", "Too many open files") if failing >= 0 else completion("yes")
 
     async with scripted_engine(memo_folder, answer, concurrency=32) as (engine, _):
-        engine.tell_retries(told.append)
+        engine.tell(told.append)
         found = await asyncio.gather(*(engine.complete(ask(f"q{number}")) for number in range(100)))
         lane = engine.stats().lanes[0]
         assert ({one.value for one in found}, lane.falls >= 1, lane.state) == ({"yes"}, True, "ready")
-    notes = [line for line in told if line.startswith("note: ")]
+    notes = [word.text for word in told if word.about is About.NOTE]
     assert (len(notes), "ulimit -n" in notes[0]) == (1, True)

@@ -12,18 +12,14 @@ import pytest
 
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.scoring.decision import Decision, average
-from svr_async.scoring.methods import (
-    CONTENT_BLIND,
-    ContentBlind,
-    Fixed,
-    Method,
-    Oracle,
-    Pointwise,
-    SelfRubric,
-    Vanilla,
-    contributions,
-    equally_weighted,
-)
+from svr_async.scoring.methods.content_blind import ContentBlind
+from svr_async.scoring.methods.contract import Method
+from svr_async.scoring.methods.deciding import contributions, equally_weighted
+from svr_async.scoring.methods.fixed import Fixed
+from svr_async.scoring.methods.oracle import Oracle
+from svr_async.scoring.methods.pointwise import Pointwise
+from svr_async.scoring.methods.self_rubric import SelfRubric
+from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict, delta
@@ -198,7 +194,6 @@ def test_pointwise_without_a_list_uses_the_judges_own_rubrics() -> None:
 def test_content_blind_baselines_read_nothing(name: str, margin: float) -> None:
     """Length in characters, or position; the judge is not asked."""
     judge = Script()
-    assert name in CONTENT_BLIND
     assert decide(ContentBlind(name), judge).margin == margin
     assert judge.asked == []
 

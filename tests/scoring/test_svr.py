@@ -5,7 +5,9 @@ import pytest
 
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.scoring.svr import Svr, SvrPointwise, open_chooser
+from svr_async.scoring.chooser import open_chooser
+from svr_async.scoring.methods.pointwise import SvrPointwise
+from svr_async.scoring.methods.svr import Svr
 from svr_async.vocabulary.pair import Presentation, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict

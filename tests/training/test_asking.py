@@ -8,7 +8,7 @@ import pytest
 from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.asking import Crew, PoolTask, induce, judge_pools, probe
+from svr_async.training.asking import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
 from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
@@ -69,6 +69,20 @@ async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_a
     probes, asked = await probe(crew(Scripted({"p0"})), PAIRS)
     assert probes == [None, *(f"worse {pair.id}" for pair in PAIRS[1:])]
     assert asked.failed() == 1
+
+
+async def test_no_stage_begins_where_the_policy_ends_the_run():
+    """What may not begin asks nobody and tells nobody; a stage under way is not cut short, the next one is."""
+    scripted, begun = Scripted(), []
+    told = {"on_begin": lambda what, total: begun.append((what, total))}
+    with pytest.raises(StageEndsError):
+        await induce(crew(scripted, may_begin=lambda: False, **told), PAIRS)
+    assert (begun, scripted.parts) == ([], [])
+    once = crew(scripted, may_begin=lambda: not begun, **told)
+    rubrics, _ = await induce(once, PAIRS)
+    assert (len(rubrics), begun) == (len(PAIRS), [("inducing", len(PAIRS))])
+    with pytest.raises(StageEndsError):
+        await probe(once, PAIRS)
 
 
 async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chosen_response():

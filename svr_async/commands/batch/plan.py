@@ -26,12 +26,11 @@ from svr_async.evaluation.run import run_evaluation
 from svr_async.evaluation.writing import RunRecord
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods import Method
+from svr_async.scoring.methods.contract import Method
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
-STAGED = frozenset({"self-rubric", "pointwise"})
 TRAINING = ("judge", "induce", "train")
 OnMissing = Callable[[OpenJudge, Question[Any]], None]
 
@@ -162,7 +161,7 @@ class EvalRun:
         """Whether rubrics are written or reworded before they are judged, or margins decide what else is asked."""
         flags = self.flags
         adaptive = flags.audit_below is not None or flags.escalate_to is not None
-        return adaptive or flags.rephrase or self.method.name in STAGED
+        return adaptive or self.method.facts.staged
 
     async def open(self) -> Bench:
         """Open the judges."""

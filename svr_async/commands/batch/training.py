@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,9 @@ from svr_async.commands.train.run import (
 )
 from svr_async.commands.train.stage_commands import induce, judge
 from svr_async.commands.train.stages import load_rubrics, train_flags
-from svr_async.errors import DegenerateFitError, UsageError
+from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge, needs_endpoint
+from svr_async.training.asking import StageEndsError
 from svr_async.training.inducing import induced
 from svr_async.training.judging import judge_pools, sources_of
 from svr_async.training.rounds import run_rounds
@@ -77,34 +79,9 @@ class TrainingRun:
             quiet = replace(flags, out=Path(stages), quiet=True)
             screen = screen_of(quiet, judge)
             session = open_session(quiet, train_config(flags), dataset, pairs, judge, screen=screen)
-            _stop_where_missing(session, unanswered)
-            try:
+            session.crew = replace(session.crew, may_begin=lambda: not unanswered)
+            with contextlib.suppress(StageEndsError):
                 await self.work(session)
-            except _StageEndsError:
-                return
-            except DegenerateFitError:
-                if not unanswered:
-                    raise
-
-
-class _StageEndsError(Exception):
-    """A later stage would need replies that are not there."""
-
-
-def _stop_where_missing(session: Session, unanswered: Unanswered) -> None:
-    fit = session.fit_round
-
-    def begin(_what: str, _total: int) -> None:
-        if unanswered:
-            raise _StageEndsError
-
-    def fit_round(*args: Any) -> Any:
-        if unanswered:
-            raise _StageEndsError
-        return fit(*args)
-
-    session.crew = replace(session.crew, on_begin=begin)
-    session.fit_round = fit_round
 
 
 def plan_training(name: str, args: Sequence[str]) -> TrainingRun:

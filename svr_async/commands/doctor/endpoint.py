@@ -26,6 +26,7 @@ from svr_async.commands.doctor.findings import Answer, Finding, failed
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
+from svr_async.vocabulary.integrity import Integrity
 
 if TYPE_CHECKING:
     from svr_async.engine.http.transport import HttpTransport
@@ -266,7 +267,7 @@ async def _ask_for_verdict(profile: Profile, spec: str, spent: Spent) -> Finding
     seconds = time.monotonic() - begun
     if answer.value is None:
         raise UsageError(f"the endpoint answered, but not with a verdict: {answer.detail}", hint="is it a chat model?")
-    simulated = " (SIMULATED endpoint)" if "SIMULATED" in opened.label else ""
+    simulated = " (SIMULATED endpoint)" if Integrity.SIMULATED in opened.judge.marks else ""
     right = answer.value.margin > 0
     text = f"answered in {seconds:.2f} s and chose {'A, as it should' if right else 'B, which is wrong'}{simulated}"
     cure = "" if right else "this judge may be too weak: compare it with another before trusting it"

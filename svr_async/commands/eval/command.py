@@ -24,8 +24,7 @@ from svr_async.commands.options import (
     quiet_option,
     retry_errors_option,
 )
-
-METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "pointwise", "longest", "shortest", "first")
+from svr_async.scoring.methods.registry import NAMES
 
 
 @click.command(context_settings=HELP)
@@ -39,7 +38,7 @@ METHODS = ("svr", "uniform", "vanilla", "self-rubric", "oracle", "fixed", "point
 )
 @click.option(
     "--method",
-    type=click.Choice(METHODS),
+    type=click.Choice(NAMES),
     help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla.",
 )
 @click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")

@@ -28,7 +28,7 @@ from svr_async.evaluation.orders import OrderPlan
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods import ContentBlind, Method
+from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import Order, PreferencePair, present
 from svr_async.vocabulary.verdict import Outcome
@@ -109,7 +109,7 @@ def _untold(run: Run, what: str) -> ArtefactError:
 
 
 def _refuse_strangers(runs: Sequence[Run], method: Method) -> None:
-    if isinstance(method, ContentBlind):
+    if not method.facts.asks_judge:
         raise UsageError(f"{runs[0].path} asked no judge", hint="a frontier is about what judges cost")
     first = runs[0]
     for run in runs[1:]:
@@ -203,7 +203,8 @@ def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
 
 def _with_fewer(method: Method) -> list[tuple[int, Method]]:
     """Return a bank's method with fewer rubrics a prompt, for each number below its own; none for other methods."""
-    from svr_async.scoring.svr import Chooser, Svr  # noqa: PLC0415  (only a bank needs it)
+    from svr_async.scoring.chooser import Chooser  # noqa: PLC0415  (only a bank needs it)
+    from svr_async.scoring.methods.svr import Svr  # noqa: PLC0415
 
     if not isinstance(method, Svr):
         return []

@@ -12,7 +12,7 @@ from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.shares import limits_of
 from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
-from svr_async.scoring.methods import ContentBlind, Method
+from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class JudgePlan:
 
 def plan_judge(flags: EvalFlags, method: Method) -> JudgePlan:
     """Settle which judge is meant, without opening it; a content-blind method needs none."""
-    if isinstance(method, ContentBlind):
+    if not method.facts.asks_judge:
         return JudgePlan(spec="rules", name="none")
     spec = flags.judge
     if not needs_endpoint(spec):

@@ -2,66 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.errors import UsageError
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
-from svr_async.scoring.methods import CONTENT_BLIND, ContentBlind, Fixed, Method, Oracle, Pointwise, SelfRubric, Vanilla
+from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
+from svr_async.scoring.methods.registry import find_recipe, names_that_take
 
-REPHRASED = ("svr", "uniform")  # the methods whose rubrics can be fitted to a prompt
+LACKS: dict[Needed, tuple[str, str]] = {
+    "bank": ("--bank DIR", "svr train makes one; without a bank the rules judge uses its general checks"),
+    "rubrics": ("--rubrics FILE", "one rubric a line"),
+}
 
 
 def choose_method(flags: EvalFlags) -> Method:
-    """Return the method that the flags name."""
+    """Return the method that the flags name; UsageError for an unknown one, and for parts that it lacks or cannot use.
+
+    One that rephrases can be asked after `rephrasing` only.
+    """
     name = flags.method or ("svr" if flags.bank else "fixed" if flags.rubrics else "vanilla")
-    if flags.rephrase and (flags.bank is None or name not in REPHRASED):
-        raise UsageError("--rephrase rewrites the rubrics of a bank", hint="give --bank, with --method svr or uniform")
+    recipe = find_recipe(name)
+    _refuse_misfits(flags, name, recipe)
+    bank = None
     if flags.bank is not None:
-        return _bank_method(flags, flags.bank, name)
-    if name in {"svr", "uniform"}:
-        raise UsageError(
-            f"--method {name} needs --bank DIR",
-            hint="svr train makes one; without a bank the rules judge uses its general checks",
-        )
+        from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
+        from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
+
+        bank = RubricBank.load(locate_bank(flags.bank, offline=flags.offline))
     rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
-    if rubrics and name not in {"fixed", "pointwise"}:
-        raise UsageError(f"--method {name} does not use --rubrics", hint="leave one out; fixed and pointwise use them")
-    if name == "fixed":
-        if not rubrics:
-            raise UsageError("--method fixed needs --rubrics FILE", hint="one rubric a line")
-        return Fixed(rubrics)
-    if name in CONTENT_BLIND:
-        return ContentBlind(name)
-    methods: dict[str, Method] = {"self-rubric": SelfRubric(), "oracle": Oracle(), "pointwise": Pointwise(rubrics)}
-    return methods.get(name, Vanilla())
+    return recipe.make(name, Parts(bank=bank, top_k=flags.top_k, rubrics=rubrics, rephrase=flags.rephrase))
 
 
-def _bank_method(flags: EvalFlags, bank: str, name: str) -> Method:
-    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
-    from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
-    from svr_async.scoring.svr import Svr, SvrPointwise, open_chooser  # noqa: PLC0415
-
-    if flags.rubrics is not None or name not in {"svr", "uniform", "pointwise"}:
+def _refuse_misfits(flags: EvalFlags, name: str, recipe: Recipe) -> None:
+    if flags.rephrase and (flags.bank is None or "rephrase" not in recipe.takes):
+        hint = f"give --bank, with --method {' or '.join(names_that_take('rephrase'))}"
+        raise UsageError("--rephrase rewrites the rubrics of a bank", hint=hint)
+    if flags.bank is not None and (flags.rubrics is not None or "bank" not in recipe.takes):
         other = "--rubrics" if flags.rubrics is not None else f"--method {name}"
-        raise UsageError(f"--bank and {other} exclude each other", hint="svr, uniform and pointwise use a bank")
-    held = RubricBank.load(locate_bank(bank, offline=flags.offline))
-    chooser = open_chooser(held, top_k=flags.top_k, uniform=name == "uniform")
-    return SvrPointwise(chooser) if name == "pointwise" else Svr(chooser, name + "+rephrase" * flags.rephrase)
+        raise UsageError(f"--bank and {other} exclude each other", hint=f"{_names('bank')} use a bank")
+    given: dict[Needed, object] = {"bank": flags.bank, "rubrics": flags.rubrics}
+    if recipe.needs is not None and given[recipe.needs] is None:
+        flag, hint = LACKS[recipe.needs]
+        raise UsageError(f"--method {name} needs {flag}", hint=hint)
+    if flags.rubrics is not None and "rubrics" not in recipe.takes:
+        hint = f"leave one out; {_names('rubrics')} use them"
+        raise UsageError(f"--method {name} does not use --rubrics", hint=hint)
+
+
+def _names(part: Part) -> str:
+    *first, last = names_that_take(part)
+    return f"{', '.join(first)} and {last}"
 
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
+    from svr_async.scoring.methods.svr import Svr  # noqa: PLC0415  (only a bank needs NumPy's selector)
     from svr_async.scoring.rephrasing import rephraser_of  # noqa: PLC0415
-    from svr_async.scoring.svr import Svr  # noqa: PLC0415
 
     assert isinstance(method, Svr)
     return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
-
-
-def bank_identity(method: Method) -> list[Any] | None:
-    """Return what of a bank can change an item: its digest and how many rubrics are used; None without a bank."""
-    chooser = getattr(method, "chooser", None)
-    return None if chooser is None else [chooser.bank.digest, asdict(chooser.settings)]

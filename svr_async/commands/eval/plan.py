@@ -18,7 +18,8 @@ from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.jury import JuryRule
-from svr_async.scoring.methods import ContentBlind, Method
+from svr_async.scoring.methods.contract import Method
+from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 
 ENDPOINT_FLAGS = (
@@ -114,7 +115,7 @@ def order_plan(flags: EvalFlags) -> OrderPlan:
 def settle_judges(flags: EvalFlags, method: Method) -> SettledPlan:
     """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
     specs = _jury_of(flags)
-    if isinstance(method, ContentBlind) and (len(specs) > 1 or flags.escalate_to or flags.audit_below):
+    if not method.facts.asks_judge and (len(specs) > 1 or flags.escalate_to or flags.audit_below):
         raise UsageError(
             f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
         )
@@ -211,8 +212,7 @@ class Bench:
         """How results are labelled: the labels of all judges, and how they work together."""
         if len(self.judges) == 1:
             return self.first.label
-        labels = [judge.label.replace("(offline checks, no model)", "(offline checks)") for judge in self.judges]
-        return f"{', '.join(labels)}: {self.settled.words()}"
+        return f"{', '.join(judge.label for judge in self.judges)}: {self.settled.words()}"
 
     def facts(self) -> dict[str, Any]:
         """Return what the manifest says about the judges: never a key."""
@@ -221,7 +221,8 @@ class Bench:
         return {
             "name": self.settled.name,
             "label": self.label,
-            "judges": [judge.facts() | {"label": judge.label} for judge in self.judges],
+            "marks": sorted(joined_marks(judge.judge.marks for judge in self.judges)),
+            "judges": [judge.facts() for judge in self.judges],
         }
 
     async def close(self) -> None:

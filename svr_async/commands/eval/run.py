@@ -21,7 +21,7 @@ from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
-from svr_async.commands.eval.method import bank_identity, choose_method, rephrasing
+from svr_async.commands.eval.method import choose_method, rephrasing
 from svr_async.commands.eval.plan import (
     Bench,
     SettledPlan,
@@ -39,18 +39,18 @@ from svr_async.commands.pricing import DryRunCount, describe_plan, guessed_by, t
 from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import About, Word
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.judges.opening import OpenJudge
-from svr_async.scoring.methods import Method
+from svr_async.scoring.methods.contract import Method
+from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
-LONG_WAIT = ": waiting "  # in what an engine tells while all its calls wait
-NOTE = "note: "  # begins what an engine tells once
 UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report", "force"}  # flags that say nothing about a run
 
 
@@ -63,15 +63,15 @@ def make_record(
     plan: JudgePlan | SettledPlan,
 ) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item."""
-    rubrics = [[rubric.text, weight] for rubric, weight in getattr(method, "rubrics", ())]
     identity = {
+        "rubrics": [],
+        "bank": None,
+        **method.facts.identity,
         "version": __version__,
         "data": dataset.digest,
         "pairs": [len(pairs), pairs[0].id, pairs[-1].id],
         "domains": sorted(flags.domain),
         "method": method.name,
-        "rubrics": rubrics,
-        "bank": bank_identity(method),
         "order": [flags.order, flags.audit, flags.salt],
         "tie_credit": flags.tie_credit,
         **plan.identity(),
@@ -179,7 +179,7 @@ async def _judge_and_write(
     stats = bench.stats if bench.sending else None
     with RunProgress(len(record.pairs), stats, quiet=flags.quiet) as progress, draining(stopper, progress.note):
         for engine in evaluation.engines:
-            engine.tell_retries(partial(tell_retry, progress.note, verbose=flags.verbose))
+            engine.tell(partial(pass_on, progress.note, verbose=flags.verbose))
         if isinstance(bench, SharedBench):
             crew = Crew(flags=flags, folder=folder, bench=bench, stopper=stopper, progress=progress)
             items = await run_in_processes(crew, evaluation)
@@ -197,12 +197,13 @@ async def _judge_and_write(
     return _finish(flags, record, folder, judged, facts, stopper)
 
 
-def tell_retry(say: Callable[[str], None], detail: str, *, verbose: bool) -> None:
+def pass_on(say: Callable[[str], None], word: Word, *, verbose: bool) -> None:
     """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
-    if LONG_WAIT in detail or detail.startswith(NOTE):
-        say(detail)
-    elif verbose:
-        say(f"trying again: {detail}")
+    if word.about is About.RETRY:
+        if verbose:
+            say(f"trying again: {word.text}")
+    else:
+        say(f"note: {word.text}" if word.about is About.NOTE else word.text)
 
 
 def _finish(
@@ -243,7 +244,7 @@ def _with_progress(error: SvrError, left: str) -> SvrError:
 
 def _judge_facts(bench: Bench, record: RunRecord) -> dict[str, Any]:
     if record.judge == "none":
-        return {"name": "none", "label": "no judge (content-blind baseline)"}
+        return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
     return bench.facts()
 
 

@@ -25,7 +25,7 @@ from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
 from svr_async.commands.eval.processes import QUICKLY, SPENT, TOLD, error_to_json
-from svr_async.commands.eval.run import make_evaluation, tell_retry
+from svr_async.commands.eval.run import make_evaluation, pass_on
 from svr_async.commands.eval.shares import flags_from_json, places_of
 from svr_async.commands.loops import loop_factory
 from svr_async.engine.stopper import Stopper
@@ -126,7 +126,7 @@ async def _judge_share(flags: EvalFlags, folder: Path, voice: _Voice, stopper: S
     try:
         evaluation = make_evaluation(flags, own, method, bench)
         for engine in evaluation.engines:
-            engine.tell_retries(partial(tell_retry, voice.note, verbose=flags.verbose))
+            engine.tell(partial(pass_on, voice.note, verbose=flags.verbose))
         known = _places_by_id(places, [pair.id for pair in own])
         with _listening(stopper):
             reporting = asyncio.create_task(_report_now_and_then(voice))

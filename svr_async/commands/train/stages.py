@@ -34,7 +34,7 @@ from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, Usa
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.answers import Outcomes, unanswered_lines
-from svr_async.training.asking import RUBRICS_PER_CALL
+from svr_async.training.asking import RUBRICS_PER_CALL, StageEndsError
 from svr_async.training.build import bank_rubric, candidate_of
 from svr_async.training.inducing import counted, induced
 from svr_async.training.judging import judge_pools, sources_of
@@ -77,9 +77,11 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     asked: dict[str, Any] = {}
 
     async def work(session: Session, judge: OpenJudge) -> int:
-        if occupied:  # by the same command, which then asks nothing, or else it is refused before a call
-            session.crew = replace(session.crew, on_begin=lambda *_: _refuse(out))
-        index = await _judge_all(session, bank)
+        session.crew = replace(session.crew, may_begin=lambda: not occupied)
+        try:
+            index = await _judge_all(session, bank)
+        except StageEndsError as error:  # the store there is of another command: this one would have asked nothing
+            raise store_exists(out) from error
         digest = prompts_digest_of(judge)
         write_store(session, out, bank, prompts_digest=digest, judge=judge.label, plan=plan_of(settings))
         asked.update(asked_block(judge))
@@ -126,10 +128,6 @@ async def _judge_all(session: Session, bank: Sequence[Candidate]) -> dict[str, i
         )
     await judge_pools(session, "judge", 1, bank, index, sources, Growth(candidates=tuple(bank)), ())
     return index
-
-
-def _refuse(out: Path) -> None:
-    raise store_exists(out)
 
 
 async def _induce(session: Session, _: OpenJudge) -> tuple[Candidate, ...]:

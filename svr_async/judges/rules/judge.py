@@ -18,6 +18,7 @@ from svr_async.judges.rules.general import general_rubrics
 from svr_async.judges.rules.registry import bound, recognise
 from svr_async.judges.rules.spec import Finding
 from svr_async.judges.rules.text import TextView
+from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.verdict import Contribution, RubricComparison, Verdict
@@ -85,6 +86,7 @@ class RulesJudge:
 
     name: str = "rules"
     label: str = "rules (offline checks, no model)"
+    marks: Marks = frozenset({Integrity.OFFLINE_RULES})
     constraint_weight: float = 1.0
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:

@@ -1,0 +1,74 @@
+"""What every method offers: decisions on pairs as shown, without a label, and the facts that a run needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.decision import Decision
+from svr_async.vocabulary.pair import Presentation
+from svr_async.vocabulary.rubric import Rubric
+
+if TYPE_CHECKING:
+    from svr_async.scoring.bank import RubricBank
+
+WeightedRubrics = tuple[tuple[Rubric, float], ...]
+Needed = Literal["bank", "rubrics"]
+Part = Literal["bank", "rubrics", "rephrase"]
+
+
+class Decider(Protocol):
+    """Decides one presentation."""
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        """Return the decision in the order shown. `human_rubrics` are the benchmark's; only the oracle may look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a run has to know of its method before anything is asked.
+
+    `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
+    what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
+    method that does not is content-blind.
+    """
+
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    staged: bool = False
+    asks_judge: bool = True
+
+
+class Method(Decider, Protocol):
+    """A way to decide, by its name."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+
+    @property
+    def facts(self) -> Facts:
+        """What a run has to know of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a method may be made of: a bank, how many of its rubrics are used for a prompt, a list of rubrics.
+
+    With `rephrase` a model puts the bank's rubrics in words that fit the prompt first.
+    """
+
+    bank: RubricBank | None = None
+    top_k: int | None = None
+    rubrics: WeightedRubrics = ()
+    rephrase: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How methods of a file are made: from a name and parts, of which `takes` may be given and `needs` has to be."""
+
+    make: Callable[[str, Parts], Method]
+    takes: frozenset[Part] = frozenset()
+    needs: Needed | None = None

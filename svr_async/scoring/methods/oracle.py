@@ -1,0 +1,36 @@
+"""`oracle`: the human rubrics that come with the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.contract import Facts, Recipe
+from svr_async.scoring.methods.deciding import by_preference, equally_weighted
+from svr_async.vocabulary.pair import Presentation
+from svr_async.vocabulary.verdict import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The benchmark's human rubrics, judged side by side; the judge's overall preference decides."""
+
+    name: str = "oracle"
+
+    @property
+    def facts(self) -> Facts:
+        """What a run has to know of it."""
+        return Facts()
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        """Ask for verdicts on the human rubrics."""
+        if not human_rubrics:
+            return Decision(margin=None, outcome=Outcome.INVALID_INPUT, shown=shown.order, detail="no human rubrics")
+        weighted = equally_weighted(human_rubrics)
+        answer = await judge.compare(shown, [rubric for rubric, _ in weighted], overall=True)
+        return by_preference(answer, shown, weighted, ())
+
+
+RECIPE = Recipe(make=lambda *_: Oracle())

@@ -1,0 +1,73 @@
+"""`svr` and `uniform`: Support Vector Rubrics; the bank chooses rubrics for a prompt, the judge decides, F adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.chooser import Chooser, open_chooser
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.contract import Facts, Parts, Recipe
+from svr_async.scoring.methods.deciding import decided, total, undecided
+from svr_async.scoring.rephrasing import UNOPENED, Rephraser, worded
+from svr_async.scoring.selection import Active
+from svr_async.vocabulary.pair import Presentation
+from svr_async.vocabulary.verdict import Contribution, RubricComparison
+
+
+@dataclass(frozen=True, slots=True)
+class Svr:
+    """F = Σ alpha · weight · Δ over the rubrics that the bank chooses (paper `sec:margin`, `app:topk`).
+
+    `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each. With a `rephraser` the
+    chosen rubrics are put in words that fit the prompt first, which costs a second call a prompt.
+    """
+
+    chooser: Chooser
+    name: str = "svr"
+    rephraser: Rephraser | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What a run has to know of it."""
+        return Facts(identity=self.chooser.identity, staged=self.rephraser is not None)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+        """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
+        active = self.chooser.choose(shown.prompt)
+        rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
+        asked = await worded(self.rephraser, shown.prompt, rubrics)
+        if asked.value is None:
+            return undecided(asked, shown)
+        answer = await judge.compare(shown, asked.value.rubrics, overall=False)
+        if answer.value is None:
+            return undecided(answer, shown, asked.requests)
+        parts = self._contributions(active, answer.value.rows, asked.value.texts)
+        return decided(total(parts), shown, parts, asked.requests + answer.requests, asked.flags + answer.flags)
+
+    def _contributions(
+        self, active: Sequence[Active], rows: Sequence[RubricComparison], texts: Mapping[str, str]
+    ) -> tuple[Contribution, ...]:
+        by_id = {row.rubric_id: row for row in rows}
+        entries = [(entry, self.chooser.bank.rubrics[entry.index].rubric) for entry in active]
+        return tuple(
+            Contribution(
+                rubric=rubric,
+                comparison=by_id.get(rubric.id),
+                alpha=entry.alpha,
+                weight=entry.weight,
+                filler=entry.filler,
+                rephrased=texts.get(rubric.id),
+            )
+            for entry, rubric in entries
+        )
+
+
+def _make(name: str, parts: Parts) -> Svr:
+    assert parts.bank is not None
+    chooser = open_chooser(parts.bank, top_k=parts.top_k, uniform=name == "uniform")
+    return Svr(chooser, f"{name}+rephrase", UNOPENED) if parts.rephrase else Svr(chooser, name)
+
+
+RECIPE = Recipe(make=_make, takes=frozenset({"bank", "rephrase"}), needs="bank")

@@ -1,0 +1,34 @@
+"""`vanilla`: the judge asked directly, without rubrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svr_async.judges.protocol import Judge
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.contract import Facts, Recipe
+from svr_async.scoring.methods.deciding import decided, undecided
+from svr_async.vocabulary.pair import Presentation
+
+
+@dataclass(frozen=True, slots=True)
+class Vanilla:
+    """The judge asked directly, without rubrics (paper `app:prompts`)."""
+
+    name: str = "vanilla"
+
+    @property
+    def facts(self) -> Facts:
+        """What a run has to know of it."""
+        return Facts()
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+        """Ask for a direct verdict."""
+        answer = await judge.prefer(shown)
+        if answer.value is None:
+            return undecided(answer, shown)
+        return decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
+
+
+RECIPE = Recipe(make=lambda *_: Vanilla())

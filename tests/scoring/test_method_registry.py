@@ -1,0 +1,121 @@
+"""The registry of methods: an unknown one is refused, and each states what a run has to know of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import orjson
+import pytest
+
+from svr_async.commands.eval.flags import EvalFlags
+from svr_async.commands.eval.method import choose_method, rephrasing
+from svr_async.errors import UsageError
+from svr_async.judges.opening import open_offline_judge
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.methods import registry
+from svr_async.scoring.methods.contract import Facts, Parts, Recipe
+from svr_async.scoring.methods.registry import FILES, NAMES, find_recipe
+from svr_async.scoring.methods.vanilla import Vanilla
+from svr_async.vocabulary.pair import user_prompt
+from svr_async.vocabulary.rubric import Rubric
+
+ONE = Rubric(text="Is it one?")
+BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
+
+
+def flags(**values: Any) -> EvalFlags:
+    """Return the flags of `svr eval`, all others empty."""
+    return EvalFlags(**{one.name: None for one in fields(EvalFlags)} | {"rephrase": False} | values)
+
+
+def made(name: str, **parts: Any) -> Any:
+    """Make a method of all parts that it takes."""
+    whole: dict[str, Any] = {"bank": BANK, "rubrics": ((ONE, 2.0),)}
+    recipe = find_recipe(name)
+    return recipe.make(name, Parts(**({part: whole[part] for part in recipe.takes if part in whole} | parts)))
+
+
+@pytest.mark.parametrize(("name", "hint"), [("vanila", "did you mean vanilla?"), ("zzz", "there are svr, uniform")])
+def test_an_unknown_method_is_an_error(name: str, hint: str) -> None:
+    """A method that there is not is never taken for another; the ones there are stand in the same line."""
+    with pytest.raises(UsageError, match=f"unknown method '{name}'") as refused:
+        choose_method(flags(method=name))
+    assert hint in refused.value.one_line()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_makes_a_method_of_that_name(name: str) -> None:
+    """What the registry names exists, calls itself so, and its identity is what JSON has, apart from the run's own."""
+    method = made(name)
+    assert method.name == name
+    identity = orjson.loads(orjson.dumps(method.facts.identity))
+    assert identity.keys() <= {"rubrics", "bank"}
+
+
+def test_identities_are_those_that_digests_were_made_of() -> None:
+    """A bank's method is its digest and settings, a list its texts and weights, in the very shape of earlier runs."""
+    bank = {"bank": [BANK.digest, asdict(BANK.inference)]}
+    assert made("svr").facts.identity == made("uniform").facts.identity == bank
+    assert made("pointwise", rubrics=()).facts.identity == bank
+    assert made("fixed").facts.identity == {"rubrics": [["Is it one?", 2.0]]}
+    assert made("pointwise", bank=None).facts.identity == {"rubrics": [["Is it one?", 2.0]]}
+    assert made("vanilla").facts.identity == {}
+
+
+def test_a_method_says_whether_it_is_staged() -> None:
+    """Staged is what asks about replies: rubrics that the judge writes or rewords, and no list that is there before."""
+    staged = {name for name in NAMES if made(name).facts.staged}
+    assert staged == {"self-rubric"}
+    assert made("pointwise", bank=None, rubrics=()).facts.staged
+    assert not made("pointwise", bank=None).facts.staged
+    assert made("svr", rephrase=True).facts.staged
+
+
+def test_content_blind_methods_say_that_they_ask_nobody() -> None:
+    """Three baselines ask no judge, and no other method is without one."""
+    assert {name for name in NAMES if not made(name).facts.asks_judge} == {"longest", "shortest", "first"}
+
+
+async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
+    """A method that was to rephrase is not asked with the bank's own words by mistake; rules have no model for it."""
+    method = made("svr", rephrase=True)
+    assert method.name == "svr+rephrase"
+    with pytest.raises(RuntimeError, match="before the judge"):
+        await method.rephraser.rephrase(user_prompt("q"), [ONE])
+    with pytest.raises(UsageError, match="cannot rephrase"):
+        rephrasing(method, open_offline_judge("rules", {}))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"method": "svr"}, "--method svr needs --bank DIR"),
+        ({"method": "uniform"}, "--method uniform needs --bank DIR"),
+        ({"method": "fixed"}, "--method fixed needs --rubrics FILE — one rubric a line"),
+        ({"method": "vanilla", "bank": "b"}, "exclude each other — svr, uniform and pointwise use a bank"),
+        ({"bank": "b", "rubrics": Path("r")}, "--bank and --rubrics exclude each other"),
+        ({"method": "oracle", "rubrics": Path("r")}, "leave one out; fixed and pointwise use them"),
+        ({"method": "pointwise", "bank": "b", "rephrase": True}, "give --bank, with --method svr or uniform"),
+        ({"rephrase": True}, "--rephrase rewrites the rubrics of a bank"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str, Any], says: str) -> None:
+    """What a method needs and what it cannot use is one line, and names the methods that can."""
+    with pytest.raises(UsageError) as refused:
+        choose_method(flags(**given))
+    assert says in refused.value.one_line()
+
+
+def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with a recipe and its name in the registry are all: nothing else has to know the method."""
+    file = ModuleType("svr_async.scoring.methods.coin")
+    file.RECIPE = Recipe(make=lambda name, _: Vanilla(name))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, file.__name__, file)
+    monkeypatch.setitem(FILES, "coin", "coin")
+    monkeypatch.setattr(registry, "NAMES", (*NAMES, "coin"))
+    method = choose_method(flags(method="coin"))
+    assert (method.name, method.facts) == ("coin", Facts())
