@@ -82,7 +82,7 @@ DEFAULT = FitConfig(
     epochs=0,
     calibration_epochs=0,
     use_own=False,
-    top_k=12,
+    top_k=18,
     top_ks=(6, 12, 18),
     pairs_of_words=False,
 )
