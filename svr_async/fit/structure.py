@@ -29,6 +29,7 @@ from svr_async.fit.group_count import ONE, Views, best_size
 from svr_async.fit.grouping import Association, Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
+from svr_async.fit.threads import in_threads
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 from svr_async.fit.wordings import Criteria
 
@@ -79,8 +80,8 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diver
     ]
     forms += [Structure(solver="shrunken", sparsity=0.0)] + ([] if ridge is None else [_common(ridge.taken)])
     points = np.zeros((len(forms), len(top_ks), len(folds.used)))
-    for part in parts:
-        points[:, :, part.outside] = part.points(forms, top_ks, diversity)
+    for part, found in zip(parts, in_threads(lambda part: part.points(forms, top_ks, diversity), parts), strict=True):
+        points[:, :, part.outside] = found
     structures = [replace(form, top_k=k) for form in forms for k in top_ks]
     few = len(folds.used) < FEW_PAIRS
     chosen = _chosen(structures, folds.averaged(points.reshape(len(structures), -1)), folds.left_out, few=few)
