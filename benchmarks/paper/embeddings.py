@@ -151,7 +151,7 @@ def points_of(
     scored = {name: (found[name].gates(outside.pair_prompt), effects) for name, effects in ways.items()}
     sides = [scored[WORDS], scored[VECTORS]]
     scored[BOTH] = (np.hstack([gates / 2 for gates, _ in sides]), np.vstack([effects for _, effects in sides]))
-    return {name: used_points(gates, effects, z, top_k) for name, (gates, effects) in scored.items()}
+    return {name: used_points(gates, effects, z, [top_k])[0] for name, (gates, effects) in scored.items()}
 
 
 def fitted(evidence: Evidence, groups: Chosen, prompts: np.ndarray, config: FitConfig) -> np.ndarray:
@@ -162,7 +162,7 @@ def fitted(evidence: Evidence, groups: Chosen, prompts: np.ndarray, config: FitC
     inside, outside = rows[fold != 0], rows[fold == 0]
     gates, z = groups.gates(evidence.prompt[outside]), evidence.z[outside].toarray()
     tried = [
-        used_points(gates, evidence.criteria.spread(effects, top_k), z, top_k).mean()
+        used_points(gates, evidence.criteria.spread(effects, top_k), z, [top_k]).mean()
         for effects in solved(evidence, groups, prompts, inside, PENALTIES)
     ]
     taken = PENALTIES[int(np.argmax(tried))]

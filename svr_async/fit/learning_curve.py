@@ -115,7 +115,7 @@ def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     for rows in np.split(np.arange(held.n_pairs), range(BLOCK, held.n_pairs, BLOCK)):
         block = held.take_pairs(rows)
         gates = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
-        out[rows] = used_points(gates, effects, _dense(block), top_k)
+        out[rows] = used_points(gates, effects, _dense(block), [top_k])[0]
     return out
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,10 +130,15 @@ class _Fold:
         out = np.zeros((len(forms), len(top_ks), len(outside)))
         for row, form in enumerate(forms):
             effects = next(solved) if form.solver == "margin" else self._one_weight(form)
-            for column, top_k in enumerate(top_ks):
-                spread = self._evidence.criteria.spread(effects, top_k) if form.solver == "margin" else effects
-                out[row, column] = used_points(gates[form.groups], spread, outside, top_k)
+            out[row] = self._decided(form, gates[form.groups], np.asarray(effects, np.float64), outside, top_ks)
         return out
+
+    def _decided(self, form: Structure, gates: Floats, effects: Floats, z: Floats, top_ks: Sequence[int]) -> Floats:
+        """Return the points of one form (k, pair); criteria of several wordings are spread for each k apart."""
+        criteria = self._evidence.criteria
+        if form.solver != "margin" or criteria.count == z.shape[1]:
+            return used_points(gates, effects, z, top_ks)
+        return np.concatenate([used_points(gates, criteria.spread(effects, k), z, [k]) for k in top_ks])
 
     def _trained(self, size: Size, found: Association | None) -> TrainedGroups:
         evidence, prompts = self._evidence, self._prompts
@@ -167,16 +172,17 @@ def penalties_of(form: Structure, *, diversity: float) -> Penalties:
     return Penalties(sparsity=form.sparsity, common=form.common, diversity=diversity)
 
 
-def used_points(gates: Floats, effects: npt.NDArray[np.floating], z: Floats, top_k: int) -> Floats:
-    """Return 1, ½ or 0 for each pair (pair,): F of the best `top_k` of the whole bank, of which those not judged say 0.
+def used_points(gates: Floats, effects: Floats, z: Floats, top_ks: Sequence[int]) -> Floats:
+    """Return 1, ½ or 0 by k and pair (k, pair): F of the best k of the whole bank, of which those not judged say 0.
 
     `gates` (pair, topic), `effects` (topic, rubric), `z` (pair, rubric).
     """
     score = gates @ effects
-    most = min(top_k, score.shape[1])
+    most = min(max(top_ks), score.shape[1])
     best = np.argpartition(-score, most - 1, axis=1)[:, :most]
-    margins = (np.take_along_axis(score, best, axis=1) * np.take_along_axis(z, best, axis=1)).sum(axis=1)
-    return cast("Floats", 0.5 + 0.5 * np.sign(margins))
+    best = np.take_along_axis(best, np.argsort(-np.take_along_axis(score, best, axis=1), axis=1, kind="stable"), axis=1)
+    margins = (np.take_along_axis(score, best, axis=1) * np.take_along_axis(z, best, axis=1)).cumsum(axis=1)
+    return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
 
 
 def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, *, few: bool) -> Choice:

@@ -153,9 +153,9 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing():
     effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
     gates = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     z = np.array([[-0.25, 0.0, 1.25], [0.0, 0.0, 1.25], [0.25, -1.25, 0.0], [-1.25, 0.0, 0.25]])
-    assert used_points(gates, effects, z, 1).tolist() == [0, 0.5, 1, 1]
-    assert used_points(gates, effects, z, 2).tolist() == [0, 0.5, 0, 1]
-    assert used_points(gates, effects, z, 99).tolist() == [0, 1, 0, 1]
+    for top_k, points in {1: [0, 0.5, 1, 1], 2: [0, 0.5, 0, 1], 99: [0, 1, 0, 1]}.items():
+        assert used_points(gates, effects, z, [top_k]).tolist() == [points]
+    assert used_points(gates, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]
 
 
 def test_groups_are_bounded_and_need_words_and_mined_rubrics():
