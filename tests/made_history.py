@@ -34,7 +34,16 @@ def made_curve(first=0, last=3, **changes):
 
 def made_choice(trials=15):
     """Return a choice among structures, the first of which is the most accurate and the second is taken."""
-    tried = [Structure(groups=2**n, sparsity=0.3 if n % 2 else 0.6, common=0.2 * (n % 3)) for n in range(trials - 1)]
+    tried = [
+        Structure(
+            groups=2**n,
+            view="words" if n % 3 else "rubrics",
+            directions=n,
+            sparsity=0.3 if n % 2 else 0.6,
+            common=0.2 * (n % 3),
+        )
+        for n in range(trials - 1)
+    ]
     tried.append(Structure(sparsity=0.0, solver="shrunken"))
     found = (Trial(structure=one, accuracy=0.7 - 0.01 * n, error=0.012) for n, one in enumerate(tried))
     return Choice(structure=tried[1], trials=tuple(found))

@@ -54,7 +54,11 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
     else:
-        yield "Groups of prompts", str(structure.groups), "told apart by their words, each with weights of its own"
+        yield (
+            "Groups of prompts",
+            str(structure.groups),
+            f"told apart by {_told_by(structure)}, each with weights of its own",
+        )
     if structure.solver == "shrunken":
         yield "Weights", SHRUNKEN, "the mean of a rubric’s judgements, drawn towards 0 where they are few"
     elif structure.solver == "moments":
@@ -81,6 +85,11 @@ def how_chosen(choice: Choice) -> str:
         f"Chosen among {len(choice.trials):,} by cross-validation, leaving out {choice.left_out} in turn: the simplest "
         f"of those that did as well as the best.{averaged}"
     )
+
+
+def _told_by(structure: Structure) -> str:
+    beside = "rubrics" if structure.view == "rubrics" else "words of rubrics"
+    return f"words that go with the same {beside}"
 
 
 def _groups(structure: Structure) -> str:

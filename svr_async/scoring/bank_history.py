@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 import orjson
 
 from svr_async.fit.choices import Choice, LeftOut, Solver, Structure, Trial
+from svr_async.fit.grouping import View
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 
@@ -26,7 +27,11 @@ MOST_ROUNDS = 1_024
 MOST_TRIALS = 65_536
 LATER = ("choice", "learning_curve")  # fields that older histories have not: left out where they are None
 MOST_CHARS = 4_096
-NAMES = {"Solver": get_args(Solver), "LeftOut": get_args(LeftOut)}  # by annotation, what a field may be
+NAMES = {
+    "Solver": get_args(Solver),
+    "LeftOut": get_args(LeftOut),
+    "View": get_args(View),
+}  # by annotation, what a field may be
 T = TypeVar("T")
 
 
