@@ -48,7 +48,7 @@ def _refuse_misfits(flags: EvalFlags, name: str, recipe: Recipe) -> None:
         raise UsageError(f"--method {name} needs {flag}", hint=hint)
     if flags.rubrics is not None and "rubrics" not in recipe.takes:
         hint = f"leave one out; {_names('rubrics')} use them"
-        raise UsageError(f"--method {name} does not use --rubrics", hint=hint)
+        raise UsageError(f"--method {name} does not use --rubrics {flags.rubrics}", hint=hint)
 
 
 def _names(part: Part) -> str:
