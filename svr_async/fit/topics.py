@@ -5,8 +5,9 @@
     logits   = V · gates(x),  alpha = their positive part, scaled to sum 1
 
 How many groups words tell apart is counted on what was mined (`fit.group_count`). Whether there are so many, half of
-them or none, how sparse V is, what groups have in common, and how many rubrics a prompt gets is chosen by cross-validation on the training prompts (`fit.structure`), unless the settings name it. Where one
-weight a rubric does best that is common to all sources (`fit.common`), there is one group and V is those weights.
+them or none, how sparse V is, what groups have in common, and how many rubrics a prompt gets is chosen by cross-
+validation on the training prompts (`fit.structure`), unless the settings name it. Where one weight a rubric does best
+that is common to all sources (`fit.common`), there is one group and V is those weights.
 
 Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection
 onto the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them
