@@ -63,12 +63,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them."""
+    """The structure taken, those averaged with it, all that were tried, and what was left out in turn to try them.
+
+    `aside` are the rubrics of the fit that have no effect since they only go with the label (`fit.correlates`).
+    """
 
     structure: Structure
     beside: tuple[Structure, ...] = ()
     trials: tuple[Trial, ...] = ()
     left_out: LeftOut = "prompts"
+    aside: tuple[int, ...] = ()
     ridges: tuple[Trial, ...] = ()  # how the ridge of the candidate with solver `moments` was chosen
 
     def as_json(self) -> dict[str, Any]:
@@ -81,7 +85,8 @@ def choice_from_json(value: Mapping[str, Any]) -> Choice:
     trials, ridges = (tuple(map(_trial, value.get(name, ()))) for name in ("trials", "ridges"))
     beside = tuple(Structure(**each) for each in value.get("beside", ()))
     structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")
-    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, ridges=ridges)
+    aside = tuple(value.get("aside", ()))
+    return Choice(structure=structure, beside=beside, trials=trials, left_out=left_out, aside=aside, ridges=ridges)
 
 
 def _trial(value: Mapping[str, Any]) -> Trial:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.folds import Folds, even_rows, folds_of
-from svr_async.fit.group_count import ONE, Views, best_size
+from svr_async.fit.group_count import ONE, Views
 from svr_async.fit.grouping import Association, Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
@@ -66,16 +66,30 @@ class Evidence:
     alike: Any
     source: Ints | None = None
 
+    def without(self, criteria: Sequence[int]) -> Evidence:
+        """Return the evidence as if nothing had been judged on some criteria."""
+        if not criteria:
+            return self
+        kept = np.ones(self.criteria.count, bool)
+        kept[list(criteria)] = False
+        return replace(self, z=_columns(self.z, kept[self.criteria.of]), merged=_columns(self.merged, kept))
 
-def choose(evidence: Evidence, top_ks: Sequence[int], *, most_groups: int, diversity: float, seed: int) -> Choice:
-    """Return the structure to take, of at most `most_groups` groups; `top_ks` are the numbers of rubrics to try."""
+
+def _columns(z: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """Return sparse z with nothing in the columns that are not kept."""
+    entries = z.tocoo()
+    held = kept[entries.col]
+    return type(entries)((entries.data[held], (entries.row[held], entries.col[held])), shape=z.shape).tocsr()
+
+
+def choose(evidence: Evidence, top_ks: Sequence[int], *, best: Size, diversity: float, seed: int) -> Choice:
+    """Return the structure to take; `best` is the size that tells most, `top_ks` the numbers of rubrics to try."""
     folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
     parts = [_Fold(evidence, folds, held, seed) for held in range(folds.count)]
-    sizes = _sizes(evidence, np.unique(folds.prompt), most_groups, seed)
     ridge = _ridge(evidence, folds, top_ks, seed)
     forms = [
         Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=own, common=common)
-        for size in sizes
+        for size in _sizes(best)
         for own, common in PENALTIES
     ]
     forms += [Structure(solver="shrunken", sparsity=0.0)] + ([] if ridge is None else [_common(ridge.taken)])
@@ -236,9 +250,7 @@ def _complexity(structure: Structure) -> tuple[float, ...]:
     return -structure.sparsity, -structure.ridge, structure.top_k
 
 
-def _sizes(evidence: Evidence, prompts: Ints, most: int, seed: int) -> list[Size]:
+def _sizes(best: Size) -> list[Size]:
     """Return the sizes to try: no groups, as many as what was mined tells apart, and half of them."""
-    views: Views = {name: view[prompts] for name, view in evidence.views.items()}
-    best = best_size(evidence.features[prompts], views, most=most, seed=seed)
     half = replace(best, groups=best.groups // 2, directions=max(1, best.directions // 2))
     return [ONE, *([half] if half.groups > 1 else []), *([best] if best.groups > 1 else [])]

@@ -4,10 +4,11 @@
     V        = the sparse margin loss solved by group            `fit.sparse_margin`
     logits   = V · gates(x),  alpha = their positive part, scaled to sum 1
 
-How many groups words tell apart is counted on what was mined (`fit.group_count`). Whether there are so many, half of
-them or none, how sparse V is, what groups have in common, and how many rubrics a prompt gets is chosen by cross-
-validation on the training prompts (`fit.structure`), unless the settings name it. Where one weight a rubric does best
-that is common to all sources (`fit.common`), there is one group and V is those weights.
+Rubrics that only go with the label are left aside first (`fit.correlates`). How many groups words tell apart is counted
+on what was mined (`fit.group_count`). Whether there are so many, half of them or none, how sparse V is, what groups
+have in common, and how many rubrics a prompt gets is chosen by cross-validation on the training prompts
+(`fit.structure`), unless the settings name it. Where one weight a rubric does best that is common to all sources
+(`fit.common`), there is one group and V is those weights.
 
 Alpha is the sparsemax of the logits in units of their sum: of numbers that are 0 or more and sum to 1, the projection
 onto the simplex is themselves. A sparsemax of the logits in any fixed unit would take from or add to all of them
@@ -27,22 +28,24 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Choice, Structure
 from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weights
 from svr_async.fit.config import FitConfig
+from svr_async.fit.correlates import correlates
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
-from svr_async.fit.group_count import Views
-from svr_async.fit.grouping import Groups
+from svr_async.fit.group_count import Views, best_size
+from svr_async.fit.grouping import Groups, Size
 from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import MOST_PAIRS, solve
 from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
-from svr_async.fit.trained_groups import association_of, trained_groups
+from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
+FIRST_SPARSITY = 0.1  # of the solution that correlates are looked for in
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 
 
@@ -59,9 +62,13 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
 
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
-        evidence = evidence_of(train, config)
-        choice = Choice(structure=config.structure) if config.structure else _choice(evidence, config)
-        return Solved(selector=_selector(train, evidence, (choice.structure, *choice.beside), config), choice=choice)
+        known = evidence_of(train, config)
+        best = config.structure.size if config.structure else _best_size(known, config)
+        aside = _correlates(known, best, config) if _asked(config) else []
+        evidence = known.without(aside)
+        choice = Choice(structure=config.structure) if config.structure else _choice(evidence, best, config)
+        selector = _selector(train, evidence, (choice.structure, *choice.beside), config)
+        return Solved(selector=selector, choice=replace(choice, aside=_wordings(known, aside)))
 
 
 def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
@@ -74,8 +81,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
     z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
-    asked = config.by_answers and min(config.top_ks) <= FEW  # checks that a program decides are what they say
-    criteria = criteria_of(z) if asked else each_its_own(part.n_rubrics)
+    criteria = criteria_of(z) if _asked(config) else each_its_own(part.n_rubrics)
     merged, mined = criteria.merged(z), mined_of(train)
     return Evidence(
         z=z,
@@ -127,9 +133,33 @@ def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
     return repeats(z, judged) if min(config.top_ks) <= FEW else alike(z, judged)
 
 
-def _choice(evidence: Evidence, config: FitConfig) -> Choice:
-    diversity = DIVERSITY * config.diversity
-    return choose(evidence, config.top_ks, most_groups=config.hidden, diversity=diversity, seed=config.seed)
+def _asked(config: FitConfig) -> bool:
+    """Whether rubrics are what a judge answers: checks that a program decides are what they say."""
+    return config.by_answers and min(config.top_ks) <= FEW
+
+
+def _best_size(evidence: Evidence, config: FitConfig) -> Size:
+    prompts = np.unique(evidence.prompt)
+    views: Views = {name: view[prompts] for name, view in evidence.views.items()}
+    return best_size(evidence.features[prompts], views, most=config.hidden, seed=config.seed)
+
+
+def _correlates(evidence: Evidence, size: Size, config: FitConfig) -> list[int]:
+    """Return the criteria that only go with the label (`fit.correlates`), by a first solution of so many groups."""
+    first = Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=FIRST_SPARSITY)
+    trained = _trained(evidence, size, config)
+    gates = _few(trained.likely)[evidence.prompt]
+    effects = _solved(evidence, gates, trained.price, first, config)
+    return correlates(evidence.merged, judged_of(evidence.merged), gates, effects, config.seed)
+
+
+def _wordings(evidence: Evidence, criteria: Sequence[int]) -> tuple[int, ...]:
+    """Return the rubrics that are wordings of some criteria."""
+    return tuple(int(rubric) for rubric in np.flatnonzero(np.isin(evidence.criteria.of, list(criteria))))
+
+
+def _choice(evidence: Evidence, best: Size, config: FitConfig) -> Choice:
+    return choose(evidence, config.top_ks, best=best, diversity=DIVERSITY * config.diversity, seed=config.seed)
 
 
 def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> Selector:
@@ -159,13 +189,18 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 
 def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
     """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
-    prompts = _sample(np.unique(evidence.prompt), config.seed)
-    features, views, size = evidence.features, evidence.views, structure.size
-    found = association_of(features, views, prompts, size.view) if size.groups > 1 else None
-    trained = trained_groups(found, features, views, evidence.mined, prompts, size, config.seed)
+    trained = _trained(evidence, structure.size, config)
     gates = _few(trained.likely)[evidence.prompt]
     effects = _effects(evidence, gates, trained.price, structure, config)
     return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
+
+
+def _trained(evidence: Evidence, size: Size, config: FitConfig) -> TrainedGroups:
+    """Return the groups that the training prompts tell, or a sample of them."""
+    prompts = _sample(np.unique(evidence.prompt), config.seed)
+    features, views = evidence.features, evidence.views
+    found = association_of(features, views, prompts, size.view) if size.groups > 1 else None
+    return trained_groups(found, features, views, evidence.mined, prompts, size, config.seed)
 
 
 def _effects(
@@ -183,13 +218,18 @@ def _effects(
 def _by_margin(
     evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig
 ) -> Floats:
-    """Return V (topic, rubric) of the margin loss; sources that are large enough to be left out count the same."""
+    """Return V (topic, rubric) of the margin loss."""
+    by_criterion = _solved(evidence, gates, price, structure, config)
+    return evidence.criteria.spread(by_criterion, structure.top_k)
+
+
+def _solved(evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig) -> Floats:
+    """Return V (topic, criterion); sources that are large enough to be left out count the same."""
     rows = _solved_rows(evidence, config.seed)
     merged, gates = evidence.merged[rows], gates[rows]
     penalties = penalties_of(structure, diversity=DIVERSITY * config.diversity)
     start = np.maximum(shrunken(merged, gates), 0)
-    by_criterion = solve(merged, gates, start, penalties, alike=evidence.alike, price=price)
-    return evidence.criteria.spread(by_criterion, structure.top_k)
+    return solve(merged, gates, start, penalties, alike=evidence.alike, price=price)
 
 
 def _solved_rows(evidence: Evidence, seed: int) -> Ints:
