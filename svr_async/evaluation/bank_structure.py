@@ -37,7 +37,7 @@ def view_structure(choice: Choice | None) -> StructureView | None:
         return None
     best, others = divided(candidates(choice))
     return StructureView(
-        parts=tuple(Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice.structure)),
+        parts=tuple(Fact(name=name, value=value, note=note) for name, value, note in structure_parts(choice)),
         how=how_chosen(choice),
         best=best,
         others=others,

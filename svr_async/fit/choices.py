@@ -79,6 +79,12 @@ class Choice:
         """Return the choice as plain values."""
         return asdict(self)
 
+    def in_words(self) -> str:
+        """Return the structure in a few words, and how many rubrics are left aside."""
+        count = len(self.aside)
+        aside = f", {count} rubric{'s' if count > 1 else ''} left aside" if count else ""
+        return f"{self.structure.in_words()}{aside}"
+
 
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
     """Read what `Choice.as_json` wrote."""

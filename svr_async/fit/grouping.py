@@ -26,7 +26,7 @@ View = Literal["rubrics", "words"]
 
 LEAST_PROMPTS = 3  # that hold a word, or gave a rubric; of rarer ones nothing is known
 TOLD = 2.5  # times the squared length that a word's direction has by chance
-MOST_DIRECTIONS = 128
+MOST_DIRECTIONS = 64
 MOST_COLUMNS = 2048  # words, and rubrics, the most frequent
 MOST_CLUSTERED = 1024  # words, those that tell most
 
@@ -153,11 +153,14 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
 
 def _leading(scores: Floats) -> Floats:
     """Return the leading left singular vectors times their values (row, q), largest first."""
+    from scipy.linalg import eigh  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to import)
+
     wide = scores.shape[1] > scores.shape[0]
     gram = scores @ scores.T if wide else scores.T @ scores
-    value, vector = np.linalg.eigh(gram)
-    order = np.argsort(-value, kind="stable")[:MOST_DIRECTIONS]
-    led: Floats = vector[:, order] * np.sqrt(np.maximum(value[order], 0)) if wide else scores @ vector[:, order]
+    size = len(gram)
+    value, vector = eigh(gram, subset_by_index=(max(0, size - MOST_DIRECTIONS), size - 1))
+    value, vector = value[::-1], vector[:, ::-1]
+    led: Floats = vector * np.sqrt(np.maximum(value, 0)) if wide else scores @ vector
     return led
 
 

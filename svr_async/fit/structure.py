@@ -140,14 +140,14 @@ class _Fold:
         solved = self._solved([form for form in forms if form.solver == "margin"], topics, diversity)
         unseen = self._evidence.features[self._evidence.prompt[self._used[self.outside]]]
         gates = {size: each.groups.gates(unseen) for size, each in topics.items()}
-        outside = self._evidence.z[self._used[self.outside]].toarray()
-        out = np.zeros((len(forms), len(top_ks), len(outside)))
+        outside = self._evidence.z[self._used[self.outside]].tocsc()
+        out = np.zeros((len(forms), len(top_ks), outside.shape[0]))
         for row, form in enumerate(forms):
             effects = next(solved) if form.solver == "margin" else self._one_weight(form)
             out[row] = self._decided(form, gates[form.groups], np.asarray(effects, np.float64), outside, top_ks)
         return out
 
-    def _decided(self, form: Structure, gates: Floats, effects: Floats, z: Floats, top_ks: Sequence[int]) -> Floats:
+    def _decided(self, form: Structure, gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:
         """Return the points of one form (k, pair); criteria of several wordings are spread for each k apart."""
         criteria = self._evidence.criteria
         if form.solver != "margin" or criteria.count == z.shape[1]:
@@ -186,16 +186,19 @@ def penalties_of(form: Structure, *, diversity: float) -> Penalties:
     return Penalties(sparsity=form.sparsity, common=form.common, diversity=diversity)
 
 
-def used_points(gates: Floats, effects: Floats, z: Floats, top_ks: Sequence[int]) -> Floats:
+def used_points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:
     """Return 1, ½ or 0 by k and pair (k, pair): F of the best k of the whole bank, of which those not judged say 0.
 
-    `gates` (pair, topic), `effects` (topic, rubric), `z` (pair, rubric).
+    `gates` (pair, topic), `effects` (topic, rubric), sparse `z` (pair, rubric).
     """
-    score = gates @ effects
-    most = min(max(top_ks), score.shape[1])
+    some = np.flatnonzero(effects.any(axis=0))  # the others say 0
+    if not len(some):
+        return np.full((len(top_ks), z.shape[0]), 0.5)
+    score, most = np.maximum(gates @ effects[:, some], 0), min(max(top_ks), len(some))
     best = np.argpartition(-score, most - 1, axis=1)[:, :most]
     best = np.take_along_axis(best, np.argsort(-np.take_along_axis(score, best, axis=1), axis=1, kind="stable"), axis=1)
-    margins = (np.take_along_axis(score, best, axis=1) * np.take_along_axis(z, best, axis=1)).cumsum(axis=1)
+    judged = np.take_along_axis(z[:, some].toarray(), best, axis=1)
+    margins = (np.take_along_axis(score, best, axis=1) * judged).cumsum(axis=1)
     return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
 
 

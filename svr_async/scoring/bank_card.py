@@ -66,7 +66,7 @@ def _metrics(bank: RubricBank) -> str:
 
 def _structure(choice: Choice) -> str:
     """Return the structure of the fit, how it was chosen, and the best candidates."""
-    told = _table(("what", "value", "meaning"), structure_parts(choice.structure))
+    told = _table(("what", "value", "meaning"), structure_parts(choice))
     heads = ("groups", "sparsity", "in common", "rubrics a prompt", "accuracy %", "± standard error", "")
     rows = candidates(choice)
     shown = [(*_candidate(row), "taken" if row.taken else "") for row in divided(rows)[0]]

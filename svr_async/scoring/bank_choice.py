@@ -49,8 +49,9 @@ def divided(rows: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Can
     return best, tuple(row for place, row in enumerate(rows) if place not in shown)
 
 
-def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each part of a structure."""
+def structure_parts(choice: Choice) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and meaning of each part of the structure taken, and how many rubrics were left aside."""
+    structure = choice.structure
     if structure.groups == 1:
         yield "Groups of prompts", NONE, "one weight a rubric, the same for every prompt"
     else:
@@ -73,6 +74,8 @@ def structure_parts(structure: Structure) -> Iterator[tuple[str, str, str]]:
         meaning = shared if structure.common else "nothing is learned for all prompts at once"
         yield "Part in common", _common(structure), meaning
     yield "Rubrics a prompt", str(structure.top_k), "the best of the bank"
+    if choice.aside:
+        yield "Left aside", str(len(choice.aside)), "rubrics that only go with the preferred response: no weight"
 
 
 def how_chosen(choice: Choice) -> str:

@@ -34,7 +34,7 @@ def fit_round(
     result, curve = watched(run, empty_curve(config, dev, number=number), log.watch)
     log.curves.append(curve)
     told = accuracy_in_words(result.dev_accuracy, curve.dev_pairs)
-    how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.structure.in_words()
+    how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
     session.say(f"round {number}: fit ended, {how}, {told}")
     return result
 

@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from svr_async.fit import folds, structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
+from svr_async.fit.group_count import best_size
 from svr_async.fit.structure import Evidence, choose, used_points
 from svr_async.fit.wordings import criteria_of, each_its_own
 
@@ -42,7 +43,10 @@ def evidence(z, features, mined, prompt=None):
 
 def chosen(given, *, most_groups=16, top_ks=TOP_KS, seed=0):
     """Return the choice with no diversity term."""
-    return choose(given, top_ks, most_groups=most_groups, diversity=0.0, seed=seed)
+    prompts = np.unique(given.prompt)
+    views = {name: view[prompts] for name, view in given.views.items()}
+    best = best_size(given.features[prompts], views, most=most_groups, seed=seed)
+    return choose(given, top_ks, best=best, diversity=0.0, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +156,7 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing():
     """The best k of the whole bank decide; of those not judged on a pair nothing comes, and a tie is half."""
     effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
     gates = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    z = np.array([[-0.25, 0.0, 1.25], [0.0, 0.0, 1.25], [0.25, -1.25, 0.0], [-1.25, 0.0, 0.25]])
+    z = csr_matrix([[-0.25, 0.0, 1.25], [0.0, 0.0, 1.25], [0.25, -1.25, 0.0], [-1.25, 0.0, 0.25]])
     for top_k, points in {1: [0, 0.5, 1, 1], 2: [0, 0.5, 0, 1], 99: [0, 1, 0, 1]}.items():
         assert used_points(gates, effects, z, [top_k]).tolist() == [points]
     assert used_points(gates, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]

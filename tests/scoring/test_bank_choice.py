@@ -15,7 +15,7 @@ from svr_async.scoring.bank_history import Choice, Structure
 
 def named(structure):
     """Return the values of a structure's parts by name."""
-    return {name: value for name, value, _ in structure_parts(structure)}
+    return {name: value for name, value, _ in structure_parts(Choice(structure=structure))}
 
 
 def test_each_part_of_a_structure_is_named():
@@ -23,6 +23,13 @@ def test_each_part_of_a_structure_is_named():
     grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
     assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
+
+
+def test_rubrics_left_aside_are_counted():
+    """What has no weight since it only goes with the label is told beside the structure."""
+    told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), aside=(3, 8)))}
+    assert told["Left aside"] == "2"
+    assert "Left aside" not in named(Structure())
 
 
 def test_one_shrunken_weight_a_rubric_is_called_that():

@@ -93,7 +93,7 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
         if values:
             _paragraph(console, label, _pairs(in_one_level(values)))
     if bank.history is not None and bank.history.choice is not None:
-        _paragraph(console, "structure", bank.history.choice.structure.in_words())
+        _paragraph(console, "structure", bank.history.choice.in_words())
     for note in bank.notes:
         _paragraph(console, "note", note)
     weights = {f"{entry.weight:.3f}" for entry in bank.rubrics}

@@ -1,0 +1,70 @@
+"""What only goes with the label is told from what decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from svr_async.fit.correlates import correlates
+from svr_async.fit.wordings import judged_of
+
+WEIGHTS = np.array([4.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0])  # two of them decide nothing
+STYLES = (6, 7)
+
+
+def pairs(seed, *, lean=0.2, halo=0.0, wrong=0.0, count=4000):
+    """Return z of pairs whose chosen response has the larger weighed sum; styles lean with it, halo with everything."""
+    rng = np.random.default_rng(seed)
+    good = rng.normal(size=(count, 1)) * halo
+    z = np.sign(rng.normal(size=(count, len(WEIGHTS))) + good) * 0.75 * (rng.random((count, len(WEIGHTS))) < 0.6)
+    decided = z @ WEIGHTS + rng.normal(size=count) * 0.2
+    z *= np.where(decided < 0, -1, 1)[:, None]
+    styled = rng.random((count, len(STYLES)))
+    z[:, STYLES] = np.where(styled < 0.3 + lean, 0.75, np.where(styled < 0.6, -0.75, 0.0))
+    z *= np.where(rng.random(count) < wrong, -1, 1)[:, None]
+    judged = rng.random(z.shape) < 0.8
+    return csr_matrix(np.where(judged, np.where(z == 0, 1e-9, z), 0.0))
+
+
+def found(z, gates=None):
+    """Return what is found by effects as a fit of these labels has them: of the styles too."""
+    gates = np.ones((z.shape[0], 1)) if gates is None else gates
+    effects = np.tile(WEIGHTS + 1.5 * np.isin(np.arange(len(WEIGHTS)), STYLES), (gates.shape[1], 1))
+    return correlates(z, judged_of(z), gates, effects, seed=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wrong", [0.0, 0.15])
+def test_styles_that_go_with_the_label_are_found_and_nothing_else(seed, wrong):
+    """With right labels and with some that are wrong, the two styles stand out, and no criterion does."""
+    assert set(found(pairs(seed, wrong=wrong))) == set(STYLES)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_nothing_leans_nothing_is_found(seed):
+    """Criteria that decide are kept, however unlike their weights."""
+    assert found(pairs(seed, lean=0.0, wrong=0.1)) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_halo_is_no_reason(seed):
+    """Where a judge's verdicts all go together, no criterion is left out for it."""
+    assert not {0, 1, 2} & set(found(pairs(seed, lean=0.0, halo=1.5)))
+
+
+def test_wordings_of_one_criterion_do_not_make_each_other_suspect():
+    """Two texts that are judged alike go together, and are left out of each other's rest."""
+    z = pairs(0, lean=0.0).toarray()
+    z[:, 7] = z[:, 0]
+    effects = np.where(np.arange(len(WEIGHTS)) == 7, 4.0, WEIGHTS)[None]
+    twice = csr_matrix(z)
+    assert correlates(twice, judged_of(twice), np.ones((len(z), 1)), effects, seed=0) == []
+
+
+def test_too_little_is_no_evidence():
+    """With few pairs, or next to no criteria, nothing is left out."""
+    assert found(pairs(0, count=60)) == []
+    z = pairs(0)[:, :2]
+    assert correlates(z, judged_of(z), np.ones((z.shape[0], 1)), np.ones((1, 2)), seed=0) == []
+    assert correlates(z, judged_of(z), np.ones((z.shape[0], 1)), np.zeros((1, 2)), seed=0) == []
