@@ -153,7 +153,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
 
 def _leading(scores: Floats) -> Floats:
     """Return the leading left singular vectors times their values (row, q), largest first."""
-    from scipy.linalg import eigh  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to import)
+    from scipy.linalg import eigh  # noqa: PLC0415  (slow to import)
 
     wide = scores.shape[1] > scores.shape[0]
     gram = scores @ scores.T if wide else scores.T @ scores
