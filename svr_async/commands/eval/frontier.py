@@ -18,8 +18,8 @@ from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan, open_judge
 from svr_async.commands.eval.method import choose_method, rephrasing
 from svr_async.commands.eval.plan import order_plan, settle_judges
-from svr_async.commands.loops import loop_factory
 from svr_async.engine.flow import bounded_map
+from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
 from svr_async.evaluation.frontier_files import as_csv, as_json

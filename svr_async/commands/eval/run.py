@@ -17,7 +17,6 @@ import orjson
 
 from svr_async import __version__
 from svr_async.adapters import Adapter, Dataset, get_adapter
-from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import load_dataset, select_pairs
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
@@ -33,11 +32,10 @@ from svr_async.commands.eval.plan import (
 )
 from svr_async.commands.eval.processes import Crew, SharedBench, run_in_processes, share_out
 from svr_async.commands.eval.space import free_bytes, network_note, room_at_most, room_for, shortage, words
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import DryRunCount, describe_plan, guessed_by, total_plan
-from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
+from svr_async.engine.loops import loop_factory
+from svr_async.engine.signals import draining, has_hung_up
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.telling import About, Word
 from svr_async.errors import SvrError, UsageError
@@ -45,8 +43,10 @@ from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.writing import RunFacts, RunRecord, begin_run, command_line, end_run
+from svr_async.judges.keys import naming_keys
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.methods.contract import Method
+from svr_async.vocabulary.coverage import require_coverage
 from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import PreferencePair
 

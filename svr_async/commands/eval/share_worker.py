@@ -27,7 +27,7 @@ from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
 from svr_async.commands.eval.processes import QUICKLY, SPENT, TOLD, error_to_json
 from svr_async.commands.eval.run import make_evaluation, pass_on
 from svr_async.commands.eval.shares import flags_from_json, places_of
-from svr_async.commands.loops import loop_factory
+from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import SvrError
 from svr_async.evaluation.items import Item

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
+from svr_async.engine.loops import loop_factory
 from svr_async.errors import UsageError
 from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.runfolder import Texts
+from svr_async.judges.keys import naming_keys
 from svr_async.judges.opening import needs_endpoint
 from svr_async.judges.profiles import find_profile
 from svr_async.scoring.bank import RubricBank

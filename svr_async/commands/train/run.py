@@ -14,22 +14,21 @@ import click
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.data import select_pairs
 from svr_async.commands.eval.judge import AUTO, parse_concurrency
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
-from svr_async.commands.stopping import draining
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.learning import learned_curve, print_learning, require_solved
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import print_rounds
+from svr_async.engine.loops import loop_factory
+from svr_async.engine.signals import draining
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
 from svr_async.fit.learning_curve import LearningCurve
+from svr_async.judges.keys import naming_keys
 from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
@@ -49,6 +48,7 @@ from svr_async.training.rounds import run_rounds
 from svr_async.training.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.coverage import require_coverage
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, small_dev_warnings
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder

@@ -13,8 +13,6 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import DryRunCount, describe_plan
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.run import (
@@ -30,7 +28,9 @@ from svr_async.commands.train.run import (
     train_config,
     training_pairs,
 )
+from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
+from svr_async.judges.keys import naming_keys
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.answers import Outcomes, unanswered_lines
