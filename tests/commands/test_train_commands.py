@@ -17,6 +17,7 @@ from svr_async.adapters import get_adapter
 from svr_async.commands.batch.plan import known_of, params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.commands.options import with_limits
 from svr_async.commands.train import run as train_run
 from svr_async.commands.train.command import train
 from svr_async.commands.train.run import TrainFlags, decontaminated, train_config
@@ -503,7 +504,7 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 
 def test_a_fit_is_measured_by_as_many_rubrics_as_a_prompt_may_get() -> None:
     """Dev numbers are by the best so many rubrics as the structure may have; the paper's text has no such number."""
-    params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
+    params = known_of(TrainFlags, with_limits(params_of(train, "train", ["made.jsonl", "--out", "out"])))
     asked = {"judge": "gpt-oss-120b"}
     for more, top_ks in (({}, (FREE_TOP_K,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
         config = train_config(TrainFlags(**{**params, **more}))

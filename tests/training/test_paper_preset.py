@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from svr_async.commands.batch.plan import known_of, params_of
+from svr_async.commands.options import with_limits
 from svr_async.commands.train.command import train
 from svr_async.commands.train.run import TrainFlags, train_config
 from svr_async.fit.forward import Selector
@@ -37,7 +38,7 @@ PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
 def config_of(preset, *flags):
     """Return the settings of `svr train --preset PRESET` with these flags."""
     words = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b", "--preset", preset, *flags]
-    return train_config(TrainFlags(**known_of(TrainFlags, params_of(train, "train", words))))
+    return train_config(TrainFlags(**known_of(TrainFlags, with_limits(params_of(train, "train", words)))))
 
 
 class Baker:

@@ -15,12 +15,12 @@ import orjson
 
 from svr_async import __version__
 from svr_async.commands.batch.plan import BatchRun, Unanswered, choose_endpoint, command_of, plan_run
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import open_folder
 from svr_async.engine.batch.folder import EXPORT, Export, alone, awaited_beside, load_export, save_export
 from svr_async.engine.batch.reader import Planned
 from svr_async.engine.batch.requests import BatchLimits, RequestFiles
 from svr_async.engine.batch.results import DamagedLineError, custom_ids
+from svr_async.engine.loops import loop_factory
 from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError

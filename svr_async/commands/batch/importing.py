@@ -15,12 +15,12 @@ import orjson
 from svr_async.commands.batch.exporting import next_folder
 from svr_async.commands.batch.plan import BatchRun, Unanswered, plan_run
 from svr_async.commands.batch.remote import failed_batch, secret_of, table_of, with_client
-from svr_async.commands.loops import loop_factory
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
 from svr_async.engine.batch.reader import Kept, Planned, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.engine.batch.submit import download, refresh
+from svr_async.engine.loops import loop_factory
 from svr_async.engine.request import Question
 from svr_async.errors import ArtefactError, CoverageError, UsageError
 from svr_async.judges.opening import OpenJudge

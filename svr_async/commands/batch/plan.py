@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.adapters.selection import select_pairs
+from svr_async.commands.eval.data import load_dataset
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, with_plan
 from svr_async.commands.eval.run import make_evaluation, make_record
-from svr_async.commands.eval.spending import given_flags
+from svr_async.commands.options import given_flags, with_limits
 from svr_async.engine.batch.reader import BatchReader
 from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.request import Question
@@ -179,9 +180,8 @@ class EvalRun:
 
 def plan_eval(params: Mapping[str, Any]) -> EvalRun:
     """Settle data, method and judges of `svr eval`."""
-    names = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
-    given = known_of(EvalFlags, {names.get(name, name): value for name, value in params.items()})
-    flags = with_plan(replace(EvalFlags(**given), dry_run=False, offline=True))
+    asked = with_limits({**params, "salt": params["seed"], "dry_run": False, "offline": True})
+    flags = with_plan(EvalFlags(**known_of(EvalFlags, asked)))
     method = choose_method(flags)
     settled = settle_judges(flags, method)
     profiles = endpoints_of([judge.profile for judge in settled.judges], flags.judge)

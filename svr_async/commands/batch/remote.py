@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import click
 import orjson
 
-from svr_async.commands.keys import naming_keys
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, Submission, alone, fresh_state, load_export, load_state
 from svr_async.engine.batch.submit import cancel, refresh, submit
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
 from svr_async.errors import RefusedError, UsageError
+from svr_async.judges.keys import naming_keys
 from svr_async.judges.profiles import load_profiles
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

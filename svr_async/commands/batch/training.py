@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
 from svr_async.commands.batch.plan import Opened, Unanswered, endpoints_of, known_of, params_of
+from svr_async.commands.options import with_limits
 from svr_async.commands.train.command import train
 from svr_async.commands.train.run import (
     TrainFlags,
@@ -24,7 +25,8 @@ from svr_async.commands.train.run import (
 from svr_async.commands.train.stage_commands import induce, judge
 from svr_async.commands.train.stages import load_rubrics, train_flags
 from svr_async.errors import UsageError
-from svr_async.judges.opening import OpenJudge, needs_endpoint
+from svr_async.judges.opening import OpenJudge
+from svr_async.judges.spec import JudgeSpec
 from svr_async.training.asking import StageEndsError
 from svr_async.training.inducing import induced
 from svr_async.training.judging import judge_pools, sources_of
@@ -88,7 +90,7 @@ def plan_training(name: str, args: Sequence[str]) -> TrainingRun:
     """Read the words of `svr judge`, `svr induce` or `svr train`."""
     command = {"judge": judge, "induce": induce, "train": train}[name]
     params = params_of(command, name, args)
-    flags = TrainFlags(**known_of(TrainFlags, params)) if name == "train" else _stage_flags(params)
+    flags = TrainFlags(**known_of(TrainFlags, with_limits(params))) if name == "train" else _stage_flags(params)
     refuse_benchmark_for_training(flags.pairs)
     refuse_benchmark_for_training(flags.adapter)
     work = {"judge": _judging, "induce": _inducing, "train": _training}[name](params)
@@ -96,11 +98,7 @@ def plan_training(name: str, args: Sequence[str]) -> TrainingRun:
 
 
 def _profiles(flags: TrainFlags) -> tuple[Profile, ...]:
-    from svr_async.judges.profiles import find_profile  # noqa: PLC0415  (offline judges need none)
-
-    spec = flags.judge.removesuffix("+rules")
-    profile = find_profile(spec, base_url=flags.base_url) if needs_endpoint(spec) else None
-    return endpoints_of([profile], flags.judge)
+    return endpoints_of([JudgeSpec.parse(flags.judge, base_url=flags.base_url).profile], flags.judge)
 
 
 def _stage_flags(params: Mapping[str, Any]) -> TrainFlags:

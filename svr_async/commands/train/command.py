@@ -18,6 +18,7 @@ from svr_async.commands.options import (
     pool_option,
     pool_size_option,
     prefix_option,
+    with_limits,
 )
 
 
@@ -84,4 +85,4 @@ def train(**flags: Any) -> int:
     from svr_async.commands.train.run import TrainFlags, run_command  # noqa: PLC0415  (--help stays quick)
 
     flags.pop("config")
-    return run_command(TrainFlags(**flags))
+    return run_command(TrainFlags(**with_limits(flags)))

@@ -14,11 +14,8 @@ import click
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.selection import select_pairs
 from svr_async.commands.coverage import require_coverage
-from svr_async.commands.eval.data import select_pairs
-from svr_async.commands.eval.judge import AUTO, parse_concurrency
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.places import keep_bank, keep_training, open_folder
 from svr_async.commands.report import write_bank_report
 from svr_async.commands.stopping import draining
@@ -26,11 +23,16 @@ from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.learning import learned_curve, print_learning, require_solved
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import print_rounds
+from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.costs import engine_block
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
+from svr_async.judges import opening
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.opening import OpenJudge
+from svr_async.judges.spec import JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.answers import Outcomes, coverage_counts, unanswered_lines
@@ -77,20 +79,14 @@ class TrainFlags:
     decontaminate: tuple[str, ...]
     limit: str | None
     seed: int
-    concurrency: str
-    budget: float | None
-    max_calls: int | None
-    prompts: Path | None
-    memo: Path
+    limits: JudgeLimits
     licence: str
     quiet: bool
     as_json: bool
     lenient: bool = False
     prefix: str = "leader"
     rubrics_per_call: int = RUBRICS_PER_CALL
-    dry_run: bool = False
     replace: bool = False
-    retry_errors: bool = False
     min_coverage: float = 1.0
     publish: Publish | None = None
     learning_curve: bool = False
@@ -288,34 +284,11 @@ def _trained_on(flags: TrainFlags, session: Session, dropped: Sequence[Contamina
 
 def open_judge(flags: TrainFlags) -> OpenJudge:
     """Open the judge that trains; a recording cannot, since it induces nothing."""
-    if not needs_endpoint(flags.judge):
-        opened = open_offline_judge(flags.judge, {})
-        if opened.author is None:
-            raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
-        open_folder(flags.out)
-        return opened
-    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
-    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
-    from svr_async.engine.money import Budget  # noqa: PLC0415
-    from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
-    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
-
-    profile = find_profile(flags.judge.removesuffix("+rules"), base_url=flags.base_url)
+    spec = JudgeSpec.parse(flags.judge, base_url=flags.base_url)
+    if spec.recording is not None:
+        raise UsageError(f"--judge {flags.judge} cannot induce rubrics", hint="train with rules or an endpoint")
     open_folder(flags.out)
-    options = EndpointOptions(
-        memo=flags.memo,
-        config=EngineConfig(
-            concurrency=parse_concurrency(flags.concurrency, profile.concurrency),
-            adaptive=flags.concurrency == AUTO,
-            rpm=profile.rpm,
-            tpm=profile.tpm,
-            dry_run=flags.dry_run,
-        ),
-        budget=Budget(max_calls=flags.max_calls, max_usd=flags.budget),
-        failures=FailureLog(flags.out / "failures.jsonl", forget=flags.retry_errors),
-        prompts=flags.prompts,
-    )
-    return open_endpoint_judge(flags.judge, profile, options)
+    return opening.open_judge(spec, replace(flags.limits, failures=flags.out / "failures.jsonl"))
 
 
 def key_variables(judge: OpenJudge) -> tuple[str, ...]:
@@ -366,7 +339,7 @@ def open_session(
         crew=_crew(flags, judge, screen),
         config=config,
         stages=Stages(
-            flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.retry_errors
+            flags.out / "stages", judge.engine.fingerprints if judge.engine else set(), retry=flags.limits.retry_errors
         ),
         material=prepare(
             train,

@@ -13,8 +13,6 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
 from svr_async.commands.pricing import DryRunCount, describe_plan
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.run import (
@@ -30,7 +28,10 @@ from svr_async.commands.train.run import (
     train_config,
     training_pairs,
 )
+from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.answers import Outcomes, unanswered_lines
@@ -108,7 +109,7 @@ def _price_judging(flags: Mapping[str, Any], bank: Sequence[Candidate]) -> int:
 
     with tempfile.TemporaryDirectory() as nowhere:
         settings = train_flags(flags, stages=Path(nowhere))
-        plan, _ = _run(replace(settings, dry_run=True, quiet=True), work)
+        plan, _ = _run(replace(settings, limits=replace(settings.limits, dry_run=True), quiet=True), work)
     if plan is None:
         click.echo("0 calls: this judge sends nothing")
     else:
@@ -157,22 +158,10 @@ def _run(settings: TrainFlags, work: Any) -> tuple[Any, Outcomes]:
 
 def train_flags(flags: Mapping[str, Any], *, stages: Path, descriptive: bool = False) -> TrainFlags:
     """Return the flags of a stage as those of a training that keeps its stages in `stages`."""
-    same = (
-        "adapter",
-        "judge",
-        "base_url",
-        "limit",
-        "seed",
-        "concurrency",
-        "budget",
-        "max_calls",
-        "prompts",
-        "memo",
-        "retry_errors",
-        "min_coverage",
-    )
+    same = ("adapter", "judge", "base_url", "limit", "seed", "min_coverage")
     return TrainFlags(
         **{name: flags[name] for name in same},
+        limits=replace(JudgeLimits.from_flags(flags), dry_run=False),
         pairs=flags["pairs"],
         out=stages,
         rounds=1,
