@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from svr_async.errors import DegenerateFitError
-from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.config import TrainConfig
@@ -17,6 +16,7 @@ from svr_async.training.plans import FitPlan, config_of
 from svr_async.training.refit_bank import bank_of, dev_warnings, history_of, make_record, missing_warnings
 from svr_async.training.refit_runs import FitRuns, fit_stored
 from svr_async.training.running.learning import learned_curve, require_solved
+from svr_async.training.running.listener import FitListener, Silent
 from svr_async.training.running.places import keep_bank
 from svr_async.training.store import FeatureStore
 from svr_async.training.store_arrays import stored_round
@@ -41,29 +41,6 @@ class FitSettings:
     learning_curve: bool = False
 
 
-class FitListener(FitWatch, Protocol):
-    """Told of a fit's epochs; a class that names this one as its base inherits deafness."""
-
-    def planned(self, seeds: int, epochs: int) -> None:
-        """Take note that so many fits of so many epochs begin; of none where the fit is solved."""
-
-    def say(self, text: str) -> None:
-        """Take note of what happened, in a sentence."""
-
-    def begin(self, curve: FitCurve) -> None:
-        """Take note that a fit begins."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        """Take note of an epoch of the fit."""
-
-    def end(self, curve: FitCurve) -> None:
-        """Take note of how the fit ended."""
-
-
-class _Silent(FitListener):
-    """Nobody listens."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoreFit:
     """What came of a fit: the bank that is in `out`/bank, and what is told of it."""
@@ -78,7 +55,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
 
     A fit that was stopped goes on.
     """
-    listener = listener or _Silent()
+    listener = listener or Silent()
     store = FeatureStore.load(settings.store)
     if not any(entry.active for entry in store.rubrics):
         raise DegenerateFitError(f"{settings.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")

@@ -17,6 +17,7 @@ from svr_async.training.plans import FitPlan
 from svr_async.training.refit_runs import FitRuns, Outcome
 from svr_async.training.store import FeatureStore
 from svr_async.training.store_arrays import StoredRound
+from svr_async.vocabulary.dev_pairs import small_dev_warnings
 
 FEW_MISSING = 0.01  # of the dev entries that use would need; with more missing a warning is due
 

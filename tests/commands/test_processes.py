@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until, write_bench
 
 from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
+from svr_async.commands.eval.shares import flags_from_json, flags_of, flags_to_json, places_of
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
+from svr_async.judges.limits import JudgeLimits, config_share, part_of
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.verdict import Outcome
 
@@ -325,21 +326,28 @@ def test_parts_add_up(total: int, count: int) -> None:
 def test_limits_and_caps_are_divided() -> None:
     """Concurrency, rates, calls and dollars of all shares are those of the run."""
     config = EngineConfig(concurrency=10, rpm=90.0, tpm=None)
-    shares = [limits_of(config, (number, 3)) for number in range(3)]
+    shares = [config_share(config, (number, 3)) for number in range(3)]
     assert [one.concurrency for one in shares] == [4, 3, 3]
     assert [one.rpm for one in shares] == [30.0] * 3
     assert shares[0].tpm is None
-    flags = [flags_of(given_flags(max_calls=10, budget=3.0), (number, 3)) for number in range(3)]
+    flags = [
+        flags_of(given_flags(limits=JudgeLimits(max_calls=10, budget=3.0)), (number, 3)).limits for number in range(3)
+    ]
     assert [one.max_calls for one in flags] == [4, 3, 3]
     assert [one.budget for one in flags] == [1.0] * 3
-    assert limits_of(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
+    assert config_share(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
 
 
 def given_flags(**values: object) -> EvalFlags:
     """Return flags with defaults of their type."""
     plain: dict[str, object] = dict.fromkeys(EvalFlags.__dataclass_fields__)
-    plain |= {"memo": Path("cache/memo"), "out": Path("a b"), "domain": ("x", "y"), "share": (0, 1), "processes": 2}
-    return EvalFlags(**(plain | {"given": frozenset({"judge"}), "budget": 0.5, "limit": "3-4"} | values))  # type: ignore[arg-type]
+    plain |= {
+        "limits": JudgeLimits(prompts=Path("p"), budget=0.5, share=(1, 3)),
+        "out": Path("a b"),
+        "domain": ("x", "y"),
+        "processes": 2,
+    }
+    return EvalFlags(**(plain | {"given": frozenset({"judge"}), "limit": "3-4"} | values))  # type: ignore[arg-type]
 
 
 def test_flags_survive_the_way_to_a_worker() -> None:

@@ -14,7 +14,9 @@ import pytest
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method, rephrasing
 from svr_async.errors import UsageError
-from svr_async.judges.opening import open_offline_judge
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.opening import open_judge
+from svr_async.judges.spec import JudgeSpec
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
@@ -29,7 +31,9 @@ BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
 
 def flags(**values: Any) -> EvalFlags:
     """Return the flags of `svr eval`, all others empty."""
-    return EvalFlags(**{one.name: None for one in fields(EvalFlags)} | {"rephrase": False} | values)
+    return EvalFlags(
+        **{one.name: None for one in fields(EvalFlags)} | {"rephrase": False, "limits": JudgeLimits()} | values
+    )
 
 
 def made(name: str, **parts: Any) -> Any:
@@ -87,7 +91,7 @@ async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
     with pytest.raises(RuntimeError, match="before the judge"):
         await method.rephraser.rephrase(user_prompt("q"), [ONE])
     with pytest.raises(UsageError, match="cannot rephrase"):
-        rephrasing(method, open_offline_judge("rules", {}))
+        rephrasing(method, open_judge(JudgeSpec.parse("rules"), JudgeLimits()))
 
 
 @pytest.mark.parametrize(

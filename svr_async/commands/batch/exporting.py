@@ -15,7 +15,6 @@ import orjson
 
 from svr_async import __version__
 from svr_async.commands.batch.plan import BatchRun, Unanswered, choose_endpoint, command_of, plan_run
-from svr_async.commands.places import open_folder
 from svr_async.engine.batch.folder import EXPORT, Export, alone, awaited_beside, load_export, save_export
 from svr_async.engine.batch.reader import Planned
 from svr_async.engine.batch.requests import BatchLimits, RequestFiles
@@ -27,6 +26,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.profiles import Profile
+from svr_async.vocabulary.folders import open_folder
 
 
 def run_export(folder: Path, words: Sequence[str], limits: BatchLimits, *, only: str | None, as_json: bool) -> int:

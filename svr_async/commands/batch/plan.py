@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.adapters.selection import select_pairs
+from svr_async.commands.eval.data import load_dataset
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, with_plan
 from svr_async.commands.eval.run import make_evaluation, make_record
-from svr_async.commands.eval.spending import given_flags
+from svr_async.commands.options import given_flags, known_of, with_limits
 from svr_async.engine.batch.reader import BatchReader
 from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.request import Question
@@ -121,12 +122,6 @@ def params_of(command: click.Command, name: str, args: Sequence[str]) -> dict[st
         return dict(context.params) | {"given": given_flags(context)}
 
 
-def known_of(record: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that a record of flags has a field for; others, as how to log, do not matter here."""
-    names = {one.name for one in fields(record)}
-    return {name: value for name, value in values.items() if name in names}
-
-
 def endpoints_of(profiles: Sequence[Profile | None], judge: str) -> tuple[Profile, ...]:
     """Return the profiles of the judges behind endpoints; UsageError where no judge sends anything."""
     found = tuple(profile for profile in profiles if profile is not None)
@@ -179,9 +174,8 @@ class EvalRun:
 
 def plan_eval(params: Mapping[str, Any]) -> EvalRun:
     """Settle data, method and judges of `svr eval`."""
-    names = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
-    given = known_of(EvalFlags, {names.get(name, name): value for name, value in params.items()})
-    flags = with_plan(replace(EvalFlags(**given), dry_run=False, offline=True))
+    asked = with_limits({**params, "salt": params["seed"], "dry_run": False, "offline": True})
+    flags = with_plan(EvalFlags(**known_of(EvalFlags, asked)))
     method = choose_method(flags)
     settled = settle_judges(flags, method)
     profiles = endpoints_of([judge.profile for judge in settled.judges], flags.judge)

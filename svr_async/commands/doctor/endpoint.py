@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from svr_async.engine.secrets import Secret
     from svr_async.judges.opening import OpenJudge
     from svr_async.judges.profiles import Profile
+    from svr_async.judges.spec import JudgeSpec
 
 VERDICT_CALLS = 2  # the question, and once more where its answer cannot be read
 VERDICT_TOKENS = 700  # of that question's prompt
@@ -105,7 +106,7 @@ def plan_calls(profile: Profile, max_calls: int) -> Plan:
     return Plan(profile=profile, max_calls=max_calls, asked=asked, verdict=verdict, left_out=tuple(left_out))
 
 
-async def examine(plan: Plan, spec: str) -> list[Finding]:
+async def examine(plan: Plan, spec: JudgeSpec) -> list[Finding]:
     """Ask what the plan holds and return the findings; what cannot be told any more is left out."""
     from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
     from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415  (with transport, loads aiohttp)
@@ -124,7 +125,7 @@ async def examine(plan: Plan, spec: str) -> list[Finding]:
         await transport.close()
 
 
-async def _ask_all(plan: Plan, spec: str, models: Served, key: Secret, transport: HttpTransport) -> list[Finding]:
+async def _ask_all(plan: Plan, spec: JudgeSpec, models: Served, key: Secret, transport: HttpTransport) -> list[Finding]:
     spent, names = Spent(), None if models.rows is None else list(models.rows)
     model = plan.profile.model
     if FIRST not in plan.asked:
@@ -136,7 +137,7 @@ async def _ask_all(plan: Plan, spec: str, models: Served, key: Secret, transport
         findings.model_finding(model, names, answers=True),
         *([Finding(name="key", state="ok", text=f"the key in ${plan.profile.key_env} is accepted")] if key else []),
         *culprit,
-        *([await _verdict(plan.profile, spec, spent)] if plan.verdict else []),
+        *([await _verdict(spec, spent)] if plan.verdict else []),
         *[await _other(plan, url, key, spent) for url in plan.profile.base_urls[1:]],
     ]
     for name, request in list(plan.asked.items())[1:]:
@@ -240,14 +241,14 @@ def _calls(plan: Plan, spent: Spent) -> Finding:
     return Finding(name="calls", state="none", text=text, cure=cure)
 
 
-async def _verdict(profile: Profile, spec: str, spent: Spent) -> Finding:
+async def _verdict(spec: JudgeSpec, spent: Spent) -> Finding:
     try:
-        return await _ask_for_verdict(profile, spec, spent)
+        return await _ask_for_verdict(spec, spent)
     except SvrError as error:
         return failed("verdict", error)
 
 
-async def _ask_for_verdict(profile: Profile, spec: str, spent: Spent) -> Finding:
+async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
     """Ask a direct question with a plain answer, as an evaluation does, past the memo."""
     import tempfile  # noqa: PLC0415
 
@@ -257,7 +258,7 @@ async def _ask_for_verdict(profile: Profile, spec: str, spent: Spent) -> Finding
         pair_id="doctor", prompt=user_prompt("What is 2 + 2?"), response_a="2 + 2 is 4.", response_b="I like turtles."
     )
     with tempfile.TemporaryDirectory() as folder:
-        opened = _open_judge(profile, spec, Path(folder))
+        opened = _open_judge(spec, Path(folder))
         begun = time.monotonic()
         try:
             answer = await opened.judge.prefer(shown)
@@ -274,12 +275,11 @@ async def _ask_for_verdict(profile: Profile, spec: str, spent: Spent) -> Finding
     return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
 
 
-def _open_judge(profile: Profile, spec: str, memo: Path) -> OpenJudge:
+def _open_judge(spec: JudgeSpec, memo: Path) -> OpenJudge:
     """Open the judge with little patience and few calls."""
     from svr_async.engine.config import EngineConfig  # noqa: PLC0415
-    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
-    from svr_async.engine.money import Budget  # noqa: PLC0415
-    from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
+    from svr_async.judges.limits import JudgeLimits  # noqa: PLC0415
+    from svr_async.judges.opening import open_judge  # noqa: PLC0415
 
     config = EngineConfig(
         concurrency=1,
@@ -289,11 +289,5 @@ def _open_judge(profile: Profile, spec: str, memo: Path) -> OpenJudge:
         wait_s=0.2,
         give_up_after_s=MOST_WAIT_S,
     )
-    options = EndpointOptions(
-        memo=memo,
-        config=config,
-        budget=Budget(max_calls=VERDICT_CALLS),
-        failures=FailureLog(),
-        timeout_s=TIMEOUT_S,
-    )
-    return open_endpoint_judge(spec, profile, options)
+    limits = JudgeLimits(memo=memo, max_calls=VERDICT_CALLS, timeout_s=TIMEOUT_S)
+    return open_judge(spec, limits, config=config)

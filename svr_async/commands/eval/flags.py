@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from svr_async.judges.limits import JudgeLimits
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalFlags:
-    """The flags of `svr eval`, by name; `given` are the names of those that were not left to their defaults.
-
-    `share` says which process of how many this is, in a run that is divided among `processes`.
-    """
+    """The flags of `svr eval`, by name; `given` are the names of those that were not left to their defaults."""
 
     benchmark: str
     judge: str
@@ -27,21 +26,10 @@ class EvalFlags:
     order: str
     audit: float
     base_url: str
-    concurrency: str
-    rpm: float | None
-    tpm: float | None
-    timeout_s: float
-    give_up_after_s: float
-    budget: float | None
-    max_calls: int | None
-    dry_run: bool
-    offline: bool
+    limits: JudgeLimits
     resume: bool
-    retry_errors: bool
     min_coverage: float
     tie_credit: str
-    prompts: Path | None
-    memo: Path
     lenient: bool
     salt: str
     out: Path | None
@@ -55,7 +43,5 @@ class EvalFlags:
     escalate_below: float | None = None
     report: str | None = None
     given: frozenset[str] = frozenset()
-    strict_model: bool = False
     force: bool = False
     processes: int = 1
-    share: tuple[int, int] = (0, 1)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.adapters.selection import select_pairs
+from svr_async.commands.eval.data import load_dataset
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan, open_judge
 from svr_async.commands.eval.method import choose_method, rephrasing
@@ -26,6 +27,7 @@ from svr_async.evaluation.frontier_files import as_csv, as_json
 from svr_async.evaluation.frontier_view import render_frontier
 from svr_async.evaluation.orders import OrderPlan
 from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
@@ -88,20 +90,26 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
 def flags_of(run: Run) -> EvalFlags:
     """Return the flags that a run was made with, offline; ArtefactError where its manifest does not tell."""
     config: Mapping[str, Any] = run.manifest.get("config") or {}
-    names = {one.name for one in fields(EvalFlags)}
-    held: dict[str, Any] = {name: value for name, value in config.items() if name in names}
-    held |= {name: tuple(value) for name, value in held.items() if isinstance(value, list)}
-    for_now = {"as_json": False, "quiet": True, "verbose": False, "given": frozenset()}
-    paths = {name: Path(held[name]) for name in PATHS if isinstance(held.get(name), str)}
-    wrong = [name for name in TEXTS if not isinstance(held.get(name), str)]
-    wrong += [name for name in MAYBE_TEXTS if not isinstance(held.get(name) or "", str)]
+    wrong = [name for name in TEXTS if not isinstance(config.get(name), str)]
+    wrong += [name for name in MAYBE_TEXTS if not isinstance(config.get(name) or "", str)]
     if wrong:
         raise _untold(run, wrong[0])
+    held = {name: _value(name, value) for name, value in config.items()}
+    for_now = {"as_json": False, "quiet": True, "verbose": False, "given": frozenset()}
+    never = {"offline": True, "dry_run": False, "retry_errors": False, "budget": None, "max_calls": None}
+    own = {one.name for one in fields(EvalFlags)}
     try:
-        flags = EvalFlags(**held | for_now | paths)
-    except TypeError as error:
+        limits = JudgeLimits.from_flags(held | never)
+        return EvalFlags(**{name: value for name, value in held.items() if name in own} | for_now, limits=limits)
+    except (TypeError, UsageError) as error:
         raise _untold(run, str(error)) from error
-    return replace(flags, offline=True, dry_run=False, retry_errors=False, budget=None, max_calls=None)
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return a value of a manifest as a flag has it."""
+    if isinstance(value, list):
+        return tuple(value)
+    return Path(value) if name in PATHS and isinstance(value, str) else value
 
 
 def _untold(run: Run, what: str) -> ArtefactError:

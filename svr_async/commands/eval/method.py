@@ -30,7 +30,7 @@ def choose_method(flags: EvalFlags) -> Method:
         from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
         from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
 
-        bank = RubricBank.load(locate_bank(flags.bank, offline=flags.offline))
+        bank = RubricBank.load(locate_bank(flags.bank, offline=flags.limits.offline))
     rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
     return recipe.make(name, Parts(bank=bank, top_k=flags.top_k, rubrics=rubrics, rephrase=flags.rephrase))
 

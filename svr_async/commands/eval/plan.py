@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.judge import JudgePlan, open_judge, parse_concurrency, plan_judge
+from svr_async.commands.eval.judge import JudgePlan, open_judge, plan_judge
 from svr_async.engine.money import Budget
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
@@ -156,9 +156,8 @@ def unused_flags(flags: EvalFlags, settled: SettledPlan) -> tuple[str, ...]:
     """Say which flags change nothing since no judge sends anything; UsageError or ConfigError for impossible values."""
     if any(judge.profile is not None for judge in settled.judges):
         return ()
-    parse_concurrency(flags.concurrency, 1)
-    if flags.prompts is not None:
-        load_templates(flags.prompts)
+    if flags.limits.prompts is not None:
+        load_templates(flags.limits.prompts)
     names = [f"--{name.replace('_', '-')}" for name in ENDPOINT_FLAGS if name in flags.given]
     if not names:
         return ()
@@ -233,7 +232,7 @@ class Bench:
 
 async def open_bench(flags: EvalFlags, settled: SettledPlan, pairs: Sequence[PreferencePair], folder: Path) -> Bench:
     """Open all judges on one budget; those already open are closed where one cannot be."""
-    budget = Budget(max_calls=flags.max_calls, max_usd=flags.budget)
+    budget = Budget(max_calls=flags.limits.max_calls, max_usd=flags.limits.budget)
     opened: list[OpenJudge] = []
     count = len(settled.judges)
     try:

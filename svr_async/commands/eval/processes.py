@@ -19,7 +19,7 @@ import orjson
 from svr_async import errors
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.plan import Bench
-from svr_async.commands.eval.shares import Share, flags_of, flags_to_json
+from svr_async.commands.eval.shares import flags_of, flags_to_json
 from svr_async.commands.terminal import RunProgress
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
@@ -28,6 +28,7 @@ from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.judges.limits import Share
 
 LIVES = 3  # of a worker that dies again and again
 LOOK_S = 0.05
@@ -213,11 +214,13 @@ def _flags_left(crew: Crew, share: Share) -> EvalFlags:
     flags = flags_of(crew.flags, share)
     told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
     calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
-    return replace(
-        flags,
-        max_calls=None if flags.max_calls is None else max(0, flags.max_calls - calls),
-        budget=None if flags.budget is None else max(0.0, flags.budget - usd),
+    part = flags.limits
+    limits = replace(
+        part,
+        max_calls=None if part.max_calls is None else max(0, part.max_calls - calls),
+        budget=None if part.budget is None else max(0.0, part.budget - usd),
     )
+    return replace(flags, limits=limits)
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:

@@ -17,7 +17,8 @@ import orjson
 
 from svr_async import __version__
 from svr_async.adapters import Adapter, Dataset, get_adapter
-from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.adapters.selection import select_pairs
+from svr_async.commands.eval.data import load_dataset
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.judge import JudgePlan
 from svr_async.commands.eval.method import choose_method, rephrasing
@@ -51,7 +52,16 @@ from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import PreferencePair
 
 OFFLINE_WORKERS = 8
-UNKEPT = {"as_json", "quiet", "verbose", "given", "share", "report", "force"}  # flags that say nothing about a run
+UNKEPT = {
+    "as_json",
+    "quiet",
+    "verbose",
+    "given",
+    "share",
+    "failures",
+    "report",
+    "force",
+}  # flags that say nothing about a run
 
 
 def make_record(
@@ -76,7 +86,8 @@ def make_record(
         "tie_credit": flags.tie_credit,
         **plan.identity(),
     }
-    config = {name: value for name, value in asdict(flags).items() if name not in UNKEPT}
+    told = {name: value for name, value in asdict(flags).items() if name != "limits"} | asdict(flags.limits)
+    config = {name: value for name, value in told.items() if name not in UNKEPT}
     return RunRecord(
         adapter=adapter,
         dataset=dataset,
@@ -108,7 +119,7 @@ def run_command(flags: EvalFlags) -> int:
     pairs = select_pairs(dataset.pairs, flags.limit, flags.domain)
     record = make_record(flags, adapter, dataset, pairs, method, plan)
     folder = flags.out or record.default_folder()
-    if folder.exists() and not flags.resume and not flags.dry_run:
+    if folder.exists() and not flags.resume and not flags.limits.dry_run:
         raise UsageError(
             f"{folder} exists and --no-resume is set", hint="name another with --out, or leave --no-resume out"
         )
@@ -117,7 +128,7 @@ def run_command(flags: EvalFlags) -> int:
     keys = naming_keys(judge.profile.key_env for judge in plan.judges if judge.profile is not None)
     with keys, asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(_evaluate(flags, record, method, plan, folder))
-    if flags.report == "frontier" and not flags.dry_run:
+    if flags.report == "frontier" and not flags.limits.dry_run:
         from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
 
         write_frontier([folder], folder / "frontier.html")
@@ -126,14 +137,14 @@ def run_command(flags: EvalFlags) -> int:
 
 
 async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> int:
-    if not flags.dry_run:
+    if not flags.limits.dry_run:
         await _look_around(flags, record, method, plan, folder)
     bench = await open_bench(flags, plan, record.pairs, folder)
-    if flags.processes > 1 and bench.sending and not flags.offline:
+    if flags.processes > 1 and bench.sending and not flags.limits.offline:
         bench = share_out(bench)
     try:
         evaluation = make_evaluation(flags, record.pairs, method, bench)
-        if flags.dry_run:
+        if flags.limits.dry_run:
             return await _dry_run(flags, evaluation, bench)
         return await _judge_and_write(flags, record, evaluation, bench, folder)
     finally:
@@ -143,19 +154,19 @@ async def _evaluate(flags: EvalFlags, record: RunRecord, method: Method, plan: S
 async def _look_around(flags: EvalFlags, record: RunRecord, method: Method, plan: SettledPlan, folder: Path) -> None:
     """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
     sending = sum(judge.profile is not None for judge in plan.judges)
-    if not sending or flags.offline:
+    if not sending or flags.limits.offline:
         return
-    if note := network_note(flags.memo):
+    if note := network_note(flags.limits.memo):
         click.echo(f"note: {note}", err=True)
-    if flags.force or shortage(room_at_most(len(record.pairs), sending), flags.memo, folder) is None:
+    if flags.force or shortage(room_at_most(len(record.pairs), sending), flags.limits.memo, folder) is None:
         return
-    counting = replace(flags, dry_run=True)
+    counting = replace(flags, limits=replace(flags.limits, dry_run=True))
     bench = await open_bench(counting, plan, record.pairs, folder)
     try:
         counted = await _count_calls(make_evaluation(counting, record.pairs, method, bench), bench)
     finally:
         await bench.close()
-    error = shortage(room_for(counted, len(record.pairs)), flags.memo, folder)
+    error = shortage(room_for(counted, len(record.pairs)), flags.limits.memo, folder)
     if error is not None:
         raise error
 
@@ -227,7 +238,7 @@ def _finish(
         )
         return 128 + stopper.signal
     if metrics["coverage"] is not None:  # some pair has a right answer
-        again = "without --offline they are asked" if flags.offline else "--retry-errors asks again"
+        again = "without --offline they are asked" if flags.limits.offline else "--retry-errors asks again"
         require_coverage(
             metrics["n_total"] - metrics["n_scored"],
             metrics["n_total"],
@@ -275,7 +286,7 @@ async def _dry_run(flags: EvalFlags, evaluation: Evaluation, bench: Bench) -> in
         click.echo("0 calls: this judge sends nothing")
         return 0
     plan = await _count_calls(evaluation, bench)
-    need, free = room_for(plan, len(evaluation.pairs)).total, free_bytes(flags.memo)
+    need, free = room_for(plan, len(evaluation.pairs)).total, free_bytes(flags.limits.memo)
     if flags.as_json:
         click.echo(orjson.dumps(plan | {"disk_bytes": need, "free_bytes": free}, option=orjson.OPT_INDENT_2))
     else:

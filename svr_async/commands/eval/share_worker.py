@@ -20,7 +20,8 @@ from typing import Any
 import orjson
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.eval.data import load_dataset, select_pairs
+from svr_async.adapters.selection import select_pairs
+from svr_async.commands.eval.data import load_dataset
 from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
@@ -120,7 +121,7 @@ async def _judge_share(flags: EvalFlags, folder: Path, voice: _Voice, stopper: S
     method = choose_method(flags)
     settled = settle_judges(flags, method)
     pairs = select_pairs(load_dataset(flags, get_adapter(flags.benchmark)).pairs, flags.limit, flags.domain)
-    places = places_of(pairs, flags.share)
+    places = places_of(pairs, flags.limits.share)
     own = [pairs[place] for place in places]
     bench = voice.bench = await open_bench(flags, settled, own, folder)
     try:

@@ -7,16 +7,13 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from svr_async.commands.eval.flags import EvalFlags
+from svr_async.judges.limits import JudgeLimits, Share, part_of
 from svr_async.vocabulary.pair import PreferencePair
 
-if TYPE_CHECKING:
-    from svr_async.engine.config import EngineConfig
-
-Share = tuple[int, int]
-"""Which process of how many: (0, 1) is a process that does all by itself."""
+R = TypeVar("R")
 
 
 def places_of(pairs: Sequence[PreferencePair], share: Share) -> list[int]:
@@ -26,35 +23,16 @@ def places_of(pairs: Sequence[PreferencePair], share: Share) -> list[int]:
     return [place for place, pair in enumerate(pairs) if groups.setdefault(pair.prompt, len(groups)) % count == number]
 
 
-def part_of(total: int, share: Share) -> int:
-    """Return the part of a whole number that falls to a share; all parts add up to it."""
-    number, count = share
-    return total // count + (number < total % count)
-
-
-def limits_of(config: EngineConfig, share: Share) -> EngineConfig:
-    """Return the limits of a share: of calls under way at least one, of rates an equal part."""
-    _, count = share
-    return replace(
-        config,
-        concurrency=max(1, part_of(config.concurrency, share)),
-        start=max(1, part_of(config.start, share)),
-        rpm=config.rpm and config.rpm / count,
-        tpm=config.tpm and config.tpm / count,
-    )
-
-
 def flags_of(flags: EvalFlags, share: Share) -> EvalFlags:
     """Return the flags of the process that does a share: its part of the caps, and nothing on the screen."""
-    return replace(
-        flags,
+    whole = flags.limits
+    limits = replace(
+        whole,
         share=share,
-        processes=1,
-        max_calls=None if flags.max_calls is None else part_of(flags.max_calls, share),
-        budget=None if flags.budget is None else flags.budget / share[1],
-        quiet=True,
-        as_json=False,
+        max_calls=None if whole.max_calls is None else part_of(whole.max_calls, share),
+        budget=None if whole.budget is None else whole.budget / share[1],
     )
+    return replace(flags, limits=limits, processes=1, quiet=True, as_json=False)
 
 
 def flags_to_json(flags: EvalFlags) -> dict[str, Any]:
@@ -64,13 +42,19 @@ def flags_to_json(flags: EvalFlags) -> dict[str, Any]:
 
 def flags_from_json(values: Mapping[str, Any]) -> EvalFlags:
     """Read what `flags_to_json` returned."""
-    kinds = typing.get_type_hints(EvalFlags)
-    return EvalFlags(**{name: _typed(value, kinds[name]) for name, value in values.items()})
+    return _record(EvalFlags, values)
+
+
+def _record(kind: type[R], values: Mapping[str, Any]) -> R:
+    kinds = typing.get_type_hints(kind)
+    return kind(**{name: _typed(value, kinds[name]) for name, value in values.items()})
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     return sorted(value) if isinstance(value, frozenset) else value
 
 
@@ -79,6 +63,8 @@ def _typed(value: Any, kind: Any) -> Any:
         return None
     if isinstance(kind, types.UnionType):
         kind = next(one for one in typing.get_args(kind) if one is not type(None))
+    if kind is JudgeLimits:
+        return _record(kind, value)
     if kind is Path:
         return Path(value)
     made = typing.get_origin(kind)

@@ -77,8 +77,8 @@ async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> dic
     if sources.held_out:
         among = len({place for places in sources.held_out.values() for place in places})
         session.say(
-            f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed or "
-            f"--limit: none is judged on a held-out prompt that it came from"
+            f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed "
+            f"or --limit: none is judged on a held-out prompt that it came from"
         )
     await judge_pools(session, "judge", 1, rubrics, index, sources, Growth(candidates=tuple(rubrics)), ())
     return index

@@ -6,12 +6,22 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from svr_async.engine.stopper import Stopper
-from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.judges.opening import OpenJudge
 
 
-class Listener(Protocol):
-    """Told of a training's judge, questions and fits. A class that names this one as its base inherits deafness."""
+class FitListener(FitWatch, Protocol):
+    """Told of the fit of a store."""
+
+    def planned(self, seeds: int, epochs: int) -> None:
+        """Take note that a store is fitted so often, in so many epochs; in none where the fit is solved."""
+
+    def say(self, text: str) -> None:
+        """Take note of what happened, in a sentence."""
+
+
+class Listener(FitWatch, Protocol):
+    """Told of a training: its judge, its questions, its fits."""
 
     def opened(self, judge: OpenJudge) -> None:
         """Take note that the judge is open and that questions are about to begin."""
@@ -25,19 +35,37 @@ class Listener(Protocol):
     def count(self, done: int) -> None:
         """Take note of how many of the stage's questions are answered."""
 
-    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:  # noqa: ARG002  (for those who listen)
-        """Return what is entered while questions are asked, to tell the stopper of signals; a library has none."""
+    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
+        """Return what is entered while questions are asked, to tell the stopper of signals."""
+
+
+class Silent:
+    """Listens to nothing. Who listens to a part of it names this class as a base."""
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Take no note."""
+
+    def planned(self, seeds: int, epochs: int) -> None:
+        """Take no note."""
+
+    def say(self, text: str) -> None:
+        """Take no note."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Take no note."""
+
+    def count(self, done: int) -> None:
+        """Take no note."""
+
+    def listening(self, _stopper: Stopper) -> AbstractContextManager[None]:
+        """Leave signals to the program."""
         return nullcontext()
 
     def begin(self, curve: FitCurve) -> None:
-        """Take note that a fit begins."""
+        """Take no note."""
 
     def epoch(self, record: EpochRecord) -> None:
-        """Take note of an epoch of the fit."""
+        """Take no note."""
 
     def end(self, curve: FitCurve) -> None:
-        """Take note of how the fit ended."""
-
-
-class Silent(Listener):
-    """Nobody listens."""
+        """Take no note."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from svr_async.errors import UsageError
@@ -20,8 +20,8 @@ class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
     `adapter` reads `pairs`; `limit` is N or A-B of them. `decontaminate` names benchmarks as `rubricbench=PATH`.
-    `out` holds the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or
-    all, `prefix` leader, adjacent or off; None leaves a choice to the preset and the judge. `replace` goes over the
+    `out` holds the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own
+    or all, `prefix` leader, adjacent or off; None leaves a choice to the preset and the judge. `replace` goes over the
     finished bank of another training. UsageError for a value that no training has.
     """
 
@@ -30,7 +30,7 @@ class TrainSettings:
     adapter: str = "pairs"
     judge: str = RULES
     base_url: str = ""
-    limits: JudgeLimits = JudgeLimits()
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
     rounds: int = 3
     preset: str = "default"
     publish: Publish | None = None

@@ -1,0 +1,29 @@
+"""`svr fit`: flags to settings, the result to the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import orjson
+
+from svr_async.commands.options import known_of
+from svr_async.commands.train.epochs import FitScreen
+from svr_async.commands.train.table import print_fit, print_learning
+from svr_async.evaluation.bank_report import write_bank_report
+from svr_async.training.refit import FitSettings, fit_store
+
+
+def run_fit(flags: Mapping[str, Any]) -> int:
+    """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
+    settings = FitSettings(**known_of(FitSettings, flags))
+    with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
+        found = fit_store(settings, screen)
+    write_bank_report(settings.out / "bank", settings.out / "report.html")
+    if flags["as_json"]:
+        click.echo(orjson.dumps(found.record, option=orjson.OPT_INDENT_2))
+    else:
+        print_fit(found.record, settings.out)
+        print_learning(found.learned)
+    return 0
