@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
     from svr_async.serving.ranking import Ranking, rank
+    from svr_async.training.running.settings import TrainSettings
+    from svr_async.training.running.train import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,10 +24,12 @@ __all__ = [
     "Judge",
     "PairVerdict",
     "Ranking",
+    "TrainSettings",
     "__version__",
     "rank",
     "score_pair",
     "score_pair_sync",
+    "train",
 ]
 
 _HOMES = {
@@ -37,6 +41,8 @@ _HOMES = {
     "rank": ("serving.ranking", "rank"),
     "score_pair": ("serving.pairs", "score_pair"),
     "score_pair_sync": ("serving.pairs", "score_pair_sync"),
+    "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "train": ("training.running.train", "train"),
 }
 
 

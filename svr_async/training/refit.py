@@ -66,8 +66,8 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     require_solved(config, settings.learning_curve)
     fit = fit_settings(config)
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
-    listener.planned(settings.seeds, fit.epochs)
-    runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=listener)
+    watch = listener.fits(settings.seeds, fit.epochs)
+    runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
     outcome = fit_stored(stored, config, runs)
     complete = plan.free or (plan.round > 0 and plan == store.header.plan)  # what is missing, the judge abstained from
     record = make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])

@@ -261,7 +261,6 @@ class FitScreen:
 
     def __init__(self, *, quiet: bool, epochs: bool) -> None:
         self._quiet, self._shown = quiet, epochs and not quiet
-        self._watch: FitWatch | None = None
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -272,35 +271,22 @@ class FitScreen:
     ) -> None:
         self._stop()
 
-    def planned(self, seeds: int, epochs: int) -> None:
-        """Draw the table, or begin the lines."""
-        if self._shown and sys.stderr.isatty():
-            watch = LiveEpochs(EpochTable(lead=("fit", fit_name), keep_whole=seeds == 1), seeds, epochs)
-            self._watch, self._live = watch, _live(watch)
-            self._live.start(refresh=True)
-        elif self._shown:
-            self._watch = PlainEpochs()
+    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
+        """Return the table, drawn from now on, or the lines."""
+        if not self._shown:
+            return None
+        if not sys.stderr.isatty():
+            return PlainEpochs()
+        watch = LiveEpochs(EpochTable(lead=("fit", fit_name), keep_whole=seeds == 1), seeds, epochs)
+        self._live = _live(watch)
+        self._live.start(refresh=True)
+        return watch
 
     def say(self, text: str) -> None:
         """Say what comes after the fits, below their table."""
         self._stop()
         if not self._quiet:
             click.echo(text, err=True)
-
-    def begin(self, curve: FitCurve) -> None:
-        """Begin a fit."""
-        if self._watch is not None:
-            self._watch.begin(curve)
-
-    def epoch(self, record: EpochRecord) -> None:
-        """Show an epoch."""
-        if self._watch is not None:
-            self._watch.epoch(record)
-
-    def end(self, curve: FitCurve) -> None:
-        """Close a fit."""
-        if self._watch is not None:
-            self._watch.end(curve)
 
     def _stop(self) -> None:
         if self._live is not None:

@@ -10,11 +10,11 @@ from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.judges.opening import OpenJudge
 
 
-class FitListener(FitWatch, Protocol):
+class FitListener(Protocol):
     """Told of the fit of a store."""
 
-    def planned(self, seeds: int, epochs: int) -> None:
-        """Take note that a store is fitted so often, in so many epochs; in none where the fit is solved."""
+    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
+        """Return who is told of so many fits of so many epochs; of 0 where a fit is solved."""
 
     def say(self, text: str) -> None:
         """Take note of what happened, in a sentence."""
@@ -45,8 +45,9 @@ class Silent:
     def opened(self, judge: OpenJudge) -> None:
         """Take no note."""
 
-    def planned(self, seeds: int, epochs: int) -> None:
-        """Take no note."""
+    def fits(self, _seeds: int, _epochs: int) -> FitWatch | None:
+        """Have nobody told."""
+        return None
 
     def say(self, text: str) -> None:
         """Take no note."""
