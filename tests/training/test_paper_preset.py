@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from svr_async.commands.batch.plan import params_of
-from svr_async.commands.train.command import train
-from svr_async.commands.train.settings import train_settings
+from svr_async.commands.train_flags import train_settings
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
@@ -38,7 +37,7 @@ PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
 def config_of(preset, *flags):
     """Return the settings of `svr train --preset PRESET` with these flags."""
     words = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b", "--preset", preset, *flags]
-    return train_config(train_settings(params_of(train, "train", words)))
+    return train_config(train_settings(params_of("train", words)))
 
 
 class Baker:

@@ -16,6 +16,7 @@ from svr_async.commands.eval.flags import EvalFlags
 from svr_async.commands.eval.method import choose_method
 from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, with_plan
 from svr_async.commands.eval.run import make_evaluation, make_record
+from svr_async.commands.main import svr
 from svr_async.commands.options import given_flags, known_of, with_limits
 from svr_async.engine.batch.reader import BatchReader
 from svr_async.engine.batch.results import ResultFiles
@@ -98,11 +99,9 @@ def plan_run(words: Sequence[str]) -> BatchRun:
     """Read a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError where it asks no endpoint."""
     name, args = command_of(words)
     if name == "eval":
-        from svr_async.commands.eval.command import evaluate  # noqa: PLC0415  (each command loads only its own parts)
-
-        return plan_eval(params_of(evaluate, name, args))
+        return plan_eval(params_of(name, args))
     if name in TRAINING:
-        from svr_async.commands.batch.training import plan_training  # noqa: PLC0415
+        from svr_async.commands.batch.training import plan_training  # noqa: PLC0415  (a run loads only its own parts)
 
         return plan_training(name, args)
     raise UsageError(f"svr {name} asks no judge in a way that a batch can", hint=f"eval, {', '.join(TRAINING)} do")
@@ -116,8 +115,10 @@ def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
     return ("eval" if rest[0] == "svr-eval" else rest[0]), rest[1:]
 
 
-def params_of(command: click.Command, name: str, args: Sequence[str]) -> dict[str, Any]:
+def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
     """Return the values of a command's options as it would see them, --config and SVR_… variables included."""
+    command = svr.get_command(click.Context(svr), name)
+    assert command is not None
     with command.make_context(f"svr {name}", list(args), auto_envvar_prefix=f"SVR_{name.upper()}") as context:
         return dict(context.params) | {"given": given_flags(context)}
 

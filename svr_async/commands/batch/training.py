@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.commands.batch.plan import Opened, Unanswered, endpoints_of, params_of
-from svr_async.commands.train.command import train
-from svr_async.commands.train.settings import stage_settings, train_settings
-from svr_async.commands.train.stage_commands import induce, judge
+from svr_async.commands.train_flags import stage_settings, train_settings
 from svr_async.judges.opening import OpenJudge
 from svr_async.training.rounds import run_rounds
 from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
@@ -60,8 +58,7 @@ class RehearsedTraining:
 
 def plan_training(name: str, args: Sequence[str]) -> RehearsedTraining:
     """Read the words of `svr judge`, `svr induce` or `svr train`."""
-    command = {"judge": judge, "induce": induce, "train": train}[name]
-    params = params_of(command, name, args)
+    params = params_of(name, args)
     settings = (train_settings if name == "train" else stage_settings)(params)
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
