@@ -31,7 +31,7 @@ def need(what: str) -> str:
 
 
 def left_out(reasons: Iterable[str]) -> str:
-    """Return one line on the tests that were skipped for want of a program, from all reasons; empty if there are none."""
+    """Return one line on the tests that were skipped for want of a program, from all reasons; else nothing."""
     counts = Counter(reasons)
     told = [f"{n} for want of {what}" for what in PROGRAMS if (n := counts["Skipped: " + _REASON.format(what)])]
     return f"tests left out: {', '.join(told)}; install it to run them too" if told else ""
