@@ -129,7 +129,7 @@ class Outcome:
 def run_command(flags: FitFlags) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     store = FeatureStore.load(flags.store)
-    if not any(entry.active for entry in store.rubrics):
+    if not store.rubrics:
         raise DegenerateFitError(f"{flags.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
     keep_bank(flags.out, "fit")
     open_folder(flags.out)
