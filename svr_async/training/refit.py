@@ -57,7 +57,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     """
     listener = listener or Silent()
     store = FeatureStore.load(settings.store)
-    if not any(entry.active for entry in store.rubrics):
+    if not store.rubrics:
         raise DegenerateFitError(f"{settings.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
     keep_bank(settings.out, "fit")
     open_folder(settings.out)

@@ -26,7 +26,8 @@ from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
 from svr_async.training.session import FittedRound, Session
-from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
+from svr_async.training.store import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
+from svr_async.training.store_writing import write_store
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -349,7 +350,11 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
 
 def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubrics, or no judged entry: exit 8 and one line, and no bank."""
-    FeatureStore.create(folder / "empty", StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules"))
+    none = Csr(indptr=np.zeros(1, np.int64), index=np.zeros(0, np.int32), value=np.zeros(0, np.float32))
+    columns = {name: [] for name in PairRows.__slots__}
+    judged = Judged(indptr=none.indptr, index=none.index, value=none.value, flags=np.zeros(0, np.uint8))
+    header = StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules")
+    write_store(folder / "empty", header, StoreContent(rubrics=[], pairs=PairRows(**columns), features=none, z=judged))
     assert svr("fit", "empty", "--out", "out", "-q") == 8
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
