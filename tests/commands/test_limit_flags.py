@@ -72,10 +72,11 @@ def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) 
 
 @EACH
 def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
-    """With --timeout a call that takes longer has failed, and with --give-up-after a run of such calls ends soon."""
-    with serving(SimConfig(latency_ms=30_000.0, latency_sigma=0.0)) as slow:
-        code, out, err = ask(slow, *command, "--timeout", "0.1", "--give-up-after", "1", "--concurrency", "1")
-    assert (code, "no complete reply within 0.1 s" in out + err) == (6, True)
+    """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
+    with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
+        code, out, err = ask(slow, *command, "--timeout", "0.1", "--max-calls", "1", "--concurrency", "1")
+        asked = slow.stats()["calls"]
+    assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
 
 
 @EACH
