@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
-from svr_async.commands.eval.data import load_dataset
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.method import choose_method
-from svr_async.commands.eval.plan import Bench, SettledPlan, open_bench, settle_judges, with_plan
-from svr_async.commands.eval.run import make_evaluation, make_record
-from svr_async.commands.options import given_flags, with_limits
+from svr_async.commands.options import given_flags
+from svr_async.commands.settings import eval_settings
 from svr_async.engine.batch.reader import BatchReader
 from svr_async.engine.batch.results import ResultFiles
 from svr_async.engine.request import Question
@@ -24,10 +17,10 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.evaluation.opinions import CONTINGENT
 from svr_async.evaluation.run import run_evaluation
-from svr_async.evaluation.writing import RunRecord
+from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.judges.opening import OpenJudge
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.contract import Method
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
@@ -150,44 +143,30 @@ def choose_endpoint(run: BatchRun, only: str | None) -> Profile:
 class EvalRun:
     """`svr eval`, without calls."""
 
-    flags: EvalFlags
-    method: Method
-    settled: SettledPlan
-    record: RunRecord
-    folder: Path
+    run: Prepared
     profiles: tuple[Profile, ...]
 
     @property
     def staged(self) -> bool:
         """Whether rubrics are written or reworded before they are judged, or margins decide what else is asked."""
-        flags = self.flags
-        adaptive = flags.audit_below is not None or flags.escalate_to is not None
-        return adaptive or self.method.facts.staged
+        settings = self.run.settings
+        adaptive = settings.audit_below is not None or settings.escalate_to is not None
+        return adaptive or self.run.method.facts.staged
 
     async def open(self) -> Bench:
         """Open the judges."""
-        return await open_bench(self.flags, self.settled, self.record.pairs, self.folder)
+        return await open_bench(self.run)
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Judge every pair as far as the replies go."""
         assert isinstance(opened, Bench)
-        evaluation = make_evaluation(self.flags, self.record.pairs, self.method, opened)
         stopper = Stopper()
-        await run_evaluation(replace(evaluation, guessed=unanswered.guessed), stopper)
-        if stopper.error is not None:
-            raise stopper.error
+        await run_evaluation(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), stopper)
+        stopper.reraise()
 
 
 def plan_eval(params: Mapping[str, Any]) -> EvalRun:
     """Settle data, method and judges of `svr eval`."""
-    asked = with_limits({**params, "salt": params["seed"], "dry_run": False, "offline": True})
-    flags = with_plan(EvalFlags(**known_of(EvalFlags, asked)))
-    method = choose_method(flags)
-    settled = settle_judges(flags, method)
-    profiles = endpoints_of([judge.profile for judge in settled.judges], flags.judge)
-    adapter = get_adapter(flags.benchmark)
-    dataset = load_dataset(flags, adapter)
-    pairs = select_pairs(dataset.pairs, flags.limit, flags.domain)
-    record = make_record(flags, adapter, dataset, pairs, method, settled)
-    folder = flags.out or record.default_folder()
-    return EvalRun(flags=flags, method=method, settled=settled, record=record, folder=folder, profiles=profiles)
+    run = prepare(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))
+    profiles = endpoints_of([judge.profile for judge in run.judges.judges], run.settings.judge)
+    return EvalRun(run=run, profiles=profiles)

@@ -13,7 +13,6 @@ import click
 import orjson
 
 from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-from svr_async.commands.pricing import DryRunCount, describe_plan
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.run import (
     TrainFlags,
@@ -30,6 +29,7 @@ from svr_async.commands.train.run import (
 )
 from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
+from svr_async.evaluation.running.pricing import DryRunCount, describe_plan
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.opening import OpenJudge
