@@ -62,8 +62,8 @@ def report(
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
     from svr_async.evaluation.frontier_files import as_json as frontier_json  # noqa: PLC0415
+    from svr_async.evaluation.running.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target)

@@ -50,7 +50,7 @@ class JudgeLimits:
         text = self.concurrency
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
             hint = "auto finds out how many calls pay"
-            raise UsageError(f"concurrency must be auto or 1 to {MOST_CONCURRENCY} (got {text})", hint=hint)
+            raise UsageError(f"--concurrency {text} is not auto or a number from 1 to {MOST_CONCURRENCY}", hint=hint)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:

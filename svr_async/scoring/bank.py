@@ -111,15 +111,15 @@ class RubricBank:
         object.__setattr__(self, "idf", _read_only(self.idf))
 
     @classmethod
-    def load(cls, folder: str | Path) -> RubricBank:
+    def load(cls, folder: str | Path, *, offline: bool = False) -> RubricBank:
         """Read and check a bank: a folder, `hf:user/name`, or `default` for the one that ships with the package.
 
-        UsageError where there is none, ArtefactError where it fails a check.
+        `offline` takes what was fetched before. UsageError where there is none, ArtefactError where it fails a check.
         """
         from svr_async.scoring.bank_files import load_bank  # noqa: PLC0415  (they import this module)
         from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
 
-        return load_bank(locate_bank(str(folder)))
+        return load_bank(locate_bank(str(folder), offline=offline))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""

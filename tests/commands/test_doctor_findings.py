@@ -9,7 +9,8 @@ import pytest
 
 from svr_async.commands.doctor import findings
 from svr_async.commands.doctor.findings import Answer, Finding
-from svr_async.commands.doctor.local import device_finding, file_system_of
+from svr_async.commands.doctor.local import device_finding
+from svr_async.engine.file_systems import file_system_of
 from svr_async.errors import EndpointDownError, RefusedError
 
 

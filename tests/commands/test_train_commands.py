@@ -17,7 +17,7 @@ from svr_async.adapters import get_adapter
 from svr_async.commands.batch.plan import params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train_flags import train_settings
+from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from svr_async.commands.batch.plan import params_of
-from svr_async.commands.train_flags import train_settings
+from svr_async.commands.train_settings import train_settings
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings

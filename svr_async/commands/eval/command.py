@@ -19,7 +19,6 @@ from svr_async.commands.options import (
     min_coverage_option,
     quiet_option,
     retry_errors_option,
-    with_limits,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -116,10 +115,6 @@ def evaluate(**flags: Any) -> int:
 
     Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.
     """
-    from svr_async.commands.eval.flags import EvalFlags  # noqa: PLC0415  (--help stays quick)
-    from svr_async.commands.eval.run import run_command  # noqa: PLC0415
+    from svr_async.commands.eval.run import run_command  # noqa: PLC0415  (--help stays quick)
 
-    flags.pop("config")
-    flags["given"] = given_flags(click.get_current_context())
-    flags["salt"] = flags.pop("seed")
-    return run_command(EvalFlags(**with_limits(flags)))
+    return run_command(flags, given_flags(click.get_current_context()))

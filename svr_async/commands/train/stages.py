@@ -9,11 +9,11 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.pricing import DryRunCount, describe_plan
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block
-from svr_async.commands.train_flags import stage_settings
+from svr_async.commands.train_settings import stage_settings
+from svr_async.evaluation.running.pricing import DryRunCount, describe_plan
 from svr_async.judges.opening import OpenJudge
 from svr_async.training.answers import require_answers, unanswered_lines
 from svr_async.training.merge import Candidate

@@ -12,27 +12,23 @@ import os
 import signal
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from svr_async.adapters import get_adapter
-from svr_async.adapters.selection import select_pairs
-from svr_async.commands.eval.data import load_dataset
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.method import choose_method
-from svr_async.commands.eval.plan import Bench, open_bench, settle_judges
-from svr_async.commands.eval.processes import QUICKLY, SPENT, TOLD, error_to_json
-from svr_async.commands.eval.run import make_evaluation, pass_on
-from svr_async.commands.eval.shares import flags_from_json, places_of
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import Word
 from svr_async.errors import SvrError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.prepared import prepare
+from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
+from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.evaluation.running.shares import places_of
 from svr_async.judges.opening import OpenJudge
 from svr_async.observability.session import watching_as_told
 
@@ -46,7 +42,7 @@ def main() -> None:
     os.dup2(2, 1)
     job = orjson.loads(_first_line())
     with watching_as_told(_silent), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_do(flags_from_json(job["flags"]), Path(job["folder"]), output))
+        runner.run(_do(replace(from_plain(job["settings"]), out=Path(job["folder"])), output))
 
 
 def _silent(_: str) -> None:
@@ -75,8 +71,8 @@ class _Voice:
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             del self.unsaid[: os.write(self.output, self.unsaid)]
 
-    def note(self, text: str) -> None:
-        self.say({"note": text})
+    def hear(self, word: Word) -> None:
+        self.say({"word": [word.about, word.text]})
 
     def report(self, error: SvrError | None = None, *, ended: bool = False) -> None:
         done, self.done = self.done, []
@@ -105,29 +101,27 @@ def _facts(judge: OpenJudge) -> dict[str, Any] | None:
     }
 
 
-async def _do(flags: EvalFlags, folder: Path, output: int) -> None:
+async def _do(settings: EvalSettings, output: int) -> None:
     os.set_blocking(output, False)
     voice, stopper = _Voice(output), Stopper()
     error: SvrError | None = None
     try:
-        await _judge_share(flags, folder, voice, stopper)
+        await _judge_share(settings, voice, stopper)
     except SvrError as problem:
         error = problem
     voice.report(error or stopper.error, ended=stopper.signal == 0)
     voice.finish()
 
 
-async def _judge_share(flags: EvalFlags, folder: Path, voice: _Voice, stopper: Stopper) -> None:
-    method = choose_method(flags)
-    settled = settle_judges(flags, method)
-    pairs = select_pairs(load_dataset(flags, get_adapter(flags.benchmark)).pairs, flags.limit, flags.domain)
-    places = places_of(pairs, flags.limits.share)
-    own = [pairs[place] for place in places]
-    bench = voice.bench = await open_bench(flags, settled, own, folder)
+async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) -> None:
+    run = prepare(settings)
+    places = places_of(run.record.pairs, settings.limits.share)
+    own = [run.record.pairs[place] for place in places]
+    bench = voice.bench = await open_bench(run)
     try:
-        evaluation = make_evaluation(flags, own, method, bench)
+        evaluation = evaluation_of(run, bench, own)
         for engine in evaluation.engines:
-            engine.tell(partial(pass_on, voice.note, verbose=flags.verbose))
+            engine.tell(voice.hear)
         known = _places_by_id(places, [pair.id for pair in own])
         with _listening(stopper):
             reporting = asyncio.create_task(_report_now_and_then(voice))

@@ -1,26 +1,28 @@
-"""`svr judge`, `svr induce` and `svr train` without calls, for batch files: one stage of questions after another."""
+"""A training, or a stage of it, without calls, for batch files: one stage of questions after another."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import refuse_benchmark_for_training
-from svr_async.commands.batch.plan import Opened, Unanswered, endpoints_of, params_of
-from svr_async.commands.train_flags import stage_settings, train_settings
+from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
 from svr_async.judges.opening import OpenJudge
-from svr_async.training.rounds import run_rounds
-from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
-from svr_async.training.running.entries import ask_for_entries
-from svr_async.training.running.run import open_judge
+from svr_async.training.asking import StageEndsError
+from svr_async.training.running.data import load_data
+from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import open_judge, open_session
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.stage import Work, rehearse
+from svr_async.training.session import Session
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
+
+Work = Callable[[Session], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,11 @@ class OneJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsedTraining:
-    """A stage of training, or all of them, without calls."""
+    """A stage of training, or all of them, without calls.
+
+    Stages are computed in a folder that goes at the end, since what is computed without all replies must not be taken
+    for a stage of the real run.
+    """
 
     settings: TrainSettings
     work: Work
@@ -53,23 +59,17 @@ class RehearsedTraining:
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Ask stage by stage, up to the first that has no replies to all of its questions."""
         (judge,) = opened.judges
-        await rehearse(self.settings, judge, self.work, lambda: not unanswered)
+        data, may_begin = load_data(self.settings), lambda: not unanswered
+        with tempfile.TemporaryDirectory() as stages:
+            session = open_session(replace(self.settings, out=Path(stages)), data, judge, Silent())
+            session.crew = replace(session.crew, may_begin=may_begin)
+            with contextlib.suppress(StageEndsError):
+                await self.work(session)
 
 
-def plan_training(name: str, args: Sequence[str]) -> RehearsedTraining:
-    """Read the words of `svr judge`, `svr induce` or `svr train`."""
-    params = params_of(name, args)
-    settings = (train_settings if name == "train" else stage_settings)(params)
+def rehearsed(settings: TrainSettings, work: Work, *, staged: bool) -> RehearsedTraining:
+    """Return a training that asks what `work` asks; UsageError for a benchmark, and where nothing is sent."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
-    work = _work(name, params)
     profiles = endpoints_of([settings.spec.profile], settings.judge)
-    return RehearsedTraining(settings=settings, work=work, profiles=profiles, staged=name == "train")
-
-
-def _work(name: str, params: Mapping[str, Any]) -> Work:
-    """Return what a command asks, given a session."""
-    if name == "judge":
-        rubrics = load_rubrics(params["bank"], params["candidates"])
-        return lambda session: ask_for_entries(session, rubrics)
-    return ask_for_candidates if name == "induce" else run_rounds
+    return RehearsedTraining(settings=settings, work=work, profiles=profiles, staged=staged)

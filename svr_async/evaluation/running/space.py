@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.engine.file_systems import NETWORK, file_system_of
 from svr_async.errors import StorageError
 
 BYTES_A_CALL = 600  # of a row: key, index, facts of the reply, the database's slack; measured: 520
@@ -74,8 +75,6 @@ def words(count: int) -> str:
 
 def network_note(memo: Path) -> str:
     """Return what to say of a memo on a network file system; nothing of any other."""
-    from svr_async.commands.doctor.local import NETWORK, file_system_of  # noqa: PLC0415  (the doctor's own check)
-
     kind = file_system_of(_existing(memo))
     if not NETWORK.search(kind):
         return ""

@@ -1,11 +1,11 @@
-"""Which method the flags of `svr eval` name, with the bank or the rubrics that it uses."""
+"""Which method settings name, with the bank or the rubrics that it uses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from svr_async.commands.eval.flags import EvalFlags
 from svr_async.errors import UsageError
+from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.opening import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
@@ -17,38 +17,37 @@ LACKS: dict[Needed, tuple[str, str]] = {
 }
 
 
-def choose_method(flags: EvalFlags) -> Method:
-    """Return the method that the flags name; UsageError for an unknown one, and for parts that it lacks or cannot use.
+def choose_method(settings: EvalSettings) -> Method:
+    """Return the method that settings name; UsageError for an unknown one, and for parts that it lacks or cannot use.
 
     One that rephrases can be asked after `rephrasing` only.
     """
-    name = flags.method or ("svr" if flags.bank else "fixed" if flags.rubrics else "vanilla")
+    name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "vanilla")
     recipe = find_recipe(name)
-    _refuse_misfits(flags, name, recipe)
+    _refuse_misfits(settings, name, recipe)
     bank = None
-    if flags.bank is not None:
+    if settings.bank is not None:
         from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
-        from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
 
-        bank = RubricBank.load(locate_bank(flags.bank, offline=flags.limits.offline))
-    rubrics = load_rubric_file(flags.rubrics) if flags.rubrics else ()
-    return recipe.make(name, Parts(bank=bank, top_k=flags.top_k, rubrics=rubrics, rephrase=flags.rephrase))
+        bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
+    rubrics = load_rubric_file(settings.rubrics) if settings.rubrics else ()
+    return recipe.make(name, Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase))
 
 
-def _refuse_misfits(flags: EvalFlags, name: str, recipe: Recipe) -> None:
-    if flags.rephrase and (flags.bank is None or "rephrase" not in recipe.takes):
+def _refuse_misfits(settings: EvalSettings, name: str, recipe: Recipe) -> None:
+    if settings.rephrase and (settings.bank is None or "rephrase" not in recipe.takes):
         hint = f"give --bank, with --method {' or '.join(names_that_take('rephrase'))}"
         raise UsageError("--rephrase rewrites the rubrics of a bank", hint=hint)
-    if flags.bank is not None and (flags.rubrics is not None or "bank" not in recipe.takes):
-        other = "--rubrics" if flags.rubrics is not None else f"--method {name}"
+    if settings.bank is not None and (settings.rubrics is not None or "bank" not in recipe.takes):
+        other = "--rubrics" if settings.rubrics is not None else f"--method {name}"
         raise UsageError(f"--bank and {other} exclude each other", hint=f"{_names('bank')} use a bank")
-    given: dict[Needed, object] = {"bank": flags.bank, "rubrics": flags.rubrics}
+    given: dict[Needed, object] = {"bank": settings.bank, "rubrics": settings.rubrics}
     if recipe.needs is not None and given[recipe.needs] is None:
         flag, hint = LACKS[recipe.needs]
         raise UsageError(f"--method {name} needs {flag}", hint=hint)
-    if flags.rubrics is not None and "rubrics" not in recipe.takes:
+    if settings.rubrics is not None and "rubrics" not in recipe.takes:
         hint = f"leave one out; {_names('rubrics')} use them"
-        raise UsageError(f"--method {name} does not use --rubrics {flags.rubrics}", hint=hint)
+        raise UsageError(f"--method {name} does not use --rubrics {settings.rubrics}", hint=hint)
 
 
 def _names(part: Part) -> str:

@@ -8,17 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
-from svr_async.commands.eval.data import load_dataset
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.judge import JudgePlan, open_judge
-from svr_async.commands.eval.method import choose_method, rephrasing
-from svr_async.commands.eval.plan import order_plan, settle_judges
 from svr_async.engine.flow import bounded_map
 from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, UsageError
@@ -27,8 +22,11 @@ from svr_async.evaluation.frontier_files import as_csv, as_json
 from svr_async.evaluation.frontier_view import render_frontier
 from svr_async.evaluation.orders import OrderPlan
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.opening import OpenJudge
+from svr_async.evaluation.running.data import load_dataset
+from svr_async.evaluation.running.judges import JudgePlan, order_plan, settle_judges
+from svr_async.evaluation.running.method import choose_method, rephrasing
+from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.judges.opening import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic
@@ -38,7 +36,6 @@ from svr_async.vocabulary.verdict import Outcome
 OFFLINE = "(--offline)"  # how an engine ends the detail of what it may not ask
 TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "memo")
 MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")
-PATHS = ("rubrics", "data", "prompts", "memo", "out")
 TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
 TRIED = 40  # pairs
 WORKERS = 8
@@ -49,7 +46,7 @@ FORMATS = ("html", "csv", "json")
 class Source:
     """One judge of one run: how it was asked, and where its final failures are noted."""
 
-    flags: EvalFlags
+    settings: EvalSettings
     plan: JudgePlan
     folder: Path
 
@@ -71,45 +68,34 @@ def write_frontier(runs: Sequence[Path], target: Path) -> Frontier:
 
 async def frontier_of(runs: Sequence[Run]) -> Frontier:
     """Read back what the judges of runs said, and work out the grid; UsageError for runs of different things."""
-    flags = [flags_of(run) for run in runs]
-    method = choose_method(flags[0])
+    settings = [settings_of(run) for run in runs]
+    method = choose_method(settings[0])
     _refuse_strangers(runs, method)
-    pairs = _pairs(flags[0], runs[0])
+    pairs = _pairs(settings[0], runs[0])
     sources: dict[str, Source] = {}
-    for run, own in zip(runs, flags, strict=True):
+    for run, own in zip(runs, settings, strict=True):
         for plan in settle_judges(own, method).judges:
-            sources.setdefault(plan.name, Source(flags=own, plan=plan, folder=run.path))
+            sources.setdefault(plan.name, Source(settings=own, plan=plan, folder=run.path))
     columns, extra = [], []
     for source in sources.values():
-        whole, smaller = await _read_back(source, method, pairs, order_plan(flags[0]))
+        whole, smaller = await _read_back(source, method, pairs, order_plan(settings[0]))
         columns.append(whole)
         extra += smaller
-    return await draw_frontier(pairs, columns, extra, order_plan(flags[0]))
+    return await draw_frontier(pairs, columns, extra, order_plan(settings[0]))
 
 
-def flags_of(run: Run) -> EvalFlags:
-    """Return the flags that a run was made with, offline; ArtefactError where its manifest does not tell."""
+def settings_of(run: Run) -> EvalSettings:
+    """Return the settings that a run was made with, offline; ArtefactError where its manifest does not tell."""
     config: Mapping[str, Any] = run.manifest.get("config") or {}
     wrong = [name for name in TEXTS if not isinstance(config.get(name), str)]
     wrong += [name for name in MAYBE_TEXTS if not isinstance(config.get(name) or "", str)]
     if wrong:
         raise _untold(run, wrong[0])
-    held = {name: _value(name, value) for name, value in config.items()}
-    for_now = {"as_json": False, "quiet": True, "verbose": False, "given": frozenset()}
     never = {"offline": True, "dry_run": False, "retry_errors": False, "budget": None, "max_calls": None}
-    own = {one.name for one in fields(EvalFlags)}
     try:
-        limits = JudgeLimits.from_flags(held | never)
-        return EvalFlags(**{name: value for name, value in held.items() if name in own} | for_now, limits=limits)
+        return from_plain({**config, **never})
     except (TypeError, UsageError) as error:
         raise _untold(run, str(error)) from error
-
-
-def _value(name: str, value: Any) -> Any:
-    """Return a value of a manifest as a flag has it."""
-    if isinstance(value, list):
-        return tuple(value)
-    return Path(value) if name in PATHS and isinstance(value, str) else value
 
 
 def _untold(run: Run, what: str) -> ArtefactError:
@@ -136,9 +122,9 @@ def _data_of(run: Run) -> tuple[Any, Any]:
     return data.get("digest"), data.get("n_pairs")
 
 
-def _pairs(flags: EvalFlags, run: Run) -> Sequence[PreferencePair]:
-    dataset = load_dataset(flags, get_adapter(flags.benchmark))
-    pairs = select_pairs(dataset.pairs, flags.limit, flags.domain)
+def _pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
+    dataset = load_dataset(settings, get_adapter(settings.benchmark))
+    pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
     if (dataset.digest, len(pairs)) != _data_of(run):
         raise ArtefactError(f"{dataset.source} is not what {run.path} judged", hint="put the same data back")
     return pairs
@@ -151,9 +137,10 @@ async def _read_back(
 
     Whether there are any is tried on the first pairs.
     """
-    judge = open_judge(source.flags, source.plan, pairs, source.folder)
+    limits = replace(source.settings.limits, failures=source.folder / "failures.jsonl")
+    judge = open_judge(source.plan.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
     try:
-        used = rephrasing(method, judge) if source.flags.rephrase else method
+        used = rephrasing(method, judge) if source.settings.rephrase else method
         whole = await _column(source.plan.name, judge, used, [(pair, order) for pair in pairs for order in Order])
         first = [(pair, first_order(orders, pair)) for pair in pairs]
         smaller = []

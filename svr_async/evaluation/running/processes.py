@@ -17,17 +17,19 @@ from typing import Any
 import orjson
 
 from svr_async import errors
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.plan import Bench
-from svr_async.commands.eval.shares import flags_of, flags_to_json
-from svr_async.commands.terminal import RunProgress
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
+from svr_async.engine.telling import About, Word
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.running.bench import Bench
+from svr_async.evaluation.running.listener import Listener
+from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.running.settings import EvalSettings, to_plain
+from svr_async.evaluation.running.shares import settings_of
 from svr_async.judges.limits import Share
 
 LIVES = 3  # of a worker that dies again and again
@@ -39,7 +41,7 @@ SPENT = ("calls", "usd", "answered", "lost", "untold_usd")  # of a worker's part
 DRAIN, QUICKLY = b"drain\n", b"quickly\n"
 LAUNCH = (  # a bug is told by the parent, which meets it too; SVR_TRACE=1 shows it in the worker
     "import os, sys; os.environ.get('SVR_TRACE') or setattr(sys, 'excepthook', lambda *_: None); "
-    "sys.path.append(sys.argv[1]); from svr_async.commands.eval.share_worker import main; main()"
+    "sys.path.append(sys.argv[1]); from svr_async.evaluation.running.worker import main; main()"
 )
 
 
@@ -105,25 +107,24 @@ def share_out(bench: Bench) -> SharedBench:
 class Crew:
     """What the processes of a run have in common."""
 
-    flags: EvalFlags
-    folder: Path
+    run: Prepared
     bench: SharedBench
     stopper: Stopper
-    progress: RunProgress
+    listener: Listener
 
 
 async def run_in_processes(crew: Crew, evaluation: Evaluation) -> list[Item | None]:
     """Judge every pair in worker processes; return items as `run_evaluation` does."""
     bench, stopper, told = crew.bench, crew.stopper, crew.bench.told
     stopper.engines = evaluation.engines
-    await _work(crew, min(crew.flags.processes, len(evaluation.pairs)))
+    await _work(crew, min(crew.run.settings.processes, len(evaluation.pairs)))
     _carry_over(bench)
     items = await _replay(evaluation, sorted(told.done), stopper)
     told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
     left = [place for place, item in enumerate(items) if item is None]
     if left and not stopper.stopped:
         rest = replace(evaluation, pairs=[evaluation.pairs[place] for place in left])
-        _put(items, left, await run_evaluation(rest, stopper, on_item=crew.progress.advance))
+        _put(items, left, await run_evaluation(rest, stopper, on_item=crew.listener.done))
     tell_whole_run(bench.stats(), _model_of(bench), closing=True)
     return items
 
@@ -170,11 +171,11 @@ async def _do_share(crew: Crew, share: Share) -> None:
         try:
             code = await _live(crew, share, life)
         except OSError as error:  # no memory or no process to be had: this one will do
-            crew.progress.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
+            crew.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
             return
         if code is None or crew.stopper.stopped:
             return
-        crew.progress.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
+        crew.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
         if code > 0:  # it would do so again; this process says why, if it cannot do better
             return
 
@@ -195,7 +196,7 @@ async def _live(crew: Crew, share: Share, life: int) -> int | None:
     assert process.stdout is not None
     ear = asyncio.create_task(_stop_with(crew.stopper, process))
     try:
-        job = {"flags": flags_to_json(_flags_left(crew, share)), "folder": str(crew.folder)}
+        job = {"settings": to_plain(_settings_left(crew, share)), "folder": str(crew.run.folder)}
         _tell(process, orjson.dumps(job) + b"\n")
         ended = False
         async for line in process.stdout:
@@ -209,18 +210,18 @@ async def _live(crew: Crew, share: Share, life: int) -> int | None:
     return None if ended else code
 
 
-def _flags_left(crew: Crew, share: Share) -> EvalFlags:
-    """Return the flags of a share, its caps less what earlier lives of its worker have told to have spent."""
-    flags = flags_of(crew.flags, share)
+def _settings_left(crew: Crew, share: Share) -> EvalSettings:
+    """Return the settings of a share, its caps less what earlier lives of its worker have told to have spent."""
+    settings = settings_of(crew.run.settings, share)
     told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
     calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
-    part = flags.limits
+    part = settings.limits
     limits = replace(
         part,
         max_calls=None if part.max_calls is None else max(0, part.max_calls - calls),
         budget=None if part.budget is None else max(0.0, part.budget - usd),
     )
-    return replace(flags, limits=limits)
+    return replace(settings, limits=limits)
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
@@ -251,19 +252,20 @@ def _report_in(line: bytes) -> dict[str, Any] | None:
         found = orjson.loads(line) if line.endswith(b"\n") else None
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) and found.keys() & {"note", "ended"} else None
+    return found if isinstance(found, dict) and found.keys() & {"word", "ended"} else None
 
 
 def _hear(crew: Crew, who: tuple[int, int], message: dict[str, Any]) -> bool:
     """Take a report of a worker; return whether it was its last."""
     told = crew.bench.told
-    if "note" in message:
-        crew.progress.note(message["note"])
+    if "word" in message:
+        about, text = message["word"]
+        crew.listener.hear(Word(About(about), text))
         return False
     told.reports[who] = message
     for place in set(message["done"]) - told.done:
         told.done.add(place)
-        crew.progress.advance(place)
+        crew.listener.done(place)
     crew.bench.budget.usd = told.total("usd")
     tell_whole_run(crew.bench.stats(), _model_of(crew.bench))
     error = _error_from(message["error"])
