@@ -12,13 +12,14 @@ import click
 import orjson
 
 from svr_async.commands.batch.plan import plan_run
-from svr_async.commands.batch.remote import failed_batch, secret_of, table_of, with_client
+from svr_async.commands.batch.remote import table_of
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.engine.batch.submit import download, refresh
 from svr_async.errors import ArtefactError, CoverageError, UsageError
 from svr_async.judges.batch_export import next_folder
+from svr_async.judges.batch_remote import failed_batch, secret_of, with_client
 from svr_async.judges.batch_run import Imported, read_into_memo
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
