@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
     from svr_async.serving.ranking import Ranking, rank
+    from svr_async.training.running.settings import TrainSettings
+    from svr_async.training.running.train import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,11 +32,13 @@ __all__ = [
     "Listener",
     "PairVerdict",
     "Ranking",
+    "TrainSettings",
     "__version__",
     "evaluate",
     "rank",
     "score_pair",
     "score_pair_sync",
+    "train",
 ]
 
 _HOMES = {
@@ -51,6 +55,8 @@ _HOMES = {
     "rank": ("serving.ranking", "rank"),
     "score_pair": ("serving.pairs", "score_pair"),
     "score_pair_sync": ("serving.pairs", "score_pair_sync"),
+    "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "train": ("training.running.train", "train"),
 }
 
 

@@ -13,7 +13,6 @@ from typing import cast
 import orjson
 from sim_judge import SimJudge
 
-from svr_async.commands.train.run import OFFLINE_WORKERS
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.authoring import MAX_INDUCED
@@ -28,6 +27,7 @@ from svr_async.training.choosing import chosen_round
 from svr_async.training.config import TrainConfig
 from svr_async.training.fitting import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds import run_rounds
+from svr_async.training.running.run import OFFLINE_WORKERS
 from svr_async.training.session import FittedRound, Session, prepare
 from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text

@@ -143,6 +143,12 @@ def with_limits(flags: Mapping[str, Any]) -> dict[str, Any]:
     return rest | {"limits": JudgeLimits.from_flags(flags)}
 
 
+def known_of(record: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a record of settings has a field for; others, as how to log, do not matter to it."""
+    names = {one.name for one in fields(record)}
+    return {name: value for name, value in values.items() if name in names}
+
+
 def given_flags(context: click.Context) -> frozenset[str]:
     """Return the names of the flags that were given: on the command line, as a variable or in a file."""
     default = click.core.ParameterSource.DEFAULT

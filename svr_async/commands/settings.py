@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
-from svr_async.commands.options import with_limits
+from svr_async.commands.options import known_of, with_limits
 from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.running.settings import EvalSettings
@@ -15,9 +14,7 @@ from svr_async.evaluation.running.settings import EvalSettings
 def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettings:
     """Return the settings that flags of `svr eval` name; UsageError where those that were given exclude each other."""
     _refuse_clashes(flags, given)
-    known = {one.name for one in fields(EvalSettings)}
-    named = with_limits({**flags, "salt": flags["seed"]})
-    return EvalSettings(**{name: value for name, value in named.items() if name in known})
+    return EvalSettings(**known_of(EvalSettings, with_limits({**flags, "salt": flags["seed"]})))
 
 
 def _refuse_clashes(flags: Mapping[str, Any], given: frozenset[str]) -> None:

@@ -108,7 +108,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("judge", facts["judge"] or "not recorded"),
         ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
         ("sources", named or "not named"),
-        ("rubrics", f"{rubrics['all']:,}, {rubrics['active']:,} active, {rubrics['with_support']:,} with support"),
+        ("rubrics", f"{rubrics['all']:,}, {rubrics['with_support']:,} with support"),
         ("entries", judged),
         ("", flagged),
         ("z", _z_line(facts["z"])),

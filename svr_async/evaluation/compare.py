@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.adapters import ADAPTERS
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
@@ -26,7 +27,6 @@ from svr_async.vocabulary.statistics import (
 )
 
 SIGNIFICANT = 0.05
-_SHARED_PROMPTS = ("rewardbench2", "rmbench")  # several pairs per benchmark item
 _Key = tuple[str, int]
 _Tester = Callable[[Mapping[_Key, Item], Mapping[_Key, Item], Sequence[_Key]], "PairedTest"]
 
@@ -297,6 +297,7 @@ def _missing(duels: Sequence[Duel]) -> list[str]:
 
 
 def _shared_prompts(runs: Sequence[Run], cluster: Callable[[Item], str] | None) -> list[str]:
-    if cluster is not None or not any(run.metrics["benchmark"] in _SHARED_PROMPTS for run in runs):
+    adapters = [ADAPTERS.get(str(run.metrics["benchmark"])) for run in runs]
+    if cluster is not None or not any(adapter is not None and adapter.shares_prompts for adapter in adapters):
         return []
     return ["Several pairs share a prompt here; McNemar's p-values treat them as independent and may be too small."]

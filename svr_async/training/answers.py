@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from svr_async.vocabulary.coverage import require_coverage
 from svr_async.vocabulary.verdict import Outcome
 
 Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
@@ -17,6 +19,13 @@ def unanswered(outcomes: Mapping[str, int]) -> int:
 def coverage_counts(outcomes: Outcomes) -> tuple[int, int]:
     """Return how many questions of all stages have no answer, and how many there were."""
     return sum(map(unanswered, outcomes.values())), sum(sum(counts.values()) for counts in outcomes.values())
+
+
+def require_answers(outcomes: Outcomes, least: float, failures: Path, *, before: str = "") -> None:
+    """Raise CoverageError where too few questions got an answer; `before` is to be done before they are asked again."""
+    missing, total = coverage_counts(outcomes)
+    hint = f"{failures} says why; {before}--retry-errors asks again, --min-coverage accepts it"
+    require_coverage(missing, total, least, lack="questions have no answer", hint=hint)
 
 
 def unanswered_lines(outcomes: Outcomes) -> list[str]:

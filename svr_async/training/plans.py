@@ -38,8 +38,8 @@ class FitPlan:
             _require_whole("top_k", self.top_k, 1)
         if not isinstance(self.free, bool) or not isinstance(self.last, bool):
             raise ValueError("free and last must be true or false")
-        if not set(self.ablate) <= set(ABLATIONS):
-            raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)}")
+        if unknown := sorted(set(self.ablate) - set(ABLATIONS)):
+            raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)} (got {unknown[0][:40]!r})")
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""

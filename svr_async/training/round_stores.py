@@ -23,8 +23,8 @@ from svr_async.training.session import JudgedRound, Session
 from svr_async.training.stages import digest_of
 from svr_async.training.state import candidate_to_json, pair_to_json
 from svr_async.training.store import MEASURED, OWN, Judged, StoreHeader, StoreRubric
-from svr_async.training.store_reading import read_meta
-from svr_async.training.storing import move_to, put_beside, store_header, store_part
+from svr_async.training.store_reading import PART, read_meta
+from svr_async.training.storing import move_to, put_beside, store_content, store_header
 
 NAME = "round-"
 
@@ -41,8 +41,8 @@ def keep_round(
         return
     support = judged.data.support
     rubrics = [StoreRubric(candidate=one, support_count=support.get(one.rubric.id, 0)) for one in judged.data.bank]
-    part = store_part(session.material, rubrics, judged.negatives, entries_of(judged))
-    beside = put_beside(place, header, part)
+    content = store_content(session.material, rubrics, judged.negatives, entries_of(judged))
+    beside = put_beside(place, header, content)
     shutil.rmtree(place, ignore_errors=True)
     move_to(beside, place)
 
@@ -60,10 +60,10 @@ def holds(place: Path, header: StoreHeader) -> bool:
     try:
         meta = read_meta(place)
         same = all(meta[name] == getattr(header, name) for name in ("made_of", "judge", "prompts_digest"))
-        if not same or len(meta["parts"]) != 1:
+        if not same:
             return False
         named = [meta[name] for name in ("vocabulary", "idf", "rubrics")]
-        for entry in (*named, *(meta["parts"][0][name] for name in ("pairs", "features", "z"))):
+        for entry in (*named, *(meta["parts"][0][name] for name in PART)):
             files.open_verified(place, entry).close()
     except SvrError:
         return False

@@ -1,15 +1,13 @@
-"""The feature store: what a fit reads, in one folder of plain files that grows part by part.
+"""The feature store: what a fit reads, in one folder of plain files that is written once.
 
     meta.json              schema, counts, origin, how to fit it, and every other file with its size and SHA-256
     vocabulary.json        TF-IDF terms and their places; idf.npz their idf
-    rubrics-0001.parquet   all rubrics so far, each revision anew; a rubric keeps its place for ever
-    pairs-0001.parquet     pairs of this part: id, prompt, prompt_row, domain, split, strength, kind, of, source
-    features-0001.npz      CSR of TF-IDF, one row for each prompt that is new in this part
-    z-0001.npz             CSR of judged entries over all pairs so far: rubric, z, flags, weight; absent = not judged
+    rubrics-0001.parquet   the rubrics, in their places
+    pairs-0001.parquet     the pairs: id, prompt, prompt_row, domain, split, strength, kind, of, source
+    features-0001.npz      CSR of TF-IDF, one row for each prompt
+    z-0001.npz             CSR of judged entries over all pairs: rubric, z, flags, weight; absent = not judged
 
-A part is written under new names and counts only when meta.json, replaced at the end in one step, names it: whatever
-happens on the way, readers see the store before or after, never between. One writer at a time. docs/store.md has every
-file with its types and shapes.
+meta.json is written last, so a folder that has it is whole. docs/store.md has every file with its types and shapes.
 """
 
 from __future__ import annotations
@@ -66,14 +64,13 @@ class Judged(Csr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRubric:
-    """A rubric of the store; `active` where it belongs to the bank that is being fitted.
+    """A rubric of the store.
 
     `support_count` are the support pairs and hard negatives on which it favours the chosen response; pruning keeps a
     rubric that has any.
     """
 
     candidate: Candidate
-    active: bool = True
     support_count: int = 0
 
     @property
@@ -84,7 +81,7 @@ class StoreRubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRows:
-    """Pairs in columns of one length. `prompt_row` counts distinct prompts over the whole store, from 0, as they come.
+    """Pairs in columns of one length. `prompt_row` counts distinct prompts, from 0, as they come.
 
     `kind` is pair or hard_negative; `of` names a hard negative's original and is empty for a pair. `strength` is the
     data set's strength of preference, None where it has none. `source` names where a pair is from, that of a hard
@@ -103,12 +100,8 @@ class PairRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StorePart:
-    """What one append adds: new pairs, the features of new prompts, judged entries of old and new pairs.
-
-    `rubrics` are all rubrics, those of the store first and in their order. `z` has a row for every pair of the store
-    and of this part; an entry that the store already has is replaced.
-    """
+class StoreContent:
+    """What a store holds: rubrics, pairs, a row of features for each prompt, a row of judged entries for each pair."""
 
     rubrics: Sequence[StoreRubric]
     pairs: PairRows
@@ -118,7 +111,7 @@ class StorePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoreHeader:
-    """What a store says about itself, and the features that all of its parts share.
+    """What a store says about itself, and its vocabulary.
 
     `plan` is how it is fitted where nobody says otherwise. `made_of` is a digest of all that a training made it of.
     """
@@ -127,7 +120,6 @@ class StoreHeader:
     idf: NDArray[np.float32]
     judge: str = ""
     prompts_digest: str = ""
-    bank_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
     plan: FitPlan = field(default_factory=FitPlan)
     made_of: str = ""
@@ -153,23 +145,9 @@ class FeatureStore:
     z: Judged
 
     @classmethod
-    def create(cls, folder: str | Path, header: StoreHeader) -> None:
-        """Make an empty store; UsageError where the folder holds one already."""
-        from svr_async.training.store_writing import create_store  # noqa: PLC0415  (it imports this module)
-
-        create_store(Path(folder), header)
-
-    @classmethod
-    def append(cls, folder: str | Path, part: StorePart) -> None:
-        """Add a part in one step; ValueError where the part does not fit the store."""
-        from svr_async.training.store_writing import append_part  # noqa: PLC0415
-
-        append_part(Path(folder), part)
-
-    @classmethod
     def load(cls, folder: str | Path) -> FeatureStore:
         """Read and check a store; UsageError where there is none, ArtefactError where it fails a check."""
-        from svr_async.training.store_reading import load_store  # noqa: PLC0415
+        from svr_async.training.store_reading import load_store  # noqa: PLC0415  (it imports this module)
 
         return load_store(Path(folder))
 

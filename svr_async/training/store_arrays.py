@@ -28,45 +28,30 @@ class StoredRound:
 
 def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> StoredRound:
     """Return what a training's round would have in memory; of a round's own store it is the same, array by array."""
-    active = [entry for entry in store.rubrics if entry.active]
-    edges = redundancy_edges([entry.candidate.rubric.text for entry in active], cutoff)
-    train, _ = fit_arrays(store, split="train", redundancy=edges)
-    dev, _ = fit_arrays(store, split="dev", redundancy=edges)
-    measured, _ = fit_arrays(store, split="dev", redundancy=edges, measured=True)
+    edges = redundancy_edges([entry.candidate.rubric.text for entry in store.rubrics], cutoff)
     data = RoundData(
-        bank=tuple(entry.candidate for entry in active),
-        train=train,
-        dev=dev,
-        support={entry.id: entry.support_count for entry in active if entry.support_count},
+        bank=tuple(entry.candidate for entry in store.rubrics),
+        train=fit_arrays(store, "train", redundancy=edges),
+        dev=fit_arrays(store, "dev", redundancy=edges),
+        support={entry.id: entry.support_count for entry in store.rubrics if entry.support_count},
         last=store.header.plan.last,
     )
-    return StoredRound(data=data, measured=measured)
+    return StoredRound(data=data, measured=fit_arrays(store, "dev", redundancy=edges, measured=True))
 
 
 def fit_arrays(
-    store: FeatureStore,
-    *,
-    split: str | None = None,
-    redundancy: RedundancyEdges | None = None,
-    measured: bool = False,
-) -> tuple[FitArrays, NDArray[np.int64]]:
-    """Return the arrays of the active rubrics, and which rubrics of the store they are, (n_active,).
+    store: FeatureStore, split: str, *, redundancy: RedundancyEdges | None = None, measured: bool = False
+) -> FitArrays:
+    """Return the arrays of the pairs of `train` or `dev`; prompts keep their rows.
 
-    `split` leaves only the pairs of `train` or `dev`; prompts keep their rows. `redundancy` is over the active rubrics.
     Entries of weight 0 are left out, and, unless `measured`, those that were judged for measuring only.
     """
-    if split is not None and split not in SPLITS:
-        raise ValueError(f"split must be one of {', '.join(SPLITS)} or None (got {split!r})")
-    active = np.array([place for place, entry in enumerate(store.rubrics) if entry.active], dtype=np.int64)
-    z = _seen(store.z, measured=measured)
-    whole = len(active) == len(store.rubrics)
-    arrays = _all_arrays(store, z, redundancy, active)
-    arrays = arrays if whole else arrays.restrict_rubrics(active)
-    rows = np.arange(len(store)) if split is None else np.flatnonzero(store.is_dev == (split == "dev"))
-    if split is not None:
-        arrays = arrays.take_pairs(rows)
+    if split not in SPLITS:
+        raise ValueError(f"split must be one of {', '.join(SPLITS)} (got {split!r})")
+    rows = np.flatnonzero(store.is_dev == (split == "dev"))
+    arrays = _all_arrays(store, _seen(store.z, measured=measured), redundancy).take_pairs(rows)
     names = store.sources
-    return replace(_plain(arrays), pair_source=source_numbers([names[row] for row in rows.tolist()])), active
+    return replace(_plain(arrays), pair_source=source_numbers([names[row] for row in rows.tolist()]))
 
 
 def _seen(z: Judged, *, measured: bool) -> Judged:
@@ -92,12 +77,9 @@ def _plain(arrays: FitArrays) -> FitArrays:
     return replace(arrays, negative_of=None if of is None or bool((of < 0).all()) else of.astype(np.int32))
 
 
-def _all_arrays(
-    store: FeatureStore, z: Judged, redundancy: RedundancyEdges | None, active: NDArray[np.int64]
-) -> FitArrays:
+def _all_arrays(store: FeatureStore, z: Judged, edges: RedundancyEdges | None) -> FitArrays:
     source_indptr, source_prompt = _sources(store)
     word_indptr, word_number = rubric_words([entry.candidate.rubric.text for entry in store.rubrics])
-    edges = redundancy
     return FitArrays(
         n_rubrics=len(store.rubrics),
         n_features=max(1, len(store.header.vocabulary)),
@@ -115,8 +97,8 @@ def _all_arrays(
         source_prompt=source_prompt,
         word_indptr=word_indptr,
         word_number=word_number,
-        redundancy_i=None if edges is None else active[edges.i].astype(np.int32),
-        redundancy_j=None if edges is None else active[edges.j].astype(np.int32),
+        redundancy_i=None if edges is None else edges.i.astype(np.int32),
+        redundancy_j=None if edges is None else edges.j.astype(np.int32),
         redundancy_value=None if edges is None else edges.value,
     )
 

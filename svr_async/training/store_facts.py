@@ -28,7 +28,6 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
         "features": len(header.vocabulary),
         "rubrics": {
             "all": len(store.rubrics),
-            "active": sum(entry.active for entry in store.rubrics),
             "with_support": sum(entry.support_count > 0 for entry in store.rubrics),
         },
         "entries": {
@@ -43,7 +42,6 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
         "judge": header.judge,
         "plan": header.plan.as_json(),
         "schema_version": store.meta["schema_version"],
-        "revision": store.meta["revision"],
         "bytes": sum(path.stat().st_size for path in store.folder.iterdir() if path.is_file()),
     }
 

@@ -21,7 +21,7 @@ from svr_async.training.problem import Prompts, Sources
 from svr_async.training.session import Material
 from svr_async.training.state import candidate_from_json
 from svr_async.training.store import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
-from svr_async.training.storing import put_beside, settle, store_header, store_part
+from svr_async.training.storing import put_beside, settle, store_content, store_header
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -56,8 +56,8 @@ def import_store(
     material = _material(pairs, digest, options)
     judged = _judged(pairs, material, candidates, entries)
     header = store_header(material, judge=options.judge, prompts_digest="", plan=options.plan)
-    part = store_part(material, [StoreRubric(candidate=one) for one in candidates], (), judged)
-    settle(put_beside(out, header, part), out)
+    content = store_content(material, [StoreRubric(candidate=one) for one in candidates], (), judged)
+    settle(put_beside(out, header, content), out)
     return FeatureStore.load(out)
 
 

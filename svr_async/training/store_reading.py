@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "svr-feature-store"
+PART = ("pairs", "features", "z")
 COUNTS = ("pairs", "prompts", "rubrics", "entries")
 _ROWS: dict[str, type[np.generic]] = {"indptr": np.int64, "index": np.int32, "value": np.float32}
 _JUDGED: dict[str, type[np.generic]] = {**_ROWS, "flags": np.uint8}
@@ -77,12 +78,8 @@ def load_store(folder: Path) -> FeatureStore:
     rubrics = read_rubrics(folder, meta)
     pairs = read_pairs(folder, meta)
     where = folder / files.META
-    counts = meta["counts"]
-    features = _stacked([_rows(folder, part, len(header.vocabulary)) for part in meta["parts"]])
-    z = _overlaid(_judged_parts(folder, meta), counts["pairs"], max(1, len(rubrics)))
+    features = _features(folder, meta, len(header.vocabulary))
     prompt_row = pairs["prompt_row"].to_numpy()
-    if (features.n_rows, len(prompt_row)) != (counts["prompts"], counts["pairs"]):
-        raise files.refused(where, f"its counts {counts} are not those of its parts")
     if len(prompt_row) and not 0 <= int(prompt_row.min()) <= int(prompt_row.max()) < features.n_rows:
         raise files.refused(where, f"a prompt_row lies outside 0..{features.n_rows - 1}")
     if pairs["source"].null_count:
@@ -97,7 +94,7 @@ def load_store(folder: Path) -> FeatureStore:
         is_dev=_is(pairs, "split", SPLITS, "dev", where),
         negative_of=_negative_of(pairs, where),
         features=features,
-        z=z,
+        z=_judged(folder, meta),
     )
 
 
@@ -120,23 +117,19 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _meta_problem(meta: Mapping[str, Any]) -> str:
-    texts = [meta.get(name) for name in ("judge", "prompts_digest", "bank_digest", "made_of")]
+    texts = [meta.get(name) for name in ("judge", "prompts_digest", "made_of")]
     if not all(isinstance(text, str) for text in texts) or not isinstance(meta.get("data_digests"), dict):
         return "judge and digests must be texts"
     try:
         plan_from_json(meta.get("plan"))
     except (ValueError, TypeError) as error:
         return str(error)
-    if not _are_counts(meta.get("counts")) or not _is_natural(meta.get("revision")):
-        return "revision and counts must be whole numbers >= 0"
-    parts = meta.get("parts")
-    if not isinstance(parts, list) or len(parts) != meta["revision"]:
-        return "it must list one part for each revision"
-    named = [meta.get("vocabulary"), meta.get("idf"), *([meta.get("rubrics")] if parts else [])]
-    for part in parts:
-        if not isinstance(part, dict) or not _are_counts(part.get("counts")):
-            return "a part needs its files and counts"
-        named += [part.get(name) for name in ("pairs", "features", "z")]
+    parts, counts = meta.get("parts"), meta.get("counts")
+    if not isinstance(parts, list) or len(parts) != 1 or not isinstance(parts[0], dict):
+        return "it must list one part: stores are written once"
+    if not _are_counts(counts) or parts[0].get("counts") != counts:
+        return "counts must be whole numbers >= 0, and those of its part"
+    named = [*(meta.get(name) for name in ("vocabulary", "idf", "rubrics")), *map(parts[0].get, PART)]
     return "" if all(isinstance(entry, dict) for entry in named) else "a file's entry is missing"
 
 
@@ -163,7 +156,6 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
         idf=idf,
         judge=meta["judge"],
         prompts_digest=meta["prompts_digest"],
-        bank_digest=meta["bank_digest"],
         data_digests=meta["data_digests"],
         plan=plan_from_json(meta["plan"]),
         made_of=meta["made_of"],
@@ -175,8 +167,6 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
 
 def read_rubrics(folder: Path, meta: Mapping[str, Any]) -> tuple[StoreRubric, ...]:
     """Return the rubrics of the store, in their places."""
-    if not meta["parts"]:
-        return ()
     path, schema = folder / str(meta["rubrics"].get("file")), rubric_schema()
     with files.open_verified(folder, meta["rubrics"]) as file:
         table = files.read_parquet(file, path, schema, schema.names, meta["counts"]["rubrics"])
@@ -192,6 +182,8 @@ def read_rubrics(folder: Path, meta: Mapping[str, Any]) -> tuple[StoreRubric, ..
 def _rubric(row: Mapping[str, Any]) -> StoreRubric:
     if any(value is None for value in row.values()):
         raise ValueError(f"the rubric {row['rubric_id']} has an empty cell")
+    if not row["active"]:
+        raise ValueError(f"the rubric {row['rubric_id']} is not active, and no store of this program has such")
     rubric = Rubric(
         text=row["text"],
         facet=row["facet"],
@@ -206,7 +198,7 @@ def _rubric(row: Mapping[str, Any]) -> StoreRubric:
         observed_count=row["observed_count"],
         aliases=tuple(row["aliases"]),
     )
-    return StoreRubric(candidate=candidate, active=row["active"], support_count=row["support_count"])
+    return StoreRubric(candidate=candidate, support_count=row["support_count"])
 
 
 def _check(text: str) -> Check | None:
@@ -217,23 +209,12 @@ def _check(text: str) -> Check | None:
 
 
 def read_pairs(folder: Path, meta: Mapping[str, Any], columns: Sequence[str] = ()) -> pa.Table:
-    """Return the pairs of all parts, without their texts, or the named columns."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    schema = pair_schema()
+    """Return the pairs without their texts, or the named columns."""
+    schema, entry = pair_schema(), meta["parts"][0]["pairs"]
     wanted = list(columns) or [name for name in schema.names if name != "prompt"]
-    tables = [pa.schema([schema.field(name) for name in wanted]).empty_table()]
-    for part in meta["parts"]:
-        path = folder / str(part["pairs"].get("file"))
-        with files.open_verified(folder, part["pairs"]) as file:
-            tables.append(files.read_parquet(file, path, schema, wanted, part["counts"]["pairs"]))
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-
-
-def read_kinds(folder: Path, meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the kind of every pair by its id."""
-    table = read_pairs(folder, meta, ["pair_id", "kind"])
-    return dict(zip(table["pair_id"].to_pylist(), table["kind"].to_pylist(), strict=True))
+    with files.open_verified(folder, entry) as file:
+        table = files.read_parquet(file, folder / str(entry["file"]), schema, wanted, meta["counts"]["pairs"])
+    return table.unify_dictionaries().combine_chunks()
 
 
 def read_prompts(store: FeatureStore) -> list[str]:
@@ -281,70 +262,19 @@ def _negative_of(pairs: pa.Table, where: Path) -> NDArray[np.int32]:
 # ── matrices ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rows(folder: Path, part: Mapping[str, Any], n_columns: int) -> Csr:
-    path = folder / str(part["features"].get("file"))
-    with files.open_verified(folder, part["features"]) as file:
-        rows = Csr(**files.read_npz(file, path, _ROWS))
-    if problem := csr_problem(rows, part["counts"]["prompts"], n_columns):
-        raise files.refused(path, problem)
+def _features(folder: Path, meta: Mapping[str, Any], n_columns: int) -> Csr:
+    entry = meta["parts"][0]["features"]
+    with files.open_verified(folder, entry) as file:
+        rows = Csr(**files.read_npz(file, folder / str(entry["file"]), _ROWS))
+    if problem := csr_problem(rows, meta["counts"]["prompts"], n_columns):
+        raise files.refused(folder / str(entry["file"]), problem)
     return rows
 
 
-def _judged_parts(folder: Path, meta: Mapping[str, Any]) -> list[Judged]:
-    """Return each part's judged entries; a part covers all pairs that the store had with it."""
-    n_pairs = np.cumsum([part["counts"]["pairs"] for part in meta["parts"]]).tolist()
-    return [_judged(folder, part, n, meta["counts"]["rubrics"]) for part, n in zip(meta["parts"], n_pairs, strict=True)]
-
-
-def _judged(folder: Path, part: Mapping[str, Any], n_pairs: int, n_rubrics: int) -> Judged:
-    path = folder / str(part["z"].get("file"))
-    with files.open_verified(folder, part["z"]) as file:
-        z = Judged(**files.read_npz(file, path, _JUDGED, _WEIGHT))
-    if problem := judged_problem(z, n_pairs, n_rubrics):
-        raise files.refused(path, problem)
+def _judged(folder: Path, meta: Mapping[str, Any]) -> Judged:
+    entry = meta["parts"][0]["z"]
+    with files.open_verified(folder, entry) as file:
+        z = Judged(**files.read_npz(file, folder / str(entry["file"]), _JUDGED, _WEIGHT))
+    if problem := judged_problem(z, meta["counts"]["pairs"], meta["counts"]["rubrics"]):
+        raise files.refused(folder / str(entry["file"]), problem)
     return z
-
-
-def _stacked(parts: Sequence[Csr]) -> Csr:
-    """Return the rows of all parts, one part below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    offsets = np.cumsum([0, *(len(part.index) for part in parts)])
-    borders = [part.indptr[1:] + offset for part, offset in zip(parts, offsets, strict=False)]
-    return Csr(
-        indptr=np.concatenate([np.zeros(1, np.int64), *borders]),
-        index=np.concatenate([np.zeros(0, np.int32), *(part.index for part in parts)]),
-        value=np.concatenate([np.zeros(0, np.float32), *(part.value for part in parts)]),
-    )
-
-
-def _overlaid(parts: Sequence[Judged], n_pairs: int, n_rubrics: int) -> Judged:
-    """Return the entries of all parts in one matrix; where two parts judge the same entry, the later one counts."""
-    if len(parts) == 1 and parts[0].n_rows == n_pairs:
-        return parts[0]
-    rows = [np.repeat(np.arange(part.n_rows), np.diff(part.indptr)) for part in parts]
-    keys = np.concatenate(
-        [np.zeros(0, np.int64), *(row * n_rubrics + part.index for row, part in zip(rows, parts, strict=True))]
-    )
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    last = np.ones(len(keys), dtype=bool)
-    last[:-1] = keys[1:] != keys[:-1]
-    order, keys = order[last], keys[last]
-    indptr = np.zeros(n_pairs + 1, dtype=np.int64)
-    np.cumsum(np.bincount(keys // n_rubrics, minlength=n_pairs), out=indptr[1:])
-    return Judged(
-        indptr=indptr,
-        index=(keys % n_rubrics).astype(np.int32),
-        value=np.concatenate([np.zeros(0, np.float32), *(part.value for part in parts)])[order],
-        flags=np.concatenate([np.zeros(0, np.uint8), *(part.flags for part in parts)])[order],
-        weight=_weights(parts, order),
-    )
-
-
-def _weights(parts: Sequence[Judged], order: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    """Return the weights of all parts in this order, 1 where a part has none; None where no part has any."""
-    if all(part.weight is None for part in parts):
-        return None
-    ones = (np.ones(len(part.value), np.float32) if part.weight is None else part.weight for part in parts)
-    return np.concatenate([np.zeros(0, np.float32), *ones])[order]

@@ -16,7 +16,8 @@ from svr_async.training.merge import Candidate
 from svr_async.training.plans import FitPlan
 from svr_async.training.problem import HardNegative, source_names
 from svr_async.training.session import Material, Session
-from svr_async.training.store import OWN, Csr, FeatureStore, Judged, PairRows, StoreHeader, StorePart, StoreRubric
+from svr_async.training.store import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
+from svr_async.training.store_writing import write_store as write_files
 from svr_async.vocabulary.atomic import reason
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
@@ -42,7 +43,7 @@ def write_store(
     )
     rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
-    beside = put_beside(folder, header, store_part(material, rubrics, negatives, _judged(session, bank, pairs)))
+    beside = put_beside(folder, header, store_content(material, rubrics, negatives, _judged(session, bank, pairs)))
     settle(beside, folder)
 
 
@@ -61,12 +62,12 @@ def store_header(
     )
 
 
-def store_part(
+def store_content(
     material: Material, rubrics: Sequence[StoreRubric], negatives: Sequence[HardNegative], z: Judged
-) -> StorePart:
-    """Return a store's only part: train pairs, dev pairs, hard negatives; `z` has a row for each, in that order."""
+) -> StoreContent:
+    """Return what a store holds: train pairs, dev pairs, hard negatives; `z` has a row for each, in that order."""
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
-    return StorePart(
+    return StoreContent(
         rubrics=rubrics,
         pairs=_pair_rows(material, pairs, negatives),
         features=Csr(indptr=material.prompts.indptr, index=material.prompts.index, value=material.prompts.value),
@@ -74,12 +75,11 @@ def store_part(
     )
 
 
-def put_beside(folder: Path, header: StoreHeader, part: StorePart) -> Path:
+def put_beside(folder: Path, header: StoreHeader, content: StoreContent) -> Path:
     """Write a whole store beside its place, so that a run that is cut off leaves none that is half there."""
     beside = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
-    FeatureStore.create(beside, header)
-    FeatureStore.append(beside, part)
+    write_files(beside, header, content)
     return beside
 
 

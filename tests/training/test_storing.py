@@ -44,11 +44,11 @@ def test_what_was_judged_comes_back_from_the_store(tmp_path):
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
     assert store.header.judge == "made"
     assert [entry.candidate for entry in store.rubrics] == BANK
-    train, _ = fit_arrays(store, split="train")
+    train = fit_arrays(store, "train")
     assert train.z_delta.tolist() == [1.25, 0.25, -0.25]
     assert train.z_own.tolist() == [True, False, False]
     assert train.negative_of.tolist() == [-1, -1, -1, -1, 0]
-    dev, _ = fit_arrays(store, split="dev")
+    dev = fit_arrays(store, "dev")
     assert dev.z_delta.tolist() == [-0.75]
 
 

@@ -5,45 +5,24 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from svr_async.commands.batch.exporting import next_folder
-from svr_async.commands.batch.plan import BatchRun, Unanswered, plan_run
-from svr_async.commands.batch.remote import failed_batch, secret_of, table_of, with_client
+from svr_async.commands.batch.plan import plan_run
+from svr_async.commands.batch.remote import table_of
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
-from svr_async.engine.batch.reader import Kept, Planned, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.engine.batch.submit import download, refresh
-from svr_async.engine.loops import loop_factory
-from svr_async.engine.request import Question
 from svr_async.errors import ArtefactError, CoverageError, UsageError
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.batch_export import next_folder
+from svr_async.judges.batch_remote import failed_batch, secret_of, with_client
+from svr_async.judges.batch_run import Imported, read_into_memo
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What an import came to: the memo's gain, requests without a reply by cause, and the next stage's calls."""
-
-    requests: int
-    kept: Kept = field(default_factory=Kept)
-    answered: int = 0
-    failed: int = 0
-    expired: int = 0
-    missing: int = 0
-    later: Planned = field(default_factory=Planned)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every exported request has an answer in the memo."""
-        return self.answered == self.requests
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -104,46 +83,7 @@ async def _ready(folder: Path, state: State, client: BatchClient, *, wait: bool,
         pause_s = min(2 * pause_s, LONGEST_LOOK_S)
 
 
-def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Report:
-    """Let the run read the results, keep those that are answers, and count what is left to ask."""
-    report = Report(requests=len(own))
-    later: set[bytes] = set()
-
-    def missing(_: OpenJudge, question: Question[Any]) -> None:
-        key = question.request.key
-        if key not in own and key not in later:
-            later.add(key)
-            report.later.add(question)
-
-    async def main() -> None:
-        opened = await run.open()
-        try:
-            unanswered = Unanswered.watch(opened, results, missing)
-            await run.ask(opened, unanswered)
-            readers = Readers(unanswered.readers, results)
-            report.kept = await readers.keep()
-            _count(report, readers, own)
-        finally:
-            await opened.close()
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(main())
-    return report
-
-
-def _count(report: Report, readers: Readers, own: set[bytes]) -> None:
-    """Count what became of each exported request; those with a reply that is no answer are in `kept`."""
-    for key in own:
-        if readers.answered(key):
-            report.answered += 1
-        elif key not in readers.results:
-            kind = readers.results.failed.get(key)
-            report.failed += kind is LineKind.FAILED
-            report.expired += kind is LineKind.EXPIRED
-            report.missing += kind is None
-
-
-def _facts(report: Report, results: ResultFiles, usd: float | None) -> dict[str, Any]:
+def _facts(report: Imported, results: ResultFiles, usd: float | None) -> dict[str, Any]:
     kept = report.kept
     return {
         "requests": report.requests,
@@ -166,7 +106,7 @@ def _facts(report: Report, results: ResultFiles, usd: float | None) -> dict[str,
     }
 
 
-def _told(report: Report, results: ResultFiles, usd: float | None) -> str:
+def _told(report: Imported, results: ResultFiles, usd: float | None) -> str:
     """Say what was kept and what was not, with the first words of each kind of trouble."""
     kept = report.kept
     price = "" if usd is None else f", ${usd:.4f} as a batch"
@@ -192,7 +132,7 @@ def _plain(text: str) -> str:
     return one_line(text, 200)
 
 
-def _verdict(folder: Path, export: Export, report: Report, results: ResultFiles, *, quiet: bool) -> int:
+def _verdict(folder: Path, export: Export, report: Imported, results: ResultFiles, *, quiet: bool) -> int:
     """Say how to go on; raise for a file that holds nothing of ours, and for replies that are not there."""
     command = f"svr {shlex.join(export.command)}"
     again = f"svr batch export {next_folder(folder)} {shlex.join(export.command)}"

@@ -11,11 +11,10 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.coverage import require_coverage
 from svr_async.commands.eval.notes import notes_of
 from svr_async.commands.settings import eval_settings
-from svr_async.commands.stopping import draining, has_hung_up
 from svr_async.commands.terminal import RunProgress, print_summary
+from svr_async.engine.signals import draining, has_hung_up
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.telling import About, Word
@@ -26,6 +25,7 @@ from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.pricing import describe_plan
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import words
+from svr_async.vocabulary.coverage import require_coverage
 
 
 def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:

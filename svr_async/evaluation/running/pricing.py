@@ -9,10 +9,9 @@ from typing import Any
 from svr_async.engine.engine import Engine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
-from svr_async.engine.request import Request, estimate_tokens
+from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
-from svr_async.evaluation.opinions import CONTINGENT
 from svr_async.evaluation.wording import dollars
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder

@@ -1,26 +1,12 @@
-"""Where a command writes, looked at before anything is computed or paid for."""
+"""What a training or a fit may write over, looked at before anything is computed or paid for."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import orjson
 
-from svr_async.errors import StorageError, UsageError
-from svr_async.vocabulary.atomic import reason
-
-ELSEWHERE = "choose another place with --out"
-
-
-def open_folder(out: Path) -> None:
-    """Make the folder that a command writes to; StorageError where that, or a file in it, cannot be."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot write to {out}: {reason(error)}", hint=ELSEWHERE) from error
-    if not os.access(out, os.W_OK | os.X_OK):
-        raise StorageError(f"cannot write to {out}: no permission", hint=ELSEWHERE)
+from svr_async.errors import UsageError
 
 
 def keep_bank(out: Path, *traces: str) -> None:

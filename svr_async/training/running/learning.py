@@ -1,4 +1,4 @@
-"""`--learning-curve`: fit on fewer pairs once training has judged, and print how accuracy grows."""
+"""How accuracy grows with pairs: fits on fewer of them, once a training has judged."""
 
 from __future__ import annotations
 
@@ -24,24 +24,3 @@ def learned_curve(train: FitArrays, config: TrainConfig, say: Say) -> LearningCu
     except DegenerateFitError as error:
         say(f"warning: no learning curve: {error.message}")
         return None
-
-
-def print_learning(curve: LearningCurve | None) -> None:
-    """Print the curve as a table with a sentence; nothing where there is none."""
-    from rich.table import Table  # noqa: PLC0415
-
-    from svr_async.commands.screen import styled_console  # noqa: PLC0415
-
-    if curve is None:
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("pairs", "share", "accuracy", "95 % interval", "draws"):
-        table.add_column(name, justify="right")
-    for point in curve.points:
-        interval = f"{100 * point.low:.1f} to {100 * point.high:.1f}"
-        share, accuracy = f"{100 * point.share:g} %", f"{100 * point.accuracy:.1f} %"
-        table.add_row(f"{point.pairs:,}", share, accuracy, interval, str(point.draws))
-    console = styled_console()
-    console.print(f"\n[bold]learning curve[/] on {curve.held_out:,} pairs, each left out of the fits that decide it")
-    console.print(table)
-    console.print(curve.in_words(), soft_wrap=True, markup=False)
