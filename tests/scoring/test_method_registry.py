@@ -82,6 +82,17 @@ def test_content_blind_methods_say_that_they_ask_nobody() -> None:
     assert {name for name in NAMES if not made(name).facts.asks_judge} == {"longest", "shortest", "first"}
 
 
+@pytest.mark.parametrize("name", ["svr", "uniform"])
+def test_a_bank_can_be_used_with_fewer_rubrics(name: str) -> None:
+    """It is then the method that fewer were asked for from the start; methods that choose none have no such number."""
+    use = made(name, top_k=4).facts.bank
+    assert use is not None
+    assert use.top_k == 4
+    fewer = use.with_top_k(2)
+    assert (fewer.name, fewer.facts.identity) == (name, made(name, top_k=2).facts.identity)
+    assert {other for other in NAMES if made(other).facts.bank} == {"svr", "uniform"}
+
+
 async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
     """A method that was to rephrase is not asked with the bank's own words by mistake; rules have no model for it."""
     method = made("svr", rephrase=True)

@@ -31,9 +31,7 @@ from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import Order, PreferencePair, present
-from svr_async.vocabulary.verdict import Outcome
 
-OFFLINE = "(--offline)"  # how an engine ends the detail of what it may not ask
 TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "memo")
 MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")
 TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
@@ -163,18 +161,17 @@ async def _column(
         pair, order = one
         return await method.decide(judge.judge, present(pair, order), pair.rubrics)
 
+    missing: set[str] = set()
+    if judge.engine is not None:
+        judge.engine.on_missing = lambda question: missing.add(question.request.key.hex())
     decisions: dict[tuple[str, Order], Decision] = {}
     async with aclosing(bounded_map(decide, asked, workers=WORKERS)) as done:
         async for place, decision in done:
-            if not _missing(decision):
+            if missing.isdisjoint(decision.requests):
                 pair, order = asked[place]
                 decisions[pair.id, order] = replace(decision, contributions=())
     keys = {key for decision in decisions.values() for key in decision.requests}
     return Column(judge=name, decisions=decisions, charges=_charges(judge, keys))
-
-
-def _missing(decision: Decision) -> bool:
-    return decision.outcome is Outcome.API_ERROR and decision.detail.endswith(OFFLINE)
 
 
 def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
@@ -198,15 +195,5 @@ def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
 
 def _with_fewer(method: Method) -> list[tuple[int, Method]]:
     """Return a bank's method with fewer rubrics a prompt, for each number below its own; none for other methods."""
-    from svr_async.scoring.chooser import Chooser  # noqa: PLC0415  (only a bank needs it)
-    from svr_async.scoring.methods.svr import Svr  # noqa: PLC0415
-
-    if not isinstance(method, Svr):
-        return []
-    chooser = method.chooser
-    sizes = [size for size in TOP_KS if size < chooser.settings.top_k]
-    smaller = [replace(chooser.settings, top_k=size) for size in sizes]
-    return [
-        (settings.top_k, replace(method, chooser=Chooser(chooser.bank, settings, chooser.uniform)))
-        for settings in smaller
-    ]
+    use = method.facts.bank
+    return [] if use is None else [(size, use.with_top_k(size)) for size in TOP_KS if size < use.top_k]

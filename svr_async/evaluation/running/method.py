@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.opening import OpenJudge
@@ -57,8 +55,8 @@ def _names(part: Part) -> str:
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
-    from svr_async.scoring.methods.svr import Svr  # noqa: PLC0415  (only a bank needs NumPy's selector)
     from svr_async.scoring.rephrasing import rephraser_of  # noqa: PLC0415
 
-    assert isinstance(method, Svr)
-    return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
+    use = method.facts.bank
+    assert use is not None
+    return use.with_rephraser(rephraser_of(judge.author, judge.judge.name))
