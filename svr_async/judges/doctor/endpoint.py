@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from svr_async.commands.doctor import findings
-from svr_async.commands.doctor.asking import (
+from svr_async.engine.reply import Usage
+from svr_async.engine.request import Request
+from svr_async.errors import AuthError, ModelError, SvrError, UsageError
+from svr_async.judges.doctor import findings
+from svr_async.judges.doctor.asking import (
     CHOICES,
     EXPECTED_TOKENS,
     MOST_WAIT_S,
@@ -22,10 +25,7 @@ from svr_async.commands.doctor.asking import (
     questions,
     served,
 )
-from svr_async.commands.doctor.findings import Answer, Finding, failed
-from svr_async.engine.reply import Usage
-from svr_async.engine.request import Request
-from svr_async.errors import AuthError, ModelError, SvrError, UsageError
+from svr_async.judges.doctor.findings import Answer, Finding, failed
 from svr_async.vocabulary.integrity import Integrity
 
 if TYPE_CHECKING:
