@@ -36,6 +36,12 @@ ALLOWED: dict[str, set[str]] = {
         "observability", "vocabulary",
     },
 }  # fmt: skip
+# Rooms of a part, from the ground up: each may import itself and those before it; "" are the files outside of rooms.
+ROOMS = {
+    "training": ("bank", "rounds", "store", "running"),
+    "evaluation": ("", "running"),
+    "judges": ("", "doctor"),
+}
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
 HEAVY = {
     "aiohttp", "numpy", "pyarrow", "jax", "jaxlib", "optax", "sklearn", "scipy", "rich", "jinja2", "torch", "pandas",
@@ -89,6 +95,39 @@ def test_no_arrow_points_up(part: str) -> None:
                 pieces = name.split(".")
                 if pieces[0] == "svr_async" and len(pieces) > 1:
                     assert pieces[1] in allowed, f"{path}:{line} imports {name}; {part} may import {sorted(allowed)}"
+
+
+def room_of(name: str, part: str) -> str:
+    """Return the room of a module of a part; "" for one outside of rooms."""
+    pieces = name.split(".")
+    return pieces[2] if len(pieces) > 2 and pieces[2] in ROOMS[part] else ""
+
+
+@pytest.mark.parametrize("part", sorted(ROOMS))
+def test_no_arrow_points_up_between_rooms(part: str) -> None:
+    """Within a part a room imports only itself and the rooms below it, also inside functions."""
+    order = ROOMS[part]
+    for path in MODULES:
+        if part_of(path) == part and path.name != "__init__.py":
+            own = room_of(".".join(["svr_async", *path.relative_to(PACKAGE).with_suffix("").parts]), part)
+            for name, line, _ in imports(path):
+                if name.startswith(f"svr_async.{part}."):
+                    found = room_of(name, part)
+                    assert order.index(found) <= order.index(own), f"{path}:{line} imports {name}"
+
+
+COMMAND_MODULES = {module.split(":")[0].split(".")[2] for module, _ in COMMANDS.values()}
+
+
+def test_no_command_imports_a_sibling() -> None:
+    """What two commands need lies below them, or in a file of `commands` that is no command."""
+    for path in MODULES:
+        own = path.relative_to(PACKAGE).with_suffix("").parts
+        if own[0] == "commands" and own[1] in COMMAND_MODULES:
+            for name, line, _ in imports(path):
+                pieces = name.split(".")
+                if pieces[:2] == ["svr_async", "commands"] and len(pieces) > 2 and pieces[2] != own[1]:
+                    assert pieces[2] not in COMMAND_MODULES, f"{path}:{line} imports {name}"
 
 
 def test_engine_and_fit_do_not_know_each_other() -> None:
