@@ -17,7 +17,7 @@ from svr_async.commands.options import base_url_option, common, memo_option
 from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
-    from svr_async.judges.exam.findings import Finding
+    from svr_async.judges.doctor.findings import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
 MOST_CALLS = 11
@@ -68,8 +68,8 @@ def doctor(
 
 
 def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
-    from svr_async.judges.exam.endpoint import examine, plan_calls  # noqa: PLC0415
-    from svr_async.judges.exam.findings import Finding, failed  # noqa: PLC0415
+    from svr_async.judges.doctor.endpoint import examine, plan_calls  # noqa: PLC0415
+    from svr_async.judges.doctor.findings import Finding, failed  # noqa: PLC0415
     from svr_async.judges.spec import JudgeSpec  # noqa: PLC0415
 
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from svr_async.engine.file_systems import FLEETING, NETWORK, file_system_of
 from svr_async.errors import StorageError, SvrError
-from svr_async.judges.exam.findings import Finding, failed
+from svr_async.judges.doctor.findings import Finding, failed
 
 MIN_FREE_BYTES = 200 * 2**20
 

@@ -17,7 +17,7 @@ from svr_async.engine.classify import Failure, Kind, classify_status
 from svr_async.engine.reply import BadBodyError, error_in_body, read_completion
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
-from svr_async.judges.exam.findings import Answer
+from svr_async.judges.doctor.findings import Answer
 from svr_async.judges.keys import key_hint
 
 if TYPE_CHECKING:
