@@ -8,13 +8,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from svr_async.engine.batch.client import BatchClient
-from svr_async.engine.batch.folder import Export, State, alone, fresh_state, load_export, load_state
+from svr_async.engine.batch.folder import Export, State, alone, fresh_state, load_export, load_state, result_paths
+from svr_async.engine.batch.submit import download, refresh
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
-from svr_async.errors import RefusedError, UsageError
+from svr_async.errors import CoverageError, RefusedError, UsageError
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.profiles import load_profiles
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
 Step = Callable[[BatchClient, State], Awaitable[State]]
 
 
@@ -89,3 +91,47 @@ def failed_batch(folder: Path, state: State) -> RefusedError | None:
         f"the batch of {failed[0].file} failed: {failed[0].problem or 'the endpoint does not say why'}",
         hint=f"svr batch submit {folder} --again when that is mended; nothing of it was done",
     )
+
+
+def fetch_results(
+    folder: Path, export: Export, base_url: str, *, wait: bool, tell: Callable[[State], None]
+) -> tuple[tuple[Path, ...], RefusedError | None]:
+    """Download what the endpoint has ready; return all files of results, and the error of a batch that failed.
+
+    With `wait`, once all batches have ended. CoverageError where there is no result yet.
+    """
+    state = load_state(folder, export)
+    if state is not None and any(one.batch_id for one in state.batches):
+        if base_url and base_url.rstrip("/") != state.base_url:
+            raise UsageError(f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out")
+
+        async def step(client: BatchClient, held: State) -> State:
+            return await _ready(folder, held, client, wait=wait, tell=tell)
+
+        state = with_client(export, state, base_url, step)
+    failed = None if state is None else failed_batch(folder, state)
+    paths = result_paths(folder)
+    if paths:
+        return paths, failed
+    if failed is not None:
+        raise failed
+    if state is None:
+        hint = f"svr batch submit {folder}, or name the files of vllm run-batch"
+        raise UsageError(f"{folder} holds no results and nothing of it was submitted", hint=hint)
+    states = ", ".join(sorted({one.status or "not submitted" for one in state.batches}))
+    raise CoverageError(f"0 of {export.requests:,} replies are there: {states}", hint=f"svr batch status {folder}")
+
+
+async def _ready(
+    folder: Path, state: State, client: BatchClient, *, wait: bool, tell: Callable[[State], None]
+) -> State:
+    """Return the state with all results of ended batches downloaded; with `wait`, once all have ended."""
+    pause_s = FIRST_LOOK_S
+    while True:
+        state = await refresh(folder, state, client)
+        tell(state)
+        await download(folder, state, client)
+        if not wait or all(one.ended or not one.batch_id for one in state.batches):
+            return state
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_LOOK_S)

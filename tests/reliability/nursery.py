@@ -152,7 +152,7 @@ def _load() -> None:
 
     for name in ("commands.main", "commands.eval.run", "engine.http.transport", "judges.opening", "judges.model",
                  "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge", "adapters.pairs",
-                 "commands.cache.command", "adapters.rubricbench"):  # fmt: skip
+                 "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")
     from svr_async.engine.memo import Memo  # noqa: PLC0415
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +12,12 @@ import orjson
 
 from svr_async.commands.batch.plan import plan_run
 from svr_async.commands.batch.remote import table_of
-from svr_async.engine.batch.client import BatchClient
-from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
+from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
-from svr_async.engine.batch.submit import download, refresh
-from svr_async.errors import ArtefactError, CoverageError, UsageError
+from svr_async.errors import ArtefactError, CoverageError
 from svr_async.judges.batch_export import next_folder
-from svr_async.judges.batch_remote import failed_batch, secret_of, with_client
+from svr_async.judges.batch_remote import fetch_results, secret_of
 from svr_async.judges.batch_run import Imported, read_into_memo
-
-FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -42,45 +37,19 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
 
 
 def _fetched(folder: Path, export: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
-    """Download what the endpoint has ready and return all files of results; CoverageError where there is none yet."""
-    state = load_state(folder, export)
-    if state is not None and any(one.batch_id for one in state.batches):
-        if base_url and base_url.rstrip("/") != state.base_url:
-            raise UsageError(f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out")
+    """Download what the endpoint has ready, showing how its batches are, and return all files of results."""
+    told = [""]
 
-        async def step(client: BatchClient, held: State) -> State:
-            return await _ready(folder, held, client, wait=wait, quiet=quiet)
-
-        state = with_client(export, state, base_url, step)
-    failed = None if state is None else failed_batch(folder, state)
-    paths = result_paths(folder)
-    if paths:
-        if failed is not None:
-            click.echo(f"note: {failed.one_line()}", err=True)
-        return paths
-    if failed is not None:
-        raise failed
-    if state is None:
-        hint = f"svr batch submit {folder}, or name the files of vllm run-batch"
-        raise UsageError(f"{folder} holds no results and nothing of it was submitted", hint=hint)
-    states = ", ".join(sorted({one.status or "not submitted" for one in state.batches}))
-    raise CoverageError(f"0 of {export.requests:,} replies are there: {states}", hint=f"svr batch status {folder}")
-
-
-async def _ready(folder: Path, state: State, client: BatchClient, *, wait: bool, quiet: bool) -> State:
-    """Return the state with all results of ended batches downloaded; with `wait`, once all have ended."""
-    pause_s, told = FIRST_LOOK_S, [""]
-    while True:
-        state = await refresh(folder, state, client)
+    def tell(state: State) -> None:
         table = table_of(state)
         if table != told and not quiet:
             click.echo("\n".join(table), err=True)
-            told = table
-        await download(folder, state, client)
-        if not wait or all(one.ended or not one.batch_id for one in state.batches):
-            return state
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+            told[:] = table
+
+    paths, failed = fetch_results(folder, export, base_url, wait=wait, tell=tell)
+    if failed is not None:
+        click.echo(f"note: {failed.one_line()}", err=True)
+    return paths
 
 
 def _facts(report: Imported, results: ResultFiles, usd: float | None) -> dict[str, Any]:

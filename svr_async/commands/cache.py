@@ -75,7 +75,7 @@ def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     \b
     Example:  svr cache export replies.jsonl.gz
     """
-    from svr_async.commands.cache.files import export_memo  # noqa: PLC0415  (--help stays quick)
+    from svr_async.engine.memo_export import export_memo  # noqa: PLC0415  (--help stays quick)
 
     opened = _open(memo)
     try:
@@ -100,8 +100,8 @@ def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     """
     import asyncio  # noqa: PLC0415
 
-    from svr_async.commands.cache.files import import_memo  # noqa: PLC0415
     from svr_async.engine.memo import Memo  # noqa: PLC0415
+    from svr_async.engine.memo_export import import_memo  # noqa: PLC0415
 
     opened = Memo.open(memo)
     try:
