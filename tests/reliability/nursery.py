@@ -151,7 +151,7 @@ def _load() -> None:
     from importlib import import_module  # noqa: PLC0415  (for the script only)
 
     for name in ("commands.main", "commands.eval.run", "engine.http.transport", "judges.opening", "judges.model",
-                 "evaluation.report", "evaluation.tables", "judges.rules.judge", "adapters.pairs",
+                 "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge", "adapters.pairs",
                  "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")
     from svr_async.engine.memo import Memo  # noqa: PLC0415

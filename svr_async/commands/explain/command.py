@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.items import RubricRow
+    from svr_async.evaluation.reporting.explain import Explanation
     from svr_async.evaluation.runfolder import Run, Texts
 
 BAR_CELLS = 12  # of each half of a bar
@@ -116,7 +116,7 @@ def _check_pair(given: list[str], judge: str) -> None:
 
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
-    from svr_async.evaluation.explain import confident_mistakes, explain_item  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item  # noqa: PLC0415
     from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
 
     loaded = RunFolder.load(run)
@@ -160,8 +160,8 @@ def show_mistakes(run: Run) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import plain_table, safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import confident_mistakes  # noqa: PLC0415
     from svr_async.evaluation.labels import caption  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import confident_mistakes  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
     from svr_async.evaluation.wording import signed  # noqa: PLC0415
 
@@ -183,7 +183,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
 
     console = safe_console()
@@ -270,7 +270,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
     from rich.text import Text  # noqa: PLC0415
 
-    from svr_async.evaluation.explain import favoured  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import favoured  # noqa: PLC0415
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)

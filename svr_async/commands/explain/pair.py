@@ -9,8 +9,8 @@ from typing import Literal
 
 from svr_async.engine.loops import loop_factory
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item
+from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits

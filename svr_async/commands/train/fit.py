@@ -11,7 +11,7 @@ import orjson
 from svr_async.commands.options import known_of
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning
-from svr_async.evaluation.bank_report import write_bank_report
+from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.training.running.refit import FitSettings, fit_store
 
 

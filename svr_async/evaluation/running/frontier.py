@@ -18,9 +18,9 @@ from svr_async.engine.flow import bounded_map
 from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
-from svr_async.evaluation.frontier_files import as_csv, as_json
-from svr_async.evaluation.frontier_view import render_frontier
 from svr_async.evaluation.orders import OrderPlan
+from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
+from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import JudgePlan, order_plan, settle_judges

@@ -22,10 +22,10 @@ from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
 from svr_async.evaluation.costs import JudgeCost, costs_block
-from svr_async.evaluation.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
@@ -97,8 +97,8 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
-    from svr_async.evaluation.report import render_report  # noqa: PLC0415  (jinja2 loads only when a report is made)
-    from svr_async.evaluation.tables import render_table  # noqa: PLC0415
+    from svr_async.evaluation.reporting.report import render_report  # noqa: PLC0415  (jinja2 loads only when a report is made)
+    from svr_async.evaluation.reporting.tables import render_table  # noqa: PLC0415
 
     files = RunFolder(folder)
     write_atomic(files.items, b"".join(item.to_line() for item in items))

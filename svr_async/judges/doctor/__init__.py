@@ -1,1 +1,1 @@
-"""What an endpoint is found to do: a few small questions, and what their answers tell."""
+"""Examining a judge's endpoint with a few small questions: what it honours, its limits, its speed."""

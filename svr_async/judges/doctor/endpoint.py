@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from svr_async.engine.config import EngineConfig
+from svr_async.engine.http.transport import HttpTransport
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
+from svr_async.engine.secrets import Secret, key_from_environment
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
 from svr_async.judges.doctor import findings
 from svr_async.judges.doctor.asking import (
@@ -26,14 +29,12 @@ from svr_async.judges.doctor.asking import (
     served,
 )
 from svr_async.judges.doctor.findings import Answer, Finding, failed
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.profiles import Profile
+from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
-
-if TYPE_CHECKING:
-    from svr_async.engine.http.transport import HttpTransport
-    from svr_async.engine.secrets import Secret
-    from svr_async.judges.opening import OpenJudge
-    from svr_async.judges.profiles import Profile
-    from svr_async.judges.spec import JudgeSpec
+from svr_async.vocabulary.pair import Presentation, user_prompt
 
 VERDICT_CALLS = 2  # the question, and once more where its answer cannot be read
 VERDICT_TOKENS = 700  # of that question's prompt
@@ -108,9 +109,6 @@ def plan_calls(profile: Profile, max_calls: int) -> Plan:
 
 async def examine(plan: Plan, spec: JudgeSpec) -> list[Finding]:
     """Ask what the plan holds and return the findings; what cannot be told any more is left out."""
-    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
-    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415  (with transport, loads aiohttp)
-
     profile, key = plan.profile, key_from_environment(plan.profile.key_env)
     try:
         models = await served(profile, key)
@@ -155,8 +153,6 @@ async def _ask_all(plan: Plan, spec: JudgeSpec, models: Served, key: Secret, tra
 
 async def _other(plan: Plan, url: str, key: Secret, spent: Spent) -> Finding:
     """Look at a further endpoint of the judge: whether it lists the model and answers the first question."""
-    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
-
     host = urlsplit(url).netloc
     room = plan.max_calls - spent.calls
     try:
@@ -250,10 +246,6 @@ async def _verdict(spec: JudgeSpec, spent: Spent) -> Finding:
 
 async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
     """Ask a direct question with a plain answer, as an evaluation does, past the memo."""
-    import tempfile  # noqa: PLC0415
-
-    from svr_async.vocabulary.pair import Presentation, user_prompt  # noqa: PLC0415
-
     shown = Presentation(
         pair_id="doctor", prompt=user_prompt("What is 2 + 2?"), response_a="2 + 2 is 4.", response_b="I like turtles."
     )
@@ -277,10 +269,6 @@ async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
 
 def _open_judge(spec: JudgeSpec, memo: Path) -> OpenJudge:
     """Open the judge with little patience and few calls."""
-    from svr_async.engine.config import EngineConfig  # noqa: PLC0415
-    from svr_async.judges.limits import JudgeLimits  # noqa: PLC0415
-    from svr_async.judges.opening import open_judge  # noqa: PLC0415
-
     config = EngineConfig(
         concurrency=1,
         attempts=1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.bank_view import view_bank
-from svr_async.evaluation.report import environment, page_head, template_text
+from svr_async.evaluation.reporting.bank_view import view_bank
+from svr_async.evaluation.reporting.report import environment, page_head, template_text
 from svr_async.scoring.bank import RubricBank
 from svr_async.vocabulary.atomic import write_atomic
 

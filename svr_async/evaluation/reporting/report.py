@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import Comparison, compare_runs, item_of
-from svr_async.evaluation.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
+from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
+from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import capped, visible
 
@@ -52,7 +52,7 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  (not on the path of `svr --help`)
 
-    from svr_async.evaluation import charts, curve_charts, explain, frontier_chart  # noqa: PLC0415  (they need markupsafe, which comes with jinja2)
+    from svr_async.evaluation.reporting import charts, curve_charts, explain, frontier_chart  # noqa: PLC0415  (they need markupsafe, which comes with jinja2)
 
     made = Environment(
         loader=FunctionLoader(template_text),
@@ -76,7 +76,7 @@ def _displayed(value: Any) -> Any:
 @cache
 def template_text(name: str) -> str:
     """Return a template or style sheet of the package."""
-    return resources.files("svr_async.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("svr_async.evaluation.reporting").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _as_markup(text: str) -> Any:

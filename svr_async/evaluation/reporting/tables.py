@@ -11,8 +11,8 @@ from typing import Any
 
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import Comparison, PairedTest, compare_runs, item_of
 from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
+from svr_async.evaluation.reporting.compare import Comparison, PairedTest, compare_runs, item_of
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import visible
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.charts import svg
+from svr_async.evaluation.reporting.charts import svg
 from svr_async.evaluation.wording import percent
 
 TOP, HEIGHT = 26, 300  # in pixels

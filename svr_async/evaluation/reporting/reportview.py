@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from svr_async.evaluation import wording
-from svr_async.evaluation.charts import Bin
-from svr_async.evaluation.compare import accuracy_interval
-from svr_async.evaluation.explain import MISTAKES, Explanation, by_size, confident_mistakes
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
-from svr_async.evaluation.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
+from svr_async.evaluation.reporting.charts import Bin
+from svr_async.evaluation.reporting.compare import accuracy_interval
+from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
+from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
 

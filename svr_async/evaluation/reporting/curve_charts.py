@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.charts import svg
+from svr_async.evaluation.reporting.charts import svg
 from svr_async.evaluation.wording import MINUS, percent
 
 TOP, HEIGHT = 18, 150  # of a line plot, in pixels
