@@ -29,7 +29,7 @@ from svr_async.vocabulary.pair import Order, Presentation, present
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome
 
-N_PAIRS = 4
+N_PAIRS = 2
 SENTINEL = "sk-sentinel-9f8e7d6c5b"
 SMALL = {"huge_bytes": 2 * MAX_BODY_BYTES, "bomb_bytes": 2 * MAX_BODY_BYTES, "retry_after_s": 0.01, "drip_s": 0.02}
 
