@@ -9,34 +9,54 @@ loaded when it is first used (PEP 562).
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from svr_async.evaluation.running.evaluate import evaluate
+    from svr_async.evaluation.running.listener import EvalResult, Listener
+    from svr_async.evaluation.running.settings import EvalSettings
+    from svr_async.judges.limits import JudgeLimits
     from svr_async.judges.protocol import Judge
     from svr_async.scoring.bank import RubricBank as Bank
     from svr_async.serving.engine import Engine
     from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
     from svr_async.serving.ranking import Ranking, rank
+    from svr_async.training.running.settings import TrainSettings
+    from svr_async.training.running.train import train
 
 __version__ = "0.1.0"
 __all__ = [
     "Bank",
     "Engine",
+    "EvalResult",
+    "EvalSettings",
     "Judge",
+    "JudgeLimits",
+    "Listener",
     "PairVerdict",
     "Ranking",
+    "TrainSettings",
     "__version__",
+    "evaluate",
     "rank",
     "score_pair",
     "score_pair_sync",
+    "train",
 ]
 
 _HOMES = {
     "Bank": ("scoring.bank", "RubricBank"),
     "Engine": ("serving.engine", "Engine"),
+    "EvalResult": ("evaluation.running.listener", "EvalResult"),
+    "EvalSettings": ("evaluation.running.settings", "EvalSettings"),
     "Judge": ("judges.protocol", "Judge"),
+    "JudgeLimits": ("judges.limits", "JudgeLimits"),
+    "Listener": ("evaluation.running.listener", "Listener"),
     "PairVerdict": ("serving.pairs", "PairVerdict"),
     "Ranking": ("serving.ranking", "Ranking"),
+    "evaluate": ("evaluation.running.evaluate", "evaluate"),
     "rank": ("serving.ranking", "rank"),
     "score_pair": ("serving.pairs", "score_pair"),
     "score_pair_sync": ("serving.pairs", "score_pair_sync"),
+    "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "train": ("training.running.train", "train"),
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import left_out
 
 _LOOPBACK = ("127.", "::1", "localhost")
 _strangers: list[str] = []
@@ -42,9 +43,9 @@ def only_loopback() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Take away the user's keys, endpoints, flags and judges.toml."""
+    """Take away the user's keys, endpoints, proxies, flags and judges.toml."""
     for name in os.environ:
-        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_", "OTEL_")):
+        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_", "OTEL_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
 
@@ -56,6 +57,16 @@ def steady_tracing() -> Iterator[None]:
     yield
     if sys.gettrace() is not tracer:
         sys.settrace(tracer)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Tell below all that a run tells what was left out for want of a program."""
+    yield
+    skipped = terminalreporter.stats.get("skipped", ())
+    told = left_out(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
+    if told:
+        terminalreporter.write_line(told, yellow=True)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.train.run import usable
+from svr_async.training.running.data import usable
 from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction, parse_prompt, prompt_text
 
 SALT = "sources"

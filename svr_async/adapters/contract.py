@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +10,11 @@ from typing import Any
 from svr_async.adapters.loading import OfficialCounts, RowParser, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
 from svr_async.adapters.tables import DEFAULT_CAPS, Caps
-from svr_async.errors import DataError
 from svr_async.vocabulary.pair import PreferencePair
 
-__all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed", "refuse_benchmark_for_training"]
+__all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed"]
 
 NO_COUNTS = OfficialCounts()
-EVALUATION_ONLY = {
-    "rubricbench": "RubricBench",
-    "rewardbench2": "RewardBench 2",
-    "rewardbench": "RewardBench",
-    "rmbench": "RM-Bench",
-}
-_BENCHMARK = re.compile(r"rubric[-_. ]?bench|reward[-_. ]?bench(?:[-_. ]?2(?!\d))?|(?<![a-z0-9])rm[-_. ]?bench")
 
 Scorer = Callable[[Sequence[PairResult], float], dict[str, Any]]
 """Judged pairs and the credit for a tie → the benchmark's own scores, as fractions of 1."""
@@ -35,6 +26,9 @@ class Adapter:
 
     `hub_id` and `hub_files` say what `hub.fetch` downloads (the first file unless told otherwise); they are empty
     where there is nothing to download. `schema` describes the columns. `tie_credit` is the official credit for a tie.
+    `title` says what the data is, `label` is its name in reports (`name` where empty). Data that is for evaluation only
+    (not `training`) is told by its name in lower case, or by `spelling`, a pattern. `ruled`: its authors say how to
+    score it; `shares_prompts`: several of its pairs have one prompt; `sampled`: the shipped sample is in its form.
     """
 
     name: str
@@ -49,6 +43,11 @@ class Adapter:
     counts: OfficialCounts = NO_COUNTS
     tie_credit: float = 0.0
     training: bool = False
+    label: str = ""
+    spelling: str = ""
+    ruled: bool = True
+    shares_prompts: bool = False
+    sampled: bool = False
 
     def load(
         self, path: Path | str, *, lenient: bool = False, official: bool = False, caps: Caps = DEFAULT_CAPS
@@ -70,14 +69,3 @@ class Adapter:
             raise ValueError(f"tie_credit must be 0 or 0.5 (got {tie_credit})")
         margins = {result.pair.id: result.margin for result in results}
         return self.score([PairResult(pair, margins.get(pair.id)) for pair in pairs], tie_credit)
-
-
-def refuse_benchmark_for_training(name: Path | str) -> None:
-    """Raise DataError where a path or format says that it holds a benchmark, which is for evaluation only."""
-    found = _BENCHMARK.search(str(name).casefold())
-    if found:
-        title = EVALUATION_ONLY[re.sub(r"[^a-z0-9]", "", found[0])]
-        raise DataError(
-            f"{name} is {title}, and that is for evaluation only",
-            hint="train on preference pairs such as HelpSteer3 or RMB",
-        )

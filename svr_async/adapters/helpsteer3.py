@@ -67,6 +67,7 @@ ADAPTER = Adapter(
     hub_files=("preference/train.jsonl.gz", "preference/validation.jsonl.gz"),
     counts=OfficialCounts(rows=(TRAIN_ROWS, VALIDATION_ROWS, TRAIN_ROWS + VALIDATION_ROWS)),
     training=True,
+    ruled=False,
     schema={
         "domain": "general, stem, code or multilingual",
         "language": "text: natural or programming language",

@@ -201,8 +201,11 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
 ADAPTER = Adapter(
     name="pairs",
     title="Any preference pairs",
+    label="Preference pairs",
     licence="the data's own",
     training=True,
+    ruled=False,
+    sampled=True,
     schema={
         "prompt": "text or list of {role, content} (or messages, conversations, instruction + input, question …)",
         "chosen": "text, message, or list of messages; with `rejected`",

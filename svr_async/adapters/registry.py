@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 
 from svr_async.adapters.contract import Adapter
-from svr_async.errors import UsageError
+from svr_async.errors import DataError, UsageError
 
-BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
-TRAINING_SETS = ("helpsteer3", "rmb")
-NAMES = (*BENCHMARKS, *TRAINING_SETS, "pairs")
+NAMES = (
+    "rubricbench",
+    "rewardbench",
+    "rewardbench2",
+    "rmbench",
+    "helpsteer3",
+    "rmb",
+    "pairs",
+)
 
 
 class _Registry(Mapping[str, Adapter]):
@@ -41,3 +49,13 @@ def get_adapter(name: str) -> Adapter:
     raise UsageError(
         f"unknown benchmark {name!r}", hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
     )
+
+
+def refuse_benchmark_for_training(name: Path | str) -> None:
+    """Raise DataError where a path or format says that it holds a benchmark, which is for evaluation only."""
+    for adapter in ADAPTERS.values():
+        if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
+            raise DataError(
+                f"{name} is {adapter.label or adapter.name}, and that is for evaluation only",
+                hint="train on preference pairs such as HelpSteer3 or RMB",
+            )

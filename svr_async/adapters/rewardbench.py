@@ -95,6 +95,8 @@ def section_score(section: str, accuracies: Mapping[str, float]) -> float | None
 ADAPTER = Adapter(
     name="rewardbench",
     title="RewardBench (filtered)",
+    label="RewardBench",
+    spelling=r"reward[-_. ]?bench(?![-_. ]?2(?!\d))",
     licence="ODC-BY",
     homepage="https://huggingface.co/datasets/allenai/reward-bench",
     hub_id="allenai/reward-bench",

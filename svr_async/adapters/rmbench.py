@@ -120,6 +120,9 @@ def _mean_of(values: Sequence[float | None]) -> float | None:
 ADAPTER = Adapter(
     name="rmbench",
     title="RM-Bench",
+    label="RM-Bench",
+    spelling=r"(?<![a-z0-9])rm[-_. ]?bench",
+    shares_prompts=True,
     licence="ODC-BY (data card); the git repository states none",
     homepage="https://github.com/THU-KEG/RM-Bench",
     hub_id="THU-KEG/RM-Bench",

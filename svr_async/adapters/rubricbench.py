@@ -91,6 +91,9 @@ def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
 ADAPTER = Adapter(
     name="rubricbench",
     title="RubricBench",
+    label="RubricBench",
+    spelling=r"rubric[-_. ]?bench",
+    sampled=True,
     licence="CC BY 4.0 (paper); the data card states none",
     homepage="https://huggingface.co/datasets/DonJoey/rubricbench",
     hub_id="DonJoey/rubricbench",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from svr_async.evaluation.compare import Comparison, Duel, PairedTest
+    from svr_async.evaluation.reporting.compare import Comparison, Duel, PairedTest
 
 WIDE = 100  # columns that all numbers of a paired test need; narrower terminals show the main ones
 
@@ -32,7 +32,7 @@ def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) ->
     Example:
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
-    from svr_async.evaluation.compare import compare_runs, item_of  # noqa: PLC0415  (NumPy loads when it runs)
+    from svr_async.evaluation.reporting.compare import compare_runs, item_of  # noqa: PLC0415  (NumPy loads when it runs)
     from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
 
     found = compare_runs([RunFolder.load(run) for run in runs], seed=seed, cluster=item_of)

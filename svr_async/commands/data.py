@@ -107,39 +107,13 @@ def split(
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
     from svr_async.adapters import get_adapter  # noqa: PLC0415
-    from svr_async.errors import UsageError  # noqa: PLC0415
-    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
-    from svr_async.vocabulary.splits import split_by_prompt  # noqa: PLC0415
+    from svr_async.adapters.splitting import write_split  # noqa: PLC0415
 
-    train, test = split_by_prompt(get_adapter(adapter).load(path, lenient=lenient).pairs, share, salt=f"held-out{seed}")
-    if not train or not test:
-        raise UsageError(
-            f"--share {share:g} puts {len(train)} pairs into train and {len(test)} into test",
-            hint="give more pairs, of more prompts, or another share",
-        )
-    counts = {}
-    for name, pairs in (("train", train), ("test", test)):
-        counts[name] = len(pairs)
-        write_atomic(out / f"{name}.jsonl", b"".join(_line(pair) for pair in pairs))
+    counts = write_split(get_adapter(adapter).load(path, lenient=lenient).pairs, share, seed, out)
     if as_json:
         click.echo(orjson.dumps(counts))
     else:
         click.echo(f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}")
-
-
-def _line(pair: Any) -> bytes:
-    """Return a pair as a line in the format that `pairs` reads."""
-    messages = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
-    row = {
-        "id": pair.id,
-        "prompt": messages,
-        "response_a": pair.response_a,
-        "response_b": pair.response_b,
-        "label": "A" if pair.chosen_first else "B",
-        "domain": pair.domain,
-        "subset": pair.subset,
-    }
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _describe(dataset: Any, row: int) -> dict[str, Any]:

@@ -136,13 +136,12 @@ def _key_variables(flags: Mapping[str, Any]) -> tuple[str, ...]:
     judges = [judge for judge in named.split(",") if judge not in {"", "rules"}]
     if not judges:
         return ()
-    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+    from svr_async.judges.spec import JudgeSpec  # noqa: PLC0415
 
-    found = []
+    found: list[str] = []
     for judge in judges:
         with contextlib.suppress(SvrError):
-            profile = find_profile(judge.removesuffix("+rules"), base_url=flags.get("base_url") or "")
-            found.append(profile.key_env)
+            found += JudgeSpec.parse(judge, base_url=flags.get("base_url") or "").key_variables
     return tuple(found)
 
 

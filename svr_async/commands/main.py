@@ -21,7 +21,7 @@ COMMANDS = {
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
-    "cache": ("svr_async.commands.cache.command:cache", "Look after the memo of replies."),
+    "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),
     "induce": ("svr_async.commands.train.stage_commands:induce", "Induce candidate rubrics from preference pairs."),
     "judge": ("svr_async.commands.train.stage_commands:judge", "Judge pools of rubrics: pairs to a feature store."),
     "fit": ("svr_async.commands.train.fit_command:fit", "Fit selector and weights on a feature store: to a bank."),

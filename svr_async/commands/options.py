@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from svr_async.errors import ConfigError, UsageError
+from svr_async.judges.limits import FLAGS, JudgeLimits
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -85,20 +87,6 @@ base_url_option = click.option(
     metavar="URL",
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
-concurrency_option = click.option(
-    "--concurrency",
-    default="auto",
-    show_default=True,
-    metavar="auto|N",
-    help="Calls in flight at most; auto finds out how many pay.",
-)
-budget_option = click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more.")
-max_calls_option = click.option(
-    "--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."
-)
-prompts_option = click.option(
-    "--prompts", type=click.Path(path_type=Path), metavar="DIR", help="Prompt templates in place of the shipped ones."
-)
 memo_option = click.option(
     "--memo",
     type=click.Path(path_type=Path),
@@ -107,6 +95,66 @@ memo_option = click.option(
     metavar="DIR",
     help="Where replies are kept.",
 )
+_LIMITS = (
+    base_url_option,
+    click.option(
+        "--concurrency",
+        default="auto",
+        show_default=True,
+        metavar="auto|N",
+        help="Calls in flight at most; auto finds out how many pay.",
+    ),
+    click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most."),
+    click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True, help="Seconds for one call."
+    ),
+    click.option(
+        "--give-up-after",
+        type=click.FloatRange(min=1),
+        default=1800.0,
+        show_default=True,
+        help="Seconds without any success.",
+    ),
+    click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more."),
+    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."),
+    click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
+    click.option(
+        "--prompts",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Prompt templates in place of the shipped ones.",
+    ),
+    memo_option,
+)
+
+
+def limited(function: F) -> F:
+    """Add --base-url and how a judge may be asked to a command that asks one."""
+    for option in reversed(_LIMITS):
+        function = option(function)
+    return function
+
+
+def with_limits(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's flags with those of how a judge may be asked as one record, `limits`."""
+    own = {one.name for one in fields(JudgeLimits)} | set(FLAGS)
+    rest = {name: value for name, value in flags.items() if name not in own}
+    return rest | {"limits": JudgeLimits.from_flags(flags)}
+
+
+def known_of(record: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a record of settings has a field for; others, as how to log, do not matter to it."""
+    names = {one.name for one in fields(record)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def given_flags(context: click.Context) -> frozenset[str]:
+    """Return the names of the flags that were given: on the command line, as a variable or in a file."""
+    default = click.core.ParameterSource.DEFAULT
+    return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)
+
+
 lenient_option = click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -174,19 +222,14 @@ def asking(function: F) -> F:
             metavar="J",
             help="Who is asked: a judge of `svr judges`, URL#model, rules.",
         ),
-        base_url_option,
+        limited,
         lenient_option,
         limit_option,
         click.option(
             "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
         ),
-        concurrency_option,
-        budget_option,
-        max_calls_option,
         retry_errors_option,
         min_coverage_option,
-        prompts_option,
-        memo_option,
         quiet_option,
     ]
     for option in reversed(options):

@@ -50,6 +50,8 @@ def report(
     if frontier:
         _report_frontier(runs, out, as_json)
         return
+    from svr_async.evaluation.reporting.bank_report import write_bank_report  # noqa: PLC0415  (`svr --help` imports little)
+
     bank = bank_folder(runs)
     target = out or default_target(runs)
     n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
@@ -60,8 +62,8 @@ def report(
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    from svr_async.commands.eval.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
-    from svr_async.evaluation.frontier_files import as_json as frontier_json  # noqa: PLC0415
+    from svr_async.evaluation.reporting.frontier_files import as_json as frontier_json  # noqa: PLC0415
+    from svr_async.evaluation.running.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target)
@@ -82,9 +84,9 @@ def default_target(runs: tuple[Path, ...]) -> Path:
 def write_report(runs: tuple[Path, ...], target: Path) -> int:
     """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
     from svr_async.errors import UsageError  # noqa: PLC0415  (`svr --help` imports as little as it can)
-    from svr_async.evaluation.report import render_report  # noqa: PLC0415
+    from svr_async.evaluation.reporting.report import render_report  # noqa: PLC0415
+    from svr_async.evaluation.reporting.tables import render_table  # noqa: PLC0415
     from svr_async.evaluation.runfolder import RunFolder, write_atomic  # noqa: PLC0415
-    from svr_async.evaluation.tables import render_table  # noqa: PLC0415
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
@@ -112,17 +114,3 @@ def _bank_in(path: Path) -> Path | None:
     if (path / "metrics.json").exists():
         return None  # a run
     return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)
-
-
-def write_bank_report(folder: Path, target: Path) -> int:
-    """Write the page of the bank in a folder and return its bytes; UsageError for a suffix other than .html."""
-    from svr_async.errors import UsageError  # noqa: PLC0415
-    from svr_async.evaluation.bank_report import render_bank_report  # noqa: PLC0415
-    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
-    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
-
-    if target.suffix.lower() != ".html":
-        raise UsageError(f"--out {target}: a bank's report is .html", hint="svr bank card writes Markdown")
-    data = render_bank_report(RubricBank.load(folder)).encode()
-    write_atomic(target, data)
-    return len(data)

@@ -250,7 +250,7 @@ def _print_scores(console: Any, title: str, scores: Mapping[str, Any], note: str
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    from svr_async.evaluation.runfacts import number  # noqa: PLC0415  (what reads runs is needed only when shown)
+    from svr_async.evaluation.reporting.runfacts import number  # noqa: PLC0415  (what reads runs is needed only when shown)
 
     return {str(name): known for name, value in values.items() if (known := number(value)) is not None}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, TypeVar, overload
@@ -12,6 +13,8 @@ import orjson
 
 KEY_SCHEMA = 1
 T = TypeVar("T")
+CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
+"""Set while a run asks what may turn out not to be needed, since it is not known yet what it depends on."""
 
 
 class once(Generic[T]):  # noqa: N801  (a decorator)

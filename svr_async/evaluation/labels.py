@@ -6,20 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from svr_async.adapters import ADAPTERS, Adapter
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import count, plural
 from svr_async.scoring.methods.content_blind import PREFERS
 from svr_async.vocabulary.integrity import Integrity, Marks
 
-BENCHMARKS = {
-    "rubricbench": "RubricBench",
-    "rewardbench": "RewardBench",
-    "rewardbench2": "RewardBench 2",
-    "rmbench": "RM-Bench",
-    "pairs": "Preference pairs",
-}
 SAMPLE_SUFFIX = "-sample"  # of a benchmark's name where the shipped sample was judged in its format
-OFFICIAL = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
 STRANGE = "A newer version of svr-async put this mark here; install it to read what it says."
 
 
@@ -47,11 +40,17 @@ CAVEATS = {
 }
 
 
+def adapter_of(metrics: Mapping[str, Any]) -> Adapter | None:
+    """Return the adapter of a run's data, or of what its sample is a sample of; None where this version has none."""
+    return ADAPTERS.get(str(metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX))
+
+
 def benchmark_name(run: Run) -> str:
     """Return the benchmark's name as its authors write it."""
     key = str(run.metrics["benchmark"])
     plain = key.removesuffix(SAMPLE_SUFFIX)
-    name = BENCHMARKS.get(plain, plain)
+    adapter = adapter_of(run.metrics)
+    name = (adapter.label if adapter else "") or plain
     return name if plain == key else f"{name} sample"
 
 
@@ -109,7 +108,8 @@ def _sample(run: Run) -> Mark | None:
 
 def _unofficial(run: Run) -> Mark | None:
     data: Mapping[str, Any] = run.manifest.get("data") or {}
-    if data.get("official") is not False or run.metrics["benchmark"] not in OFFICIAL:
+    adapter = ADAPTERS.get(str(run.metrics["benchmark"]))
+    if data.get("official") is not False or adapter is None or adapter.training:
         return None
     notes = data.get("notes") or ()
     why = "; ".join(str(note) for note in notes) if isinstance(notes, list | tuple) else str(notes)

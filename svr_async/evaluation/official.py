@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from svr_async.evaluation.labels import SAMPLE_SUFFIX
+from svr_async.evaluation.labels import adapter_of
 
-RULELESS = ("pairs", "helpsteer3")  # no authors have said how these are to be scored
 UNJUDGED_ARE_WRONG = "pairs that are not judged yet count as wrong here"
 
 
 def has_official_rule(metrics: Mapping[str, Any]) -> bool:
     """Whether somebody other than us has said how this data is to be scored."""
-    return str(metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX) not in RULELESS
+    adapter = adapter_of(metrics)
+    return adapter is None or adapter.ruled
 
 
 def own_scores(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,9 +10,6 @@ from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.verdict import Outcome
-
-CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
-"""Set while a plan asks what may turn out not to be needed, since it is not known yet what it depends on."""
 
 
 def nothing_guessed(_: Decision, /) -> bool:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from svr_async.engine.engine import Engine
-from svr_async.evaluation.opinions import CONTINGENT, Case, Opinion, Rows, shared_margins, vote_of
+from svr_async.engine.request import CONTINGENT
+from svr_async.evaluation.opinions import Case, Opinion, Rows, shared_margins, vote_of
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, average, halved, scaled

@@ -1,22 +1,23 @@
-"""Opening a judge by its name on the command line: an endpoint, `rules`, `recorded:PATH`, or `J+rules`."""
+"""The one place that opens a judge: an endpoint, `rules`, `recorded:PATH`, or `J+rules`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from svr_async.errors import ConfigError
+from svr_async.errors import UsageError
+from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.protocol import Author, Judge
+from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Prompt
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
     from svr_async.engine.engine import Engine
-    from svr_async.engine.failures import FailureLog
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
@@ -62,38 +63,85 @@ class OpenJudge:
             await self.engine.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointOptions:
-    """What an endpoint needs beside its profile; `engines` is how many of them this process has under way at once."""
+def open_judge(
+    spec: JudgeSpec,
+    limits: JudgeLimits,
+    *,
+    prompts: Mapping[str, Prompt] = MappingProxyType({}),
+    budget: Budget | None = None,
+    engines: int = 1,
+    config: EngineConfig | None = None,
+) -> OpenJudge:
+    """Open the judge of a name; UsageError for a cap in dollars on one without a price.
 
-    memo: Path
-    config: EngineConfig
-    budget: Budget
-    failures: FailureLog
-    base_url: str = ""
-    prompts: Path | None = None
-    timeout_s: float = 600.0
-    engines: int = 1
+    A recording needs the `prompts` of its pairs by their ids. The judges of a run share a `budget`; `engines` is how
+    many of them this process has under way at once. `config` stands in the place of what the limits say.
+    """
+    if spec.profile is None:
+        return _open_offline(spec, prompts)
+    if limits.budget is not None and spec.profile.price is None:
+        raise UsageError(
+            f"a budget needs a price, and judge {spec.name} has none",
+            hint="add price = [in, cached, out] in judges.toml, or cap the calls",
+        )
+    found = within_descriptors(config or limits.engine_config(spec.profile), engines=engines)
+    return _open_endpoint(spec, spec.profile, limits, found, budget)
 
 
-def needs_endpoint(spec: str) -> bool:
-    """Whether a judge of this name sends requests."""
-    return spec != "rules" and not spec.startswith("recorded:")
-
-
-def open_offline_judge(spec: str, prompts: Mapping[str, Prompt]) -> OpenJudge:
-    """Open `rules` or `recorded:PATH`; neither loads aiohttp."""
-    if spec == "rules":
+def _open_offline(spec: JudgeSpec, prompts: Mapping[str, Prompt]) -> OpenJudge:
+    """Open `rules` or a recording; neither loads aiohttp."""
+    if spec.recording is None:
         from svr_async.judges.rules.author import RulesAuthor  # noqa: PLC0415  (each judge loads only its own parts)
         from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
 
         return OpenJudge(judge=RulesJudge(), author=RulesAuthor(), prompts={})
     from svr_async.judges.recorded import load_recorded  # noqa: PLC0415
 
-    path = spec.removeprefix("recorded:")
-    if not path:
-        raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
-    return OpenJudge(judge=load_recorded(Path(path), prompts), prompts={})
+    return OpenJudge(judge=load_recorded(spec.recording, prompts), prompts={})
+
+
+def _open_endpoint(
+    spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
+) -> OpenJudge:
+    """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
+    from svr_async.judges.authoring import ModelAuthor  # noqa: PLC0415
+    from svr_async.judges.model import ModelJudge  # noqa: PLC0415
+    from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415
+    from svr_async.judges.templates import load_templates  # noqa: PLC0415
+
+    templates = load_templates(limits.prompts)
+    engine = _engine_of(profile, limits, config, budget)
+    writer = QuestionWriter(profile, templates)
+    judge: Judge = ModelJudge(engine, writer, profile.name)
+    if spec.hybrid:
+        from svr_async.judges.hybrid import HybridJudge  # noqa: PLC0415
+        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
+
+        judge = HybridJudge(judge, RulesJudge())
+    author = ModelAuthor(engine, writer)
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
+
+
+def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> Engine:
+    from svr_async.engine.admission.lanes import Endpoints  # noqa: PLC0415
+    from svr_async.engine.engine import Engine  # noqa: PLC0415
+    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
+    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
+    from svr_async.engine.memo import Memo  # noqa: PLC0415
+    from svr_async.engine.money import Budget  # noqa: PLC0415
+    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
+
+    failures = FailureLog(limits.failures, forget=limits.retry_errors)
+    key = key_from_environment(profile.key_env)
+    members = {url: HttpTransport(url, key, timeout_s=limits.timeout_s) for url in profile.base_urls}
+    return Engine(
+        Endpoints(members),
+        Memo.open(limits.memo),
+        config=config,
+        budget=budget or Budget(max_calls=limits.max_calls, max_usd=limits.budget),
+        price=profile.price,
+        failures=failures,
+    )
 
 
 def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
@@ -111,37 +159,3 @@ def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfi
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = config.concurrency if soft == resource.RLIM_INFINITY else max(1, (soft - OTHER_FILES) // engines)
     return config if config.concurrency <= most else replace(config, concurrency=most)
-
-
-def open_endpoint_judge(spec: str, profile: Profile, options: EndpointOptions) -> OpenJudge:
-    """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.engine.admission.lanes import Endpoints  # noqa: PLC0415
-    from svr_async.engine.engine import Engine  # noqa: PLC0415
-    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
-    from svr_async.engine.memo import Memo  # noqa: PLC0415
-    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
-    from svr_async.judges.authoring import ModelAuthor  # noqa: PLC0415
-    from svr_async.judges.model import ModelJudge  # noqa: PLC0415
-    from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415
-    from svr_async.judges.templates import load_templates  # noqa: PLC0415
-
-    templates = load_templates(options.prompts)
-    key = key_from_environment(profile.key_env)
-    members = {url: HttpTransport(url, key, timeout_s=options.timeout_s) for url in profile.base_urls}
-    engine = Engine(
-        Endpoints(members),
-        Memo.open(options.memo),
-        config=within_descriptors(options.config, engines=options.engines),
-        budget=options.budget,
-        price=profile.price,
-        failures=options.failures,
-    )
-    writer = QuestionWriter(profile, templates)
-    judge: Judge = ModelJudge(engine, writer, profile.name)
-    if spec.endswith("+rules"):
-        from svr_async.judges.hybrid import HybridJudge  # noqa: PLC0415
-        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
-
-        judge = HybridJudge(judge, RulesJudge())
-    author = ModelAuthor(engine, writer)
-    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)

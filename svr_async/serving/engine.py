@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from svr_async.errors import UsageError
-from svr_async.judges.opening import OpenJudge, needs_endpoint, open_offline_judge
+from svr_async.judges.limits import AUTO, JudgeLimits
+from svr_async.judges.opening import OpenJudge, open_judge
 from svr_async.judges.protocol import Author, Judge
+from svr_async.judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
     from svr_async.engine.stats import EngineStats
-    from svr_async.judges.profiles import Profile
 
 FREE_WORKERS = 8  # questions under way to a judge that sends nothing, or that is the caller's own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    memo: Path
-    base_url: str
-    concurrency: int | None
-    rpm: float | None
-    tpm: float | None
-    budget: float | None
-    max_calls: int | None
-    offline: bool
-    timeout_s: float
-    prompts: Path | None
 
 
 class Engine:
@@ -39,7 +25,8 @@ class Engine:
     profile's (several that serve the same model have commas between them); `concurrency` bounds the calls under way (by
     default the engine finds out how many pay, up to the profile's number), `rpm` and `tpm` are limits of each endpoint;
     `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the memo only;
-    `timeout_s` is for one call; `prompts` is a folder with templates in place of the shipped ones. An engine belongs to
+    `timeout_s` is for one call, `give_up_after_s` how long to go on without any success; with `strict_model` another
+    model's answer is an error; `prompts` is a folder with templates in place of the shipped ones. An engine belongs to
     one event loop, and does not ask again what failed for good while it was open.
     """
 
@@ -56,27 +43,38 @@ class Engine:
         max_calls: int | None = None,
         offline: bool = False,
         timeout_s: float = 600.0,
+        give_up_after_s: float = 1800.0,
+        strict_model: bool = False,
         prompts: str | Path | None = None,
     ) -> None:
         self.spec = judge
         self._opened: OpenJudge | None = None
-        self._options = _Options(
+        self._base_url = base_url
+        self._limits = JudgeLimits(
             memo=Path(memo),
-            base_url=base_url,
-            concurrency=concurrency,
+            concurrency=AUTO if concurrency is None else str(concurrency),
             rpm=rpm,
             tpm=tpm,
             budget=budget,
             max_calls=max_calls,
             offline=offline,
             timeout_s=timeout_s,
+            give_up_after_s=give_up_after_s,
+            strict_model=strict_model,
             prompts=None if prompts is None else Path(prompts),
         )
+
+    @classmethod
+    def limited(cls, judge: str, limits: JudgeLimits, *, base_url: str = "") -> Self:
+        """Return the engine of a judge that is asked within limits."""
+        engine = cls(judge, base_url=base_url)
+        engine._limits = limits
+        return engine
 
     async def __aenter__(self) -> Self:
         if self._opened is not None:
             raise UsageError(f"the engine {self.spec} is open already", hint="make one engine for each block")
-        self._opened = _open(self.spec, self._options)
+        self._opened = _open(self.spec, self._base_url, self._limits)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -122,42 +120,8 @@ class Engine:
         return self._opened
 
 
-def _open(spec: str, options: _Options) -> OpenJudge:
-    if spec == "rules":
-        return open_offline_judge(spec, {})
-    if not needs_endpoint(spec):
-        raise UsageError(f"{spec} knows the pairs of its recording only", hint="svr eval replays recordings")
-    from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (the rules judge needs no engine)
-    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
-    from svr_async.engine.money import Budget  # noqa: PLC0415
-    from svr_async.judges.opening import EndpointOptions, open_endpoint_judge  # noqa: PLC0415
-    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
-
-    profile = find_profile(spec.removesuffix("+rules"), base_url=options.base_url)
-    _check_limits(options, profile)
-    config = EngineConfig(
-        concurrency=options.concurrency or profile.concurrency,
-        adaptive=options.concurrency is None,
-        rpm=options.rpm or profile.rpm,
-        tpm=options.tpm or profile.tpm,
-        offline=options.offline,
-    )
-    endpoint = EndpointOptions(
-        memo=options.memo,
-        config=config,
-        budget=Budget(max_calls=options.max_calls, max_usd=options.budget),
-        failures=FailureLog(),
-        prompts=options.prompts,
-        timeout_s=options.timeout_s,
-    )
-    return open_endpoint_judge(spec, profile, endpoint)
-
-
-def _check_limits(options: _Options, profile: Profile) -> None:
-    if options.concurrency is not None and options.concurrency < 1:
-        raise UsageError(f"concurrency must be >= 1 (got {options.concurrency})", hint="leave it out for the profile's")
-    if options.budget is not None and profile.price is None:
-        raise UsageError(
-            f"a budget needs a price, and judge {profile.name} has none",
-            hint="add price = [in, cached, out] in judges.toml, or cap the calls with max_calls",
-        )
+def _open(judge: str, base_url: str, limits: JudgeLimits) -> OpenJudge:
+    spec = JudgeSpec.parse(judge, base_url=base_url)
+    if spec.recording is not None:
+        raise UsageError(f"{judge} knows the pairs of its recording only", hint="svr eval replays recordings")
+    return open_judge(spec, limits)

@@ -1,12 +1,11 @@
 """RubricBench: both forms of label and rubrics, groups whatever the case, strict micro accuracy."""
 
+import contextlib
 import json
 
 import pytest
 
-from svr_async.adapters import PairResult, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.contract import EVALUATION_ONLY
-from svr_async.adapters.registry import BENCHMARKS
+from svr_async.adapters import ADAPTERS, PairResult, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.rubricbench import GROUPS, domain_group
 from svr_async.errors import DataError
 from svr_async.vocabulary.pair import Side
@@ -199,5 +198,12 @@ def test_training_sets_are_not_taken_for_benchmarks(path):
 
 
 def test_every_benchmark_is_for_evaluation_only():
-    """The names that are refused are those of the registry."""
-    assert set(EVALUATION_ONLY) == set(BENCHMARKS)
+    """The names that are refused are those of the adapters that are not for training."""
+    refused = set()
+    for name in ADAPTERS:
+        with contextlib.suppress(DataError):
+            refuse_benchmark_for_training(name)
+            continue
+        refused.add(name)
+    assert refused == {"rubricbench", "rewardbench", "rewardbench2", "rmbench"}
+    assert refused == {name for name, adapter in ADAPTERS.items() if not adapter.training}

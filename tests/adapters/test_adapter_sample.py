@@ -1,41 +1,24 @@
-"""The shipped sample: made by our own generator, balanced, and right where a program can tell."""
+"""The shipped sample: our own, balanced, and right where a program can tell."""
 
-import importlib.util
-import sys
 from collections import Counter, defaultdict
-from importlib.resources import files
-from pathlib import Path
 
-import pytest
+from sample_proofs import PROOFS
 
 from svr_async.adapters import load_sample
 from svr_async.adapters.rubricbench import GROUPS
 
-ROOT = Path(__file__).parents[2]
+UNPROVED_STEM = 2  # explanations of science
 
 
-@pytest.fixture(scope="module")
-def generator():
-    """Return the generator, benchmarks/make_samples.py, as a module."""
-    spec = importlib.util.spec_from_file_location("make_samples", ROOT / "benchmarks/make_samples.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_samples"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_generator_writes_the_same_bytes(generator, capsys):
-    """The shipped file is what the generator writes, byte for byte; on the way every proof holds."""
-    shipped = files("svr_async.adapters") / "samples" / "rubricbench_sample.jsonl"
-    assert generator.sample_bytes() == shipped.read_bytes()
-    assert generator.main(["--check"]) == 0
-    assert "up to date" in capsys.readouterr().out
-
-
-def test_most_code_sum_and_instruction_items_are_proved(generator):
-    """Code that runs, sums that come out and constraints that can be counted carry a proof."""
-    assert all(item.proof for item in (*generator.CODE, *generator.FOLLOWING))
-    assert sum(item.proof is not None for item in generator.STEM) >= 12
+def test_the_better_response_passes_its_proof_and_the_worse_one_does_not():
+    """Code that runs, sums that come out and constraints that can be counted are proved, item by item."""
+    pairs = {pair.id: pair for pair in load_sample().pairs}
+    for case_id, proof in PROOFS.items():
+        assert proof(pairs[case_id].chosen), f"{case_id}: the better response fails its proof"
+        assert not proof(pairs[case_id].rejected), f"{case_id}: the worse response passes its proof"
+    unproved = [pair.domain for pair in pairs.values() if pair.id not in PROOFS]
+    assert not {"CODE", "IF"} & set(unproved)
+    assert unproved.count("STEM") <= UNPROVED_STEM
 
 
 def test_the_sample_is_balanced():

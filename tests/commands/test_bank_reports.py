@@ -13,9 +13,9 @@ from made_pairs import write_candidates, write_made
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train import learning
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.training.running import learning
 from svr_async.vocabulary.rubric import Rubric
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands.doctor import findings
-from svr_async.commands.doctor.findings import Answer, Finding
-from svr_async.commands.doctor.local import device_finding, file_system_of
+from svr_async.commands.doctor.local import device_finding
+from svr_async.engine.file_systems import file_system_of
 from svr_async.errors import EndpointDownError, RefusedError
+from svr_async.judges.doctor import findings
+from svr_async.judges.doctor.findings import Answer, Finding
 
 
 def answer(text: str | None = "ready", **changes: Any) -> Answer:

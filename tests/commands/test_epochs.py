@@ -13,10 +13,10 @@ from rich.console import Console
 from svr_async.commands.train.epochs import (
     BEST,
     EpochTable,
+    FitScreen,
     LiveEpochs,
     PlainEpochs,
     best_curve,
-    fit_screen,
     plain_line,
     short_rate,
 )
@@ -168,7 +168,8 @@ def test_a_live_table_leaves_the_terminal_as_it_was(monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
 
     def shown(fails):
-        with fit_screen(seeds=1, epochs=3, quiet=False) as watch:
+        with FitScreen(quiet=False, epochs=True) as screen:
+            watch = screen.fits(1, 3)
             watch.begin(EMPTY)
             for record in made_curve(1, 3).epochs:
                 watch.epoch(record)
@@ -184,8 +185,10 @@ def test_a_live_table_leaves_the_terminal_as_it_was(monkeypatch):
     assert sys.stderr.getvalue().count("\x1b[?25l") == sys.stderr.getvalue().count("\x1b[?25h") == 2
 
 
-def test_quiet_shows_nothing(capsys):
-    """No watcher at all."""
-    with fit_screen(seeds=1, epochs=1, quiet=True) as watch:
-        assert watch is None
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(("quiet", "epochs", "told"), [(True, True, ""), (False, False, "said\n")])
+def test_a_quiet_screen_shows_no_epochs(quiet, epochs, told, capsys):
+    """Nothing when quiet; without epochs, as where JSON is printed, only what is said."""
+    with FitScreen(quiet=quiet, epochs=epochs) as screen:
+        assert screen.fits(1, 1) is None
+        screen.say("said")
+    assert capsys.readouterr().err == told

@@ -15,8 +15,8 @@ from test_spending import RUBRICS, metrics, name_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation import frontier_view
 from svr_async.evaluation.frontier import Point, Setting
+from svr_async.evaluation.reporting import frontier_view
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

@@ -8,10 +8,10 @@ import pytest
 from made_pairs import write_made
 from rig import name_judge, serving, write_bank, write_bench
 
-from svr_async.commands.keys import key_hint, naming_keys
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import AuthError
+from svr_async.judges.keys import key_hint, naming_keys
 from svr_async.simulation.config import SimConfig
 
 PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")

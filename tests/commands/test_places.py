@@ -10,8 +10,9 @@ from made_pairs import files_of, last_line, write_candidates, write_made, write_
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.places import keep_bank, open_folder
 from svr_async.errors import StorageError, UsageError
+from svr_async.training.running.places import keep_bank
+from svr_async.vocabulary.folders import open_folder
 
 
 def svr(*args: str | Path) -> int:
@@ -86,7 +87,7 @@ def test_a_command_goes_on_beside_its_own_traces(folder: Path, bank: dict[str, b
 
 def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that may not be written is refused where it stands."""
-    monkeypatch.setattr("svr_async.commands.places.os.access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr("svr_async.vocabulary.folders.os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(StorageError, match="no permission"):
         open_folder(tmp_path)
 

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until, write_bench
 
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.shares import flags_from_json, flags_of, flags_to_json, limits_of, part_of, places_of
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
+from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
+from svr_async.evaluation.running.shares import places_of, settings_of
+from svr_async.judges.limits import JudgeLimits, config_share, part_of
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.verdict import Outcome
 
@@ -242,7 +243,7 @@ def test_workers_that_cannot_run_leave_all_to_the_parent(
     prepare(tmp_path, endpoint[0])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sitecustomize.py").write_text(
-        "import sys\nif sys.argv[:1] == ['-c']:\n    sys.modules['svr_async.commands.eval.shares'] = None\n"
+        "import sys\nif sys.argv[:1] == ['-c']:\n    sys.modules['svr_async.evaluation.running.shares'] = None\n"
     )
     done = svr(*FLAGS, "--processes", "2", cwd=tmp_path, PYTHONPATH=str(tmp_path / "broken"))
     assert done.returncode == 0, done.stderr
@@ -325,28 +326,30 @@ def test_parts_add_up(total: int, count: int) -> None:
 def test_limits_and_caps_are_divided() -> None:
     """Concurrency, rates, calls and dollars of all shares are those of the run."""
     config = EngineConfig(concurrency=10, rpm=90.0, tpm=None)
-    shares = [limits_of(config, (number, 3)) for number in range(3)]
+    shares = [config_share(config, (number, 3)) for number in range(3)]
     assert [one.concurrency for one in shares] == [4, 3, 3]
     assert [one.rpm for one in shares] == [30.0] * 3
     assert shares[0].tpm is None
-    flags = [flags_of(given_flags(max_calls=10, budget=3.0), (number, 3)) for number in range(3)]
-    assert [one.max_calls for one in flags] == [4, 3, 3]
-    assert [one.budget for one in flags] == [1.0] * 3
-    assert limits_of(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
+    whole = settings(JudgeLimits(max_calls=10, budget=3.0))
+    parts = [settings_of(whole, (number, 3)).limits for number in range(3)]
+    assert [one.max_calls for one in parts] == [4, 3, 3]
+    assert [one.budget for one in parts] == [1.0] * 3
+    assert config_share(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
 
 
-def given_flags(**values: object) -> EvalFlags:
-    """Return flags with defaults of their type."""
-    plain: dict[str, object] = dict.fromkeys(EvalFlags.__dataclass_fields__)
-    plain |= {"memo": Path("cache/memo"), "out": Path("a b"), "domain": ("x", "y"), "share": (0, 1), "processes": 2}
-    return EvalFlags(**(plain | {"given": frozenset({"judge"}), "budget": 0.5, "limit": "3-4"} | values))  # type: ignore[arg-type]
+def settings(limits: JudgeLimits) -> EvalSettings:
+    """Return settings with values of every kind."""
+    return EvalSettings(
+        benchmark="pairs", limits=limits, out=Path("a b"), domain=("x", "y"), processes=2, limit="3-4", rephrase=True
+    )
 
 
-def test_flags_survive_the_way_to_a_worker() -> None:
-    """Paths, tuples and sets come back as what they were."""
-    flags = given_flags()
-    sent = orjson.loads(orjson.dumps(flags_to_json(flags)))
-    assert flags_from_json(sent) == flags
+def test_settings_survive_the_way_to_a_worker_and_into_a_manifest() -> None:
+    """Paths and tuples come back as what they were, and what a manifest tells leaves nothing else out."""
+    whole = settings(JudgeLimits(prompts=Path("p"), budget=0.5, rpm=3.0))
+    assert from_plain(orjson.loads(orjson.dumps(to_plain(whole)))) == whole
+    assert from_plain(orjson.loads(orjson.dumps(whole.told()))) == whole
+    assert to_plain(whole).keys() - whole.told().keys() == {"share", "failures", "force"}
 
 
 def test_failures_that_other_processes_add_are_taken_in(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import orjson
 import pytest
 from rig import name_judge, serving, write_bench
 
-from svr_async.commands.eval import space
-from svr_async.commands.eval.space import BASE_BYTES, Room, room_at_most, room_for, shortage
+from svr_async.evaluation.running import space
+from svr_async.evaluation.running.space import BASE_BYTES, Room, room_at_most, room_for, shortage
 
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--memo", "memo", "-q")

@@ -12,7 +12,7 @@ from rig import read_lines, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.pricing import describe_plan
+from svr_async.evaluation.running.pricing import describe_plan
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -251,6 +251,8 @@ def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.Captu
     assert "note: --rpm, --memo change nothing: judge rules sends nothing" in capsys.readouterr().err
     assert evaluate("--judge", "rules", out="quiet") == 0
     assert "note:" not in capsys.readouterr().err
+    assert evaluate("--judge", "rules", "--top-k", "3", out="chosen") == 0
+    assert "note: --top-k changes nothing: fixed has no bank to choose rubrics from" in capsys.readouterr().err
 
 
 # --- training-shaped traffic -----------------------------------------------------------------------------------------

@@ -14,18 +14,20 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import name_judge, read_lines, write_bench
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.batch.plan import known_of, params_of
+from svr_async.commands.batch.plan import params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.commands.train import run as train_run
-from svr_async.commands.train.command import train
-from svr_async.commands.train.run import TrainFlags, decontaminated, train_config
+from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
-from svr_async.training.plans import FREE_TOP_K
-from svr_async.training.session import FittedRound, Session
-from svr_async.training.store import BOTH_ORDERS, FeatureStore, StoreHeader
+from svr_async.training.rounds.plans import FREE_TOP_K
+from svr_async.training.rounds.session import FittedRound, Session
+from svr_async.training.running import train as train_run
+from svr_async.training.running.data import decontaminated
+from svr_async.training.running.settings import train_config
+from svr_async.training.store.records import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
+from svr_async.training.store.writing import write_store
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -348,7 +350,11 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
 
 def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubrics, or no judged entry: exit 8 and one line, and no bank."""
-    FeatureStore.create(folder / "empty", StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules"))
+    none = Csr(indptr=np.zeros(1, np.int64), index=np.zeros(0, np.int32), value=np.zeros(0, np.float32))
+    columns = {name: [] for name in PairRows.__slots__}
+    judged = Judged(indptr=none.indptr, index=none.index, value=none.value, flags=np.zeros(0, np.uint8))
+    header = StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules")
+    write_store(folder / "empty", header, StoreContent(rubrics=[], pairs=PairRows(**columns), features=none, z=judged))
     assert svr("fit", "empty", "--out", "out", "-q") == 8
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
@@ -503,13 +509,13 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 
 def test_a_fit_is_measured_by_as_many_rubrics_as_a_prompt_may_get() -> None:
     """Dev numbers are by the best so many rubrics as the structure may have; the paper's text has no such number."""
-    params = known_of(TrainFlags, params_of(train, "train", ["made.jsonl", "--out", "out"]))
+    params = params_of("train", ["made.jsonl", "--out", "out"])
     asked = {"judge": "gpt-oss-120b"}
     for more, top_ks in (({}, (FREE_TOP_K,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
-        config = train_config(TrainFlags(**{**params, **more}))
+        config = train_config(train_settings({**params, **more}))
         assert (config.fit.top_ks, config.fit.top_k) == (top_ks, max(top_ks))
         assert max(config.top_k_choices) in top_ks
-    assert train_config(TrainFlags(**{**params, "preset": "paper"})).fit.top_k is None
+    assert train_config(train_settings({**params, "preset": "paper"})).fit.top_k is None
 
 
 # --- data split ------------------------------------------------------------------------------------------------------

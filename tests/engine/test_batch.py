@@ -51,7 +51,7 @@ from svr_async.engine.engine import Engine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import BadBodyError, Reply
-from svr_async.engine.request import Question, Request
+from svr_async.engine.request import CONTINGENT, Question, Request
 from svr_async.engine.secrets import MASK, Secret
 from svr_async.errors import (
     ArtefactError,
@@ -62,7 +62,7 @@ from svr_async.errors import (
     StorageError,
     UsageError,
 )
-from svr_async.evaluation.opinions import CONTINGENT, Case
+from svr_async.evaluation.opinions import Case
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.plan import Escalated, Seat
 from svr_async.judges.model import ModelJudge

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from programs import need
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -80,8 +80,7 @@ class Page:
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Page]:
     """Start Chromium with an empty profile and yield a blank tab; everything is gone afterwards."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    assert binary, "Chromium is not on PATH; install it, or leave these tests out with -m 'not browser'"
+    binary = need("Chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
             binary, *FLAGS, f"--user-data-dir={profile}", "about:blank",

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.evaluation.explain import confident_mistakes
 from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.reporting.explain import confident_mistakes
 from svr_async.vocabulary.statistics import wilson_interval
 
 DOMAINS = {"Chat": 118, "Code": 76, "STEM": 70, "Instruction following": 35, "Safety": 21}

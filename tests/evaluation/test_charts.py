@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.evaluation import charts
+from svr_async.evaluation.reporting import charts
 
 shares = st.floats(0, 1)
 

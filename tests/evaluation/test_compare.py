@@ -9,7 +9,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.compare import compare_runs, item_of
+from svr_async.evaluation.reporting.compare import compare_runs, item_of
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.vocabulary.statistics import holm, mcnemar_exact
 

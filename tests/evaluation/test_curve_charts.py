@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.evaluation import curve_charts
-from svr_async.evaluation.curve_charts import Plot, Trace
+from svr_async.evaluation.reporting import curve_charts
+from svr_async.evaluation.reporting.curve_charts import Plot, Trace
 
 shares = st.floats(0, 1)
 

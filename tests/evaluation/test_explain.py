@@ -9,7 +9,7 @@ import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import (
+from svr_async.evaluation.reporting.explain import (
     confident_mistakes,
     explain_item,
     favoured,

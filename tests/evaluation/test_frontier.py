@@ -16,10 +16,10 @@ from made_run import write_run
 from rig import pairs
 
 from svr_async.evaluation.frontier import Charge, Column, Setting, draw_frontier, first_order, thresholds
-from svr_async.evaluation.frontier_chart import frontier_chart, scale
-from svr_async.evaluation.frontier_files import OPTIMISM, as_csv, as_json
-from svr_async.evaluation.frontier_view import render_frontier, ticks
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.reporting.frontier_chart import frontier_chart, scale
+from svr_async.evaluation.reporting.frontier_files import OPTIMISM, as_csv, as_json
+from svr_async.evaluation.reporting.frontier_view import render_frontier, ticks
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.pair import Order, Side

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from types import ModuleType
+
 import pytest
 from made_run import made_items, write_run
 
-from svr_async.errors import ArtefactError
+from svr_async.adapters import get_adapter, refuse_benchmark_for_training, registry
+from svr_async.errors import ArtefactError, DataError
 from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
+from svr_async.evaluation.official import has_official_rule
+from svr_async.evaluation.reporting.compare import compare_runs
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.vocabulary.integrity import joined_marks
 
 
 def loaded(folder, **changes):
     """Write and load a small run."""
-    return RunFolder.load(write_run(folder, items=made_items(n=12), **changes))
+    return RunFolder.load(write_run(folder, **{"items": made_items(n=12)} | changes))
 
 
 def test_a_whole_run_of_a_real_judge_has_no_mark(tmp_path):
@@ -44,6 +51,24 @@ def test_each_caveat_has_its_mark(tmp_path, metrics, manifest, word):
     assert mark_words(run) == (word,)
     assert f"[{word}]" in caption(run)
     assert len(marks(run)[0].text) > 30
+
+
+def test_a_new_benchmark_is_a_file_and_a_line(tmp_path, monkeypatch):
+    """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
+    made = replace(get_adapter("rmbench"), name="newbench", label="New Bench", spelling="", ruled=False)
+    module = ModuleType("svr_async.adapters.newbench")
+    module.ADAPTER = made
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(registry, "NAMES", (*registry.NAMES, "newbench"))
+    facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
+    runs = [loaded(tmp_path / name, **facts) for name in ("first", "second")]
+
+    assert caption(runs[0]).startswith("New Bench · ")
+    assert mark_words(runs[0]) == ("NOT OFFICIAL COUNTS",)
+    assert not has_official_rule(runs[0].metrics)
+    assert any("share a prompt" in note for note in compare_runs(runs, cluster=None).warnings)
+    with pytest.raises(DataError, match="is New Bench, and that is for evaluation only"):
+        refuse_benchmark_for_training("data/newbench.jsonl")
 
 
 @pytest.mark.parametrize(

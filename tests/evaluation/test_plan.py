@@ -9,9 +9,10 @@ import orjson
 import pytest
 from rig import pairs
 
+from svr_async.engine.request import CONTINGENT
 from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import CONTINGENT, Case
+from svr_async.evaluation.opinions import Case
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation

@@ -16,8 +16,8 @@ from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.report import render_report
-from svr_async.evaluation.reportview import calibration
+from svr_async.evaluation.reporting.report import render_report
+from svr_async.evaluation.reporting.reportview import calibration
 from svr_async.evaluation.runfolder import RunFolder
 
 

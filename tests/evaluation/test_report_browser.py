@@ -8,7 +8,7 @@ from hostile_run import ATTACK, HARMLESS, LONG, armed_run
 from made_run import made_items, write_run
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 
-from svr_async.evaluation.report import render_report
+from svr_async.evaluation.reporting.report import render_report
 from svr_async.evaluation.runfolder import RunFolder
 
 pytestmark = pytest.mark.browser

@@ -12,21 +12,15 @@ import pytest
 from rig import QUICK, pairs
 
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.failures import FailureLog
-from svr_async.engine.money import Budget, Price
-from svr_async.errors import ConfigError
+from svr_async.engine.money import Price
+from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.hybrid import HybridJudge
+from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.opening import (
-    OTHER_FILES,
-    EndpointOptions,
-    needs_endpoint,
-    open_endpoint_judge,
-    open_offline_judge,
-    within_descriptors,
-)
+from svr_async.judges.opening import OTHER_FILES, OpenJudge, open_judge, within_descriptors
 from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
 from svr_async.judges.rubric_file import load_rubric_file
+from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import Order, present
@@ -253,17 +247,58 @@ def test_a_wrong_rubric_file_is_named(tmp_path: Path, name: str, data: str, says
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-def options(memo: Path, **more: Any) -> EndpointOptions:
-    """Return options with short waits."""
-    return EndpointOptions(
-        memo=memo, config=EngineConfig(**QUICK), budget=Budget(), failures=FailureLog(), timeout_s=10.0, **more
+def opened_at(text: str, profile: Profile, memo: Path) -> OpenJudge:
+    """Open a judge behind an endpoint with short waits."""
+    spec = JudgeSpec(text=text, profile=profile)
+    return open_judge(spec, JudgeLimits(memo=memo, timeout_s=10.0), config=EngineConfig(**QUICK))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "model", "hybrid"),
+    [
+        ("rules", "rules", None, False),
+        ("recorded:x", "recorded", None, False),
+        ("recorded:x+rules", "recorded", None, False),
+        ("gpt-oss-120b", "gpt-oss-120b", "gpt-oss-120b", False),
+        ("gpt-oss-120b+rules", "gpt-oss-120b+rules", "gpt-oss-120b", True),
+        ("http://h/v1#m", "m", "m", False),
+        ("http://h/v1#m+rules", "m+rules", "m", True),
+    ],
+)
+def test_what_follows_judge_is_read_once(text: str, name: str, model: str | None, hybrid: bool) -> None:
+    """`rules` and recordings send nothing; everything else is an endpoint's, with the rules judge in front or not."""
+    spec = JudgeSpec.parse(text, base_url="http://other/v1")
+    assert (spec.text, spec.name, spec.hybrid) == (text, name, hybrid)
+    assert (spec.profile.model if spec.profile else None) == model
+    assert (len(spec.key_variables) == 1) == (model is not None)
+    assert spec.recording == (Path(text.removeprefix("recorded:")) if text.startswith("recorded:") else None)
+
+
+def test_limits_come_before_those_of_the_profile() -> None:
+    """What is not said is the profile's; a number of calls is taken at its word, auto finds out how many pay."""
+    own = Profile(name="j", model="j", base_url=URL, concurrency=12, rpm=30.0, tpm=900.0)
+    said = JudgeLimits(concurrency="3", rpm=6.0, give_up_after_s=5.0, strict_model=True).engine_config(own)
+    assert (said.concurrency, said.adaptive, said.rpm, said.tpm) == (3, False, 6.0, 900.0)
+    assert (said.give_up_after_s, said.strict_model) == (5.0, True)
+    plain = JudgeLimits().engine_config(own)
+    assert (plain.concurrency, plain.adaptive, plain.rpm, plain.strict_model) == (12, True, 30.0, False)
+    assert JudgeLimits(concurrency=AUTO) == JudgeLimits.from_flags(
+        {"concurrency": "auto", "timeout": 600.0, "quiet": 1}
     )
 
 
-def test_only_endpoints_need_an_endpoint() -> None:
-    """`rules` and recordings send nothing; everything else does."""
-    names = ["rules", "recorded:x", "gpt-oss-120b", "gpt-oss-120b+rules", "http://h/v1#m"]
-    assert [needs_endpoint(name) for name in names] == [False, False, True, True, True]
+@pytest.mark.parametrize("text", ["0", "8193", "-1", "many", "1.5", ""])
+def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
+    """Wherever limits are made: one line with the value."""
+    with pytest.raises(UsageError, match=f"--concurrency {text} is not auto or a number"):
+        JudgeLimits(concurrency=text)
+
+
+def test_a_budget_needs_a_price() -> None:
+    """A cap in dollars that could never be reached is refused before anything is opened."""
+    spec = JudgeSpec(text="j", profile=Profile(name="j", model="j", base_url=URL))
+    with pytest.raises(UsageError, match="needs a price, and judge j has none"):
+        open_judge(spec, JudgeLimits(memo=Path("/nonexistent"), budget=1.0))
 
 
 def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,14 +318,14 @@ def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPat
 
 def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
     """The rules judge and a recording have no engine; a recording without a file name is refused."""
-    assert open_offline_judge("rules", {}).engine is None
+    assert open_judge(JudgeSpec.parse("rules"), JudgeLimits()).engine is None
     (tmp_path / "r.jsonl").write_text('{"pair_id": "1", "order": "ab", "role": "direct", "reply": "[[A]]"}')
-    opened = open_offline_judge(f"recorded:{tmp_path / 'r.jsonl'}", {})
+    opened = open_judge(JudgeSpec.parse(f"recorded:{tmp_path / 'r.jsonl'}"), JudgeLimits())
     facts = {"name": "recorded:r.jsonl", "label": "recorded replies (r.jsonl)", "marks": ["recorded"]}
     assert opened.facts() == facts
     asyncio.run(opened.close())
     with pytest.raises(ConfigError, match="names no file"):
-        open_offline_judge("recorded:", {})
+        JudgeSpec.parse("recorded:")
 
 
 def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +335,7 @@ def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch
     async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
         async with SimServer() as sim:
             profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
-            opened = open_endpoint_judge("sim", profile, options(memo_folder))
+            opened = opened_at("sim", profile, memo_folder)
             assert isinstance(opened.judge, ModelJudge)
             before = opened.facts()
             await opened.judge.prefer(present(pairs(1)[0], Order.AB))
@@ -321,7 +356,7 @@ def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(memo_fold
     async def ask() -> None:
         async with SimServer() as sim:
             profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url, key_env="")
-            opened = open_endpoint_judge("sim+rules", profile, options(memo_folder))
+            opened = opened_at("sim+rules", profile, memo_folder)
             assert isinstance(opened.judge, HybridJudge)
             assert opened.judge.name == "sim+rules"
             assert opened.judge.label == "sim + offline checks"

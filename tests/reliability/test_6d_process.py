@@ -230,7 +230,7 @@ def test_row_077_a_memo_on_a_network_is_warned_about(slow: tuple[SimServer, Path
     """A run whose memo lies on a network file system says so in a line, and goes on."""
     place = place_for(slow, "network")
     shell = (
-        "from svr_async.commands.doctor import local; local.file_system_of = lambda _: 'nfs4'; "
+        "from svr_async.evaluation.running import space; space.file_system_of = lambda _: 'nfs4'; "
         "from svr_async.commands import main; main()"
     )
     done = run_python(shell, *FLAGS, "--limit", "2", cwd=place)

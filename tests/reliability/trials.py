@@ -184,7 +184,7 @@ def power_cuts(site: Site, seeds: Iterable[int], *, longest_s: float) -> Tally:
 
 def _drop_unsynced(place: Path, trace: Path) -> int:
     """Cut every file back to the size of its last sync; return the bytes that went."""
-    if not trace.exists():  # no sync yet, or no library to note it
+    if not trace.exists():  # no sync yet
         return 0
     lines = trace.read_text().splitlines()
     safe = {path: int(size) for size, path in (line.split(" ", 1) for line in lines)}

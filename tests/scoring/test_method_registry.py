@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.commands.eval.flags import EvalFlags
-from svr_async.commands.eval.method import choose_method, rephrasing
 from svr_async.errors import UsageError
-from svr_async.judges.opening import open_offline_judge
+from svr_async.evaluation.running.method import choose_method, rephrasing
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.opening import open_judge
+from svr_async.judges.spec import JudgeSpec
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.methods import registry
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe
@@ -27,9 +29,9 @@ ONE = Rubric(text="Is it one?")
 BANK = RubricBank(rubrics=(BankRubric(rubric=ONE, weight=0.5),))
 
 
-def flags(**values: Any) -> EvalFlags:
-    """Return the flags of `svr eval`, all others empty."""
-    return EvalFlags(**{one.name: None for one in fields(EvalFlags)} | {"rephrase": False} | values)
+def settings(**values: Any) -> EvalSettings:
+    """Return the settings of an evaluation."""
+    return EvalSettings(benchmark="pairs", **values)
 
 
 def made(name: str, **parts: Any) -> Any:
@@ -43,7 +45,7 @@ def made(name: str, **parts: Any) -> Any:
 def test_an_unknown_method_is_an_error(name: str, hint: str) -> None:
     """A method that there is not is never taken for another; the ones there are stand in the same line."""
     with pytest.raises(UsageError, match=f"unknown method '{name}'") as refused:
-        choose_method(flags(method=name))
+        choose_method(settings(method=name))
     assert hint in refused.value.one_line()
 
 
@@ -80,6 +82,17 @@ def test_content_blind_methods_say_that_they_ask_nobody() -> None:
     assert {name for name in NAMES if not made(name).facts.asks_judge} == {"longest", "shortest", "first"}
 
 
+@pytest.mark.parametrize("name", ["svr", "uniform"])
+def test_a_bank_can_be_used_with_fewer_rubrics(name: str) -> None:
+    """It is then the method that fewer were asked for from the start; methods that choose none have no such number."""
+    use = made(name, top_k=4).facts.bank
+    assert use is not None
+    assert use.top_k == 4
+    fewer = use.with_top_k(2)
+    assert (fewer.name, fewer.facts.identity) == (name, made(name, top_k=2).facts.identity)
+    assert {other for other in NAMES if made(other).facts.bank} == {"svr", "uniform"}
+
+
 async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
     """A method that was to rephrase is not asked with the bank's own words by mistake; rules have no model for it."""
     method = made("svr", rephrase=True)
@@ -87,7 +100,7 @@ async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
     with pytest.raises(RuntimeError, match="before the judge"):
         await method.rephraser.rephrase(user_prompt("q"), [ONE])
     with pytest.raises(UsageError, match="cannot rephrase"):
-        rephrasing(method, open_offline_judge("rules", {}))
+        rephrasing(method, open_judge(JudgeSpec.parse("rules"), JudgeLimits()))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,7 @@ async def test_rephrasing_before_the_judge_is_open_is_never_skipped() -> None:
 def test_parts_that_do_not_fit_are_refused_before_they_are_read(given: dict[str, Any], says: str) -> None:
     """What a method needs and what it cannot use is one line, and names the methods that can."""
     with pytest.raises(UsageError) as refused:
-        choose_method(flags(**given))
+        choose_method(settings(**given))
     assert says in refused.value.one_line()
 
 
@@ -117,5 +130,5 @@ def test_a_new_method_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, file.__name__, file)
     monkeypatch.setitem(FILES, "coin", "coin")
     monkeypatch.setattr(registry, "NAMES", (*NAMES, "coin"))
-    method = choose_method(flags(method="coin"))
+    method = choose_method(settings(method="coin"))
     assert (method.name, method.facts) == ("coin", Facts())

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from svr_async.training.ledger import Ledger
-from svr_async.training.merge import Candidate
-from svr_async.training.plans import FitPlan, config_of, plan_from_json
-from svr_async.training.problem import HardNegative, Sources, build_arrays
-from svr_async.training.prune_redundant import redundancy_edges
-from svr_async.training.round_data import RoundData
-from svr_async.training.round_stores import drop_rounds, keep_round
-from svr_async.training.session import JudgedRound, prepare
-from svr_async.training.store import MEASURED, FeatureStore
-from svr_async.training.store_arrays import stored_round
-from svr_async.training.store_facts import store_facts
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.rounds.ledger import Ledger
+from svr_async.training.rounds.plans import FitPlan, config_of, plan_from_json
+from svr_async.training.rounds.problem import HardNegative, Sources, build_arrays
+from svr_async.training.rounds.round_data import RoundData
+from svr_async.training.rounds.session import JudgedRound, prepare
+from svr_async.training.store.arrays import stored_round
+from svr_async.training.store.facts import store_facts
+from svr_async.training.store.records import MEASURED, FeatureStore
+from svr_async.training.store.round_stores import drop_rounds, keep_round
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 
@@ -48,7 +48,8 @@ def judged_round(negatives=NEGATIVES):
     ledger.note("p6", ids[2:], {ids[2]: 1.25})
     data = RoundData(bank=BANK, train=train, dev=dev, support={ids[1]: 2}, last=False)
     measured = build_arrays(material.dev, (), *parts)
-    return SimpleNamespace(material=material), JudgedRound(
+    crew = SimpleNamespace(judge=SimpleNamespace(marks=frozenset()))
+    return SimpleNamespace(material=material, crew=crew), JudgedRound(
         number=2, data=data, measured=measured, negatives=tuple(negatives)
     )
 

@@ -1,4 +1,4 @@
-"""The feature store: what was appended comes back, in one step or not at all, and nothing damaged is read."""
+"""The feature store: what was written comes back, whole or not at all, and nothing damaged is read."""
 
 import os
 import pickle
@@ -10,15 +10,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet
 
-from svr_async.errors import ArtefactError, StorageError, UsageError
-from svr_async.training import store_files, store_writing
-from svr_async.training.merge import Candidate
-from svr_async.training.prune_redundant import RedundancyEdges
-from svr_async.training.store import (
+from svr_async.errors import ArtefactError, UsageError
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.prune_redundant import RedundancyEdges
+from svr_async.training.store import files as store_files
+from svr_async.training.store.arrays import fit_arrays
+from svr_async.training.store.records import (
     BOTH_ORDERS,
     MEASURED,
     OWN,
@@ -26,12 +25,12 @@ from svr_async.training.store import (
     FeatureStore,
     Judged,
     PairRows,
+    StoreContent,
     StoreHeader,
-    StorePart,
     StoreRubric,
     judged_problem,
 )
-from svr_async.training.store_arrays import fit_arrays
+from svr_async.training.store.writing import write_store
 from svr_async.vocabulary.rubric import Check, Rubric
 
 HEADER = StoreHeader(
@@ -43,7 +42,7 @@ HEADER = StoreHeader(
 )
 
 
-def rubrics(*names, inactive=()):
+def rubrics(*names):
     """Return rubrics with these texts, each mined from the pair p<place>."""
     return [
         StoreRubric(
@@ -53,7 +52,6 @@ def rubrics(*names, inactive=()):
                 observed_count=place + 1,
                 aliases=(f"{name} too",),
             ),
-            active=name not in inactive,
         )
         for place, name in enumerate(names)
     ]
@@ -91,36 +89,28 @@ def judged(rows, flags=None):
     return csr(rows, Judged, flags=np.array(flags if flags is not None else [0] * count, np.uint8))
 
 
-def first_part(**changes):
-    """Return a part of three pairs, two prompts and two rubrics; p2 is in the dev split."""
-    part = StorePart(
-        rubrics=rubrics("Names the river", "Cites a source"),
+def content(**changes):
+    """Return three pairs, a hard negative and one more, three prompts, three rubrics; p2 is in the dev split."""
+    held = StoreContent(
+        rubrics=rubrics("Names the river", "Cites a source", "Is short"),
         pairs=pair_rows(
-            "p0", "p1", "p2", rows=[0, 1, 1], split=["train", "train", "dev"], strength=[1_000_000, None, -2]
+            "p0", "p1", "p2", "h0", "p3",
+            rows=[0, 1, 1, 0, 2],
+            split=["train", "train", "dev", "train", "train"],
+            strength=[1_000_000, None, -2, 1, 1],
+            kind=["pair", "pair", "pair", "hard_negative", "pair"],
+            of=["", "", "", "p0", ""],
         ),
-        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}]),
-        z=judged([{0: 1.25, 1: -0.25}, {}, {1: 0.75}], [OWN, 0, 0]),
-    )
-    return replace(part, **changes)
-
-
-def second_part(**changes):
-    """Return a part that adds a hard negative, a rubric, a prompt, and judges an old pair again."""
-    part = StorePart(
-        rubrics=rubrics("Names the river", "Cites a source", "Is short", inactive=["Names the river"]),
-        pairs=pair_rows("h0", "p3", rows=[0, 2], kind=["hard_negative", "pair"], of=["p0", ""]),
-        features=csr([{}]),
-        z=judged([{1: 0.75}, {2: 0.25}, {}, {0: 0.5, 2: 1.25}, {}], [0, 0, BOTH_ORDERS, 0]),
-    )
-    return replace(part, **changes)
+        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}, {}]),
+        z=judged([{0: 1.25, 1: 0.75}, {2: 0.25}, {1: 0.75}, {0: 0.5, 2: 1.25}, {}], [OWN, 0, 0, 0, BOTH_ORDERS, 0]),
+    )  # fmt: skip
+    return replace(held, **changes)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Give a store of two parts."""
-    FeatureStore.create(tmp_path / "store", HEADER)
-    FeatureStore.append(tmp_path / "store", first_part())
-    FeatureStore.append(tmp_path / "store", second_part())
+    """Give a store."""
+    write_store(tmp_path / "store", HEADER, content())
     return tmp_path / "store"
 
 
@@ -143,71 +133,42 @@ def refused(folder):
 # ── what was written comes back ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_parts_come_back_as_one(folder):
-    """Pairs, prompts, rubrics, features and judged entries of all parts; a later judgement replaces an earlier one."""
+def test_what_was_written_comes_back(folder):
+    """Pairs, prompts, rubrics, features, judged entries and what the store says of itself."""
     store = FeatureStore.load(folder)
     assert store.pair_ids == ["p0", "p1", "p2", "h0", "p3"]
     assert store.prompt_row.tolist() == [0, 1, 1, 0, 2]
     assert store.is_dev.tolist() == [False, False, True, False, False]
     assert store.negative_of.tolist() == [-1, -1, -1, 0, -1]
     assert store.pairs["strength"].to_pylist() == [1_000_000, None, -2, 1, 1]
-    assert [entry.candidate for entry in store.rubrics] == [entry.candidate for entry in second_part().rubrics]
-    assert [entry.active for entry in store.rubrics] == [False, True, True]
+    assert list(store.rubrics) == content().rubrics
     assert rows_of(store.features) == [{0: 0.5, 2: 0.5}, {1: 1.0}, {}]
-    assert rows_of(store.z) == [{0: 1.25, 1: 0.75}, {2: 0.25}, {1: 0.75}, {0: 0.5, 2: 1.25}, {}]
+    assert rows_of(store.z) == rows_of(content().z)
     assert store.z.flags.tolist() == [OWN, 0, 0, 0, BOTH_ORDERS, 0]
     assert store.prompts() == [f"prompt {row} – ≥ 5 °C" for row in range(3)]
     assert dict(store.header.vocabulary) == HEADER.vocabulary
     assert (store.header.judge, store.header.data_digests) == ("a judge", {"made": "e"})
-    assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 7}
+    assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 6}
 
 
 def test_an_empty_store_loads(tmp_path):
-    """A store without parts has no pairs, and can be appended to."""
-    FeatureStore.create(tmp_path, HEADER)
+    """A store of nothing has no pairs."""
+    empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([]), z=judged([]))
+    write_store(tmp_path, HEADER, empty)
     store = FeatureStore.load(tmp_path)
     assert (len(store), store.rubrics, store.z.n_rows, store.prompts()) == (0, (), 0, [])
 
 
-def test_the_same_parts_give_the_same_bytes(folder, tmp_path):
+def test_the_same_content_gives_the_same_bytes(folder, tmp_path):
     """Two stores of the same content are byte-identical, file by file."""
     again = tmp_path / "again"
-    FeatureStore.create(again, HEADER)
-    FeatureStore.append(again, first_part())
-    FeatureStore.append(again, second_part())
+    write_store(again, HEADER, content())
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == {p.name: p.read_bytes() for p in again.iterdir()}
 
 
-def test_no_store_and_a_store_in_the_way(folder, tmp_path):
-    """Loading what is not there, and creating over what is, are the user's slips."""
-    with pytest.raises(UsageError, match="there is no feature store"):
-        FeatureStore.load(tmp_path)
-    with pytest.raises(UsageError, match="holds a feature store already"):
-        FeatureStore.create(folder, HEADER)
-
-
-@given(
-    first=st.lists(st.dictionaries(st.integers(0, 1), st.sampled_from([-1.25, -0.25, 0.75])), min_size=3, max_size=3),
-    second=st.lists(st.dictionaries(st.integers(0, 2), st.sampled_from([-0.75, 0.25, 1.25])), min_size=5, max_size=5),
-)
-@settings(deadline=None, max_examples=25)
-def test_overlaid_entries_are_those_of_a_dictionary(tmp_path_factory, first, second):
-    """Judged entries of two parts equal those of two dictionaries, the later over the earlier."""
-    folder = tmp_path_factory.mktemp("store")
-    FeatureStore.create(folder, HEADER)
-    FeatureStore.append(folder, first_part(z=judged(first)))
-    FeatureStore.append(folder, second_part(z=judged(second)))
-    expected = [{**old, **new} for old, new in zip([*first, {}, {}], second, strict=True)]
-    assert rows_of(FeatureStore.load(folder).z) == expected
-
-
-# ── an append is one step ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("stop", range(5))
-def test_an_append_that_stops_anywhere_leaves_the_store_as_it_was(folder, monkeypatch, stop):
-    """Whichever file the writer dies before, readers see the store before, and the next append goes through."""
-    before = FeatureStore.load(folder)
+@pytest.mark.parametrize("stop", range(6))
+def test_a_writer_that_stops_anywhere_leaves_no_store(tmp_path, monkeypatch, stop):
+    """Whichever file it dies before, the folder is no store: meta.json comes last."""
     written = []
 
     def dying(name):
@@ -221,75 +182,32 @@ def test_an_append_that_stops_anywhere_leaves_the_store_as_it_was(folder, monkey
 
         return write
 
-    third = StorePart(
-        rubrics=second_part().rubrics,
-        pairs=pair_rows("p4", rows=[3], prompts=["one more"]),
-        features=csr([{0: 1.0}]),
-        z=judged([{}, {}, {}, {}, {}, {0: 0.25}]),
-    )
     with monkeypatch.context() as patch:
         for name in ("write_json", "write_npz", "write_parquet"):
             patch.setattr(store_files, name, dying(name))
         with pytest.raises(KeyboardInterrupt):
-            FeatureStore.append(folder, third)
-    assert len(written) == stop
-    after = FeatureStore.load(folder)
-    assert (after.meta, after.pair_ids) == (before.meta, before.pair_ids)
-    FeatureStore.append(folder, third)
-    assert FeatureStore.load(folder).pair_ids == [*before.pair_ids, "p4"]
-
-
-def test_a_second_writer_is_noticed(folder, monkeypatch):
-    """Where another program appended meanwhile, nothing of theirs is overwritten."""
-    real = store_writing.read_meta
-    calls = []
-
-    def meddling(path):
-        calls.append(path)
-        meta = real(path)
-        return {**meta, "revision": meta["revision"] + 1} if len(calls) == 2 else meta
-
-    monkeypatch.setattr(store_writing, "read_meta", meddling)
-    with pytest.raises(StorageError, match="changed by another program"):
-        FeatureStore.append(folder, replace(second_part(), pairs=pair_rows(), features=csr([])))
-    assert real(folder)["revision"] == 2
+            write_store(tmp_path, HEADER, content())
+    with pytest.raises(UsageError, match="there is no feature store"):
+        FeatureStore.load(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"rubrics": rubrics("Cites a source", "Names the river", "Is short")}, "must come first, in their order"),
-        ({"rubrics": rubrics("Names the river")}, "must come first"),
-        ({"rubrics": rubrics("Names the river", "Cites a source", "Is short", "Is short")}, "occurs twice"),
-        ({"pairs": pair_rows("p0", "p3", rows=[0, 2])}, "a pair id occurs twice"),
-        ({"pairs": pair_rows("p3", "p3", rows=[0, 2])}, "a pair id occurs twice"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 3])}, "prompt_row lies outside"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 1])}, "needs a pair with that prompt_row"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], split=["test", "dev"])}, "split must be one of"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], kind=["other", "pair"])}, "kind one of"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], kind=["hard_negative", "pair"])}, "'' is no pair"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], of=["p0", ""])}, "'p0' is no pair that a pair"),
-        ({"pairs": pair_rows("h0", "p3", rows=[0, 2], domain=["x"])}, "differ in length"),
-        ({"features": csr([{3: 1.0}])}, "features: an index lies outside 0..2"),
-        ({"features": csr([{0: np.nan}])}, "features: value 0 is not finite"),
+        ({"rubrics": rubrics("Names the river", "Is short", "Is short")}, "occurs twice"),
+        ({"rubrics": rubrics("Is short", "Cites a source", "x" * 513)}, "longer than the 512"),
+        ({"features": csr([{3: 1.0}, {}, {}])}, "features: an index lies outside 0..2"),
+        ({"features": csr([{0: np.nan}, {}, {}])}, "features: value 0 is not finite"),
         ({"z": judged([{}])}, "z: indptr must have 6 entries"),
         ({"z": judged([{3: 0.25}, {}, {}, {}, {}])}, "z: an index lies outside 0..2"),
         ({"z": judged([{0: 1.5}, {}, {}, {}, {}])}, "lies outside ±1.25"),
     ],
 )
-def test_a_part_that_does_not_fit_is_refused_before_anything_is_written(folder, changes, problem):
-    """Order of rubrics, ids, splits, references, shapes and values are checked; the store stays as it was."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    base = StorePart(rubrics=second_part().rubrics, pairs=pair_rows(), features=csr([]), z=judged([{}, {}, {}, {}, {}]))
-    fresh = folder.parent / "fresh"
-    FeatureStore.create(fresh, HEADER)
-    FeatureStore.append(fresh, first_part())
+def test_what_no_reader_takes_is_not_written(tmp_path, changes, problem):
+    """Rubrics, shapes and values are checked before the first file is written."""
     with pytest.raises(ValueError, match=problem):
-        FeatureStore.append(fresh, second_part(**changes))
-    FeatureStore.append(folder, base)
-    assert {name: (folder / name).read_bytes() for name in before if name != "meta.json"} == {
-        name: data for name, data in before.items() if name != "meta.json"
-    }
+        write_store(tmp_path / "store", HEADER, content(**changes))
+    assert not (tmp_path / "store").exists()
 
 
 # ── z, and how much it counts ───────────────────────────────────────────────────────────────────────────────────────
@@ -314,27 +232,22 @@ def test_weights_that_are_none_are_refused(weights):
     assert "weight" in judged_problem(z, 1, 2)
 
 
-def test_weights_come_back_and_parts_without_any_count_one(folder, tmp_path):
-    """Entries of all parts keep their weights; where a later part has none, its entries count 1."""
-    weighed = replace(judged([{0: 0.1, 1: -0.25}, {}, {1: 0.75}]), weight=np.array([2, 0.5, 0], np.float32))
-    FeatureStore.create(tmp_path / "weighed", HEADER)
-    FeatureStore.append(tmp_path / "weighed", first_part(z=weighed))
-    FeatureStore.append(tmp_path / "weighed", second_part())
-    store = FeatureStore.load(tmp_path / "weighed")
-    assert rows_of(store.z)[0] == {0: np.float32(0.1), 1: 0.75}
-    assert store.z.weight.tolist() == [2.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+def test_weights_come_back(folder, tmp_path):
+    """Entries keep their weights; without any there is none."""
+    weighed = replace(content().z, weight=np.array([2, 0.5, 0, 1, 1, 3], np.float32))
+    write_store(tmp_path / "weighed", HEADER, content(z=weighed))
+    assert FeatureStore.load(tmp_path / "weighed").z.weight.tolist() == [2, 0.5, 0, 1, 1, 3]
     assert FeatureStore.load(folder).z.weight is None
 
 
 def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_path):
     """The fit's arrays lack both; measuring sees what was judged for it."""
-    z = judged([{0: 1.25, 1: -0.25}, {}, {0: 0.25, 1: 0.75}], [0, 0, 0, MEASURED])
-    FeatureStore.create(tmp_path / "s", HEADER)
-    FeatureStore.append(tmp_path / "s", first_part(z=replace(z, weight=np.array([1, 0, 1, 2], np.float32))))
-    store = FeatureStore.load(tmp_path / "s")
-    assert fit_arrays(store, split="train")[0].z_delta.tolist() == [1.25]
-    assert fit_arrays(store, split="dev")[0].z_delta.tolist() == [0.25]
-    measured = fit_arrays(store, split="dev", measured=True)[0]
+    z = judged([{0: 1.25, 1: -0.25}, {}, {0: 0.25, 1: 0.75}, {}, {}], [0, 0, 0, MEASURED])
+    write_store(tmp_path, HEADER, content(z=replace(z, weight=np.array([1, 0, 1, 2], np.float32))))
+    store = FeatureStore.load(tmp_path)
+    assert fit_arrays(store, "train").z_delta.tolist() == [1.25]
+    assert fit_arrays(store, "dev").z_delta.tolist() == [0.25]
+    measured = fit_arrays(store, "dev", measured=True)
     assert measured.z_delta.tolist() == [0.25, 0.75]
     assert measured.weighted.tolist() == [0.25, 1.5]
 
@@ -384,7 +297,7 @@ def replace_file(folder, name, data):
 def test_every_file_is_compared_with_its_digest(folder):
     """A byte that is flipped, cut off or added in any file is noticed, and the file is named."""
     for path in sorted(folder.iterdir()):
-        if path.name in {"meta.json", "rubrics-0001.parquet"}:
+        if path.name == "meta.json":
             continue
         data = path.read_bytes()
         middle = len(data) // 2
@@ -472,11 +385,15 @@ def test_hostile_parquet_files_are_refused(folder, tmp_path):
     path = tmp_path / "x.parquet"
     good = parquet.read_table(folder / "pairs-0001.parquet")
     place = good.schema.get_field_index("split")
-    wrong = good.set_column(place, good.schema.field("split"), pa.array(["train", "dev", "test"]).dictionary_encode())
-    double = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", "p0", "p2"]))
-    absent = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", None, "p2"]))
-    far = good.set_column(2, good.schema.field("prompt_row"), pa.array([0, 1, 99], pa.int32()))
+    wrong = good.set_column(
+        place, good.schema.field("split"), pa.array(["train", "dev", "test", "dev", "dev"]).dictionary_encode()
+    )
+    double = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", "p0", "p2", "h0", "p3"]))
+    absent = good.set_column(0, good.schema.field("pair_id"), pa.array(["p0", None, "p2", "h0", "p3"]))
+    far = good.set_column(2, good.schema.field("prompt_row"), pa.array([0, 1, 99, 0, 2], pa.int32()))
+    nobody = good.set_column(7, good.schema.field("of"), pa.array(["", "", "", "p9", ""]))
     cases = [
+        (nobody, "stands for a pair that is not there"),
         (good.drop_columns(["of"]), "its columns are"),
         (good.slice(0, 2), "it has 2 rows"),
         (wrong, "the column split holds 'test'"),
@@ -499,23 +416,22 @@ def test_what_no_bank_can_hold_is_refused_before_a_fit(folder, tmp_path):
     """A term or a rubric that is too long, on writing and on reading: a fit would end with a bank that is no bank."""
     long = replace(HEADER, vocabulary={"bread": 0, "r" * 257: 1, "rain": 2})
     with pytest.raises(ValueError, match="a term longer than the 256"):
-        FeatureStore.create(tmp_path / "long", long)
-    with pytest.raises(ValueError, match="longer than the 512"):
-        FeatureStore.append(folder, second_part(rubrics=[*first_part().rubrics, *rubrics("x" * 513)]))
+        write_store(tmp_path / "long", long, content())
     terms = orjson.dumps({"bread": 0, "r" * 257: 1, "rain": 2})
     replace_file(folder, "vocabulary.json", terms)
     assert "a term longer than the 256" in refused(folder)
 
 
 def test_hostile_rubrics_are_refused(folder, tmp_path):
-    """A rubric with another's id, an empty cell or a check that is none is refused."""
-    name, path = "rubrics-0002.parquet", tmp_path / "x.parquet"
+    """A rubric with another's id, an empty cell, a check that is none, or one that is not active is refused."""
+    name, path = "rubrics-0001.parquet", tmp_path / "x.parquet"
     good = parquet.read_table(folder / name)
     for column, values, problem in (
         ("rubric_id", ["a", "b", "c"], "not the hash"),
         ("text", ["Names the river", None, "Is short"], "empty cell"),
         ("check", ["", "[]", ""], "a check is an object"),
         ("check", ["", "{", ""], "refused"),
+        ("active", [True, False, True], "is not active"),
     ):
         place = good.schema.get_field_index(column)
         parquet.write_table(good.set_column(place, good.schema.field(column), pa.array(values)), path)
@@ -525,13 +441,19 @@ def test_hostile_rubrics_are_refused(folder, tmp_path):
         assert problem in line
 
 
+def counts(meta):
+    """Return both places where the counts of a store stand."""
+    return meta["counts"], meta["parts"][0]["counts"]
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         (lambda meta: meta.update(schema_version=1), "schema version is 1"),
         (lambda meta: meta.update(format="x"), "svr-feature-store"),
-        (lambda meta: meta.update(revision=7), "one part for each revision"),
-        (lambda meta: meta.update(parts={}), "one part for each revision"),
+        (lambda meta: meta.update(parts={}), "stores are written once"),
+        (lambda meta: meta["parts"].append(meta["parts"][0]), "stores are written once"),
+        (lambda meta: meta.update(parts=[3]), "stores are written once"),
         (lambda meta: meta.update(judge=None), "must be texts"),
         (lambda meta: meta.update(made_of=3), "must be texts"),
         (lambda meta: meta.update(plan=None), "plan must be an object"),
@@ -543,12 +465,13 @@ def test_hostile_rubrics_are_refused(folder, tmp_path):
         (lambda meta: meta.update(plan={"last": 1}), "true or false"),
         (lambda meta: meta.update(plan={"faster": 1}), "unknown setting 'faster'"),
         (lambda meta: meta["counts"].update(pairs=-1), "whole numbers"),
-        (lambda meta: meta["counts"].update(pairs=6), "not those of its parts"),
-        (lambda meta: meta["counts"].update(rubrics=2), "it has 3 rows"),
+        (lambda meta: meta["counts"].update(pairs=6), "those of its part"),
+        (lambda meta: [held.update(rubrics=2) for held in counts(meta)], "it has 3 rows"),
+        (lambda meta: [held.update(prompts=2) for held in counts(meta)], "indptr must have"),
         (lambda meta: meta["parts"][0].pop("z"), "entry is missing"),
         (lambda meta: meta["parts"][0]["z"].update(file="../z-0001.npz"), "names a file"),
         (lambda meta: meta["parts"][0]["z"].update(file=5), "names a file"),
-        (lambda meta: meta["parts"][0]["counts"].update(pairs=2), "it has 3 rows|indptr must have"),
+        (lambda meta: [held.update(pairs=2) for held in counts(meta)], "it has 5 rows"),
         (lambda meta: meta.update(vocabulary=None), "entry is missing"),
     ],
 )
@@ -571,25 +494,21 @@ def test_meta_that_is_no_object(folder):
 # ── for the fit ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_arrays_hold_the_active_rubrics_of_a_split(folder):
-    """Inactive rubrics and the other split are left out; negatives and source prompts keep their meaning.
+def test_arrays_hold_the_pairs_of_a_split(folder):
+    """The other split is left out; negatives and source prompts keep their meaning.
 
     What a rubric was mined from counts only where it is trained on.
     """
     store = FeatureStore.load(folder)
     edges = RedundancyEdges(np.array([0], np.int32), np.array([1], np.int32), np.array([0.5], np.float32))
-    arrays, active = fit_arrays(store, split="train", redundancy=edges)
-    assert active.tolist() == [1, 2]
-    assert (arrays.n_rubrics, arrays.n_pairs, arrays.n_prompts, arrays.n_features) == (2, 4, 3, 3)
-    assert arrays.z_rubric.tolist() == [0, 1, 1]
-    assert arrays.z_delta.tolist() == [0.75, 0.25, 1.25]
+    arrays = fit_arrays(store, "train", redundancy=edges)
+    assert (arrays.n_rubrics, arrays.n_pairs, arrays.n_prompts, arrays.n_features) == (3, 4, 3, 3)
+    assert arrays.z_rubric.tolist() == [0, 1, 2, 0, 2]
+    assert arrays.z_delta.tolist() == [1.25, 0.75, 0.25, 0.5, 1.25]
     assert arrays.negative_of.tolist() == [-1, -1, 0, -1]
-    assert arrays.source_indptr.tolist() == [0, 1, 1]
-    assert arrays.source_prompt.tolist() == [1]
+    assert arrays.source_indptr.tolist() == [0, 1, 2, 2]
+    assert arrays.source_prompt.tolist() == [0, 1]
     assert (arrays.redundancy_i.tolist(), arrays.redundancy_j.tolist()) == ([0], [1])
-    both, _ = fit_arrays(store)
-    dev, _ = fit_arrays(store, split="dev")
-    assert both.n_pairs == 5
-    assert dev.z_delta.tolist() == [0.75]
+    assert fit_arrays(store, "dev").z_delta.tolist() == [0.75]
     with pytest.raises(ValueError, match="split must be one of"):
-        fit_arrays(store, split="test")
+        fit_arrays(store, "test")

@@ -11,9 +11,9 @@ from scipy.sparse import csr_matrix, save_npz
 
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.fit.arrays import LARGEST_Z
-from svr_async.training.store import OWN
-from svr_async.training.store_facts import store_facts
-from svr_async.training.store_import import ImportOptions, import_store
+from svr_async.training.store.facts import store_facts
+from svr_async.training.store.imported import ImportOptions, import_store
+from svr_async.training.store.records import OWN
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Check, rubric_id
 
@@ -155,7 +155,7 @@ def test_the_figures_of_a_store_are_those_that_were_brought(home):
     """Counts, entries a pair, ties, weights and the plan."""
     facts = store_facts(imported(write_npz(weight=WEIGHT)))
     assert facts["pairs"] == {"train": 6, "dev": 0, "hard_negatives": 0}
-    assert facts["rubrics"] == {"all": 2, "active": 2, "with_support": 0}
+    assert facts["rubrics"] == {"all": 2, "with_support": 0}
     assert facts["entries"]["a_pair"] == {"least": 0.0, "median": 0.5, "mean": 0.666667, "most": 2.0}
     assert (facts["entries"]["all"], facts["entries"]["own"], facts["entries"]["pairs_without"]) == (4, 1, 3)
     assert facts["z"] == {"mean": 0.325, "share_zero": 0.25, "share_same_verdict": 0.5, "share_for_chosen": 0.5}

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from svr_async.commands.batch.exporting import next_folder
-from svr_async.commands.batch.plan import BatchRun, Unanswered, plan_run
-from svr_async.commands.batch.remote import failed_batch, secret_of, table_of, with_client
-from svr_async.commands.loops import loop_factory
-from svr_async.engine.batch.client import BatchClient
-from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export, load_state, result_paths
-from svr_async.engine.batch.reader import Kept, Planned, Readers
+from svr_async.commands.batch.plan import plan_run
+from svr_async.commands.batch.remote import table_of
+from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
-from svr_async.engine.batch.submit import download, refresh
-from svr_async.engine.request import Question
-from svr_async.errors import ArtefactError, CoverageError, UsageError
-from svr_async.judges.opening import OpenJudge
-
-FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What an import came to: the memo's gain, requests without a reply by cause, and the next stage's calls."""
-
-    requests: int
-    kept: Kept = field(default_factory=Kept)
-    answered: int = 0
-    failed: int = 0
-    expired: int = 0
-    missing: int = 0
-    later: Planned = field(default_factory=Planned)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every exported request has an answer in the memo."""
-        return self.answered == self.requests
+from svr_async.errors import ArtefactError, CoverageError
+from svr_async.judges.batch_export import next_folder
+from svr_async.judges.batch_remote import fetch_results, secret_of
+from svr_async.judges.batch_run import Imported, read_into_memo
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -63,87 +37,22 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
 
 
 def _fetched(folder: Path, export: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
-    """Download what the endpoint has ready and return all files of results; CoverageError where there is none yet."""
-    state = load_state(folder, export)
-    if state is not None and any(one.batch_id for one in state.batches):
-        if base_url and base_url.rstrip("/") != state.base_url:
-            raise UsageError(f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out")
+    """Download what the endpoint has ready, showing how its batches are, and return all files of results."""
+    told = [""]
 
-        async def step(client: BatchClient, held: State) -> State:
-            return await _ready(folder, held, client, wait=wait, quiet=quiet)
-
-        state = with_client(export, state, base_url, step)
-    failed = None if state is None else failed_batch(folder, state)
-    paths = result_paths(folder)
-    if paths:
-        if failed is not None:
-            click.echo(f"note: {failed.one_line()}", err=True)
-        return paths
-    if failed is not None:
-        raise failed
-    if state is None:
-        hint = f"svr batch submit {folder}, or name the files of vllm run-batch"
-        raise UsageError(f"{folder} holds no results and nothing of it was submitted", hint=hint)
-    states = ", ".join(sorted({one.status or "not submitted" for one in state.batches}))
-    raise CoverageError(f"0 of {export.requests:,} replies are there: {states}", hint=f"svr batch status {folder}")
-
-
-async def _ready(folder: Path, state: State, client: BatchClient, *, wait: bool, quiet: bool) -> State:
-    """Return the state with all results of ended batches downloaded; with `wait`, once all have ended."""
-    pause_s, told = FIRST_LOOK_S, [""]
-    while True:
-        state = await refresh(folder, state, client)
+    def tell(state: State) -> None:
         table = table_of(state)
         if table != told and not quiet:
             click.echo("\n".join(table), err=True)
-            told = table
-        await download(folder, state, client)
-        if not wait or all(one.ended or not one.batch_id for one in state.batches):
-            return state
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+            told[:] = table
+
+    paths, failed = fetch_results(folder, export, base_url, wait=wait, tell=tell)
+    if failed is not None:
+        click.echo(f"note: {failed.one_line()}", err=True)
+    return paths
 
 
-def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Report:
-    """Let the run read the results, keep those that are answers, and count what is left to ask."""
-    report = Report(requests=len(own))
-    later: set[bytes] = set()
-
-    def missing(_: OpenJudge, question: Question[Any]) -> None:
-        key = question.request.key
-        if key not in own and key not in later:
-            later.add(key)
-            report.later.add(question)
-
-    async def main() -> None:
-        opened = await run.open()
-        try:
-            unanswered = Unanswered.watch(opened, results, missing)
-            await run.ask(opened, unanswered)
-            readers = Readers(unanswered.readers, results)
-            report.kept = await readers.keep()
-            _count(report, readers, own)
-        finally:
-            await opened.close()
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(main())
-    return report
-
-
-def _count(report: Report, readers: Readers, own: set[bytes]) -> None:
-    """Count what became of each exported request; those with a reply that is no answer are in `kept`."""
-    for key in own:
-        if readers.answered(key):
-            report.answered += 1
-        elif key not in readers.results:
-            kind = readers.results.failed.get(key)
-            report.failed += kind is LineKind.FAILED
-            report.expired += kind is LineKind.EXPIRED
-            report.missing += kind is None
-
-
-def _facts(report: Report, results: ResultFiles, usd: float | None) -> dict[str, Any]:
+def _facts(report: Imported, results: ResultFiles, usd: float | None) -> dict[str, Any]:
     kept = report.kept
     return {
         "requests": report.requests,
@@ -166,7 +75,7 @@ def _facts(report: Report, results: ResultFiles, usd: float | None) -> dict[str,
     }
 
 
-def _told(report: Report, results: ResultFiles, usd: float | None) -> str:
+def _told(report: Imported, results: ResultFiles, usd: float | None) -> str:
     """Say what was kept and what was not, with the first words of each kind of trouble."""
     kept = report.kept
     price = "" if usd is None else f", ${usd:.4f} as a batch"
@@ -192,7 +101,7 @@ def _plain(text: str) -> str:
     return one_line(text, 200)
 
 
-def _verdict(folder: Path, export: Export, report: Report, results: ResultFiles, *, quiet: bool) -> int:
+def _verdict(folder: Path, export: Export, report: Imported, results: ResultFiles, *, quiet: bool) -> int:
     """Say how to go on; raise for a file that holds nothing of ours, and for replies that are not there."""
     command = f"svr {shlex.join(export.command)}"
     again = f"svr batch export {next_folder(folder)} {shlex.join(export.command)}"

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import orjson
 
-from svr_async.commands.keys import naming_keys
 from svr_async.engine.batch.client import BatchClient
-from svr_async.engine.batch.folder import Export, State, Submission, alone, fresh_state, load_export, load_state
+from svr_async.engine.batch.folder import State, Submission, alone, load_export, load_state
 from svr_async.engine.batch.submit import cancel, refresh, submit
-from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
-from svr_async.errors import RefusedError, UsageError
-from svr_async.judges.profiles import load_profiles
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-Step = Callable[[BatchClient, State], Awaitable[State]]
+from svr_async.judges.batch_remote import begun, changed, failed_batch, refuse_other_endpoint, with_client
 
 
 def run_submit(folder: Path, window: str, base_url: str, *, again: bool, as_json: bool) -> int:
     """Submit what has no batch yet and show all of them."""
     export = load_export(folder, checked=True)
     with alone(folder):
-        state = _begun(export, load_state(folder, export), base_url, window)
+        state = begun(export, load_state(folder, export), base_url, window)
         if base_url:
-            _same_endpoint(state, base_url)
+            refuse_other_endpoint(state, base_url)
 
         async def step(client: BatchClient, state: State) -> State:
             if again:
@@ -47,7 +38,7 @@ def run_submit(folder: Path, window: str, base_url: str, *, again: bool, as_json
 
 def run_status(folder: Path, base_url: str, *, as_json: bool) -> int:
     """Ask how the batches are and show it."""
-    state = _changed(folder, base_url, refresh)
+    state = changed(folder, base_url, refresh)
     show(folder, state, as_json=as_json)
     return 0
 
@@ -62,83 +53,11 @@ def run_cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
         open_before = any(one.batch_id and not one.ended for one in state.batches)
         return await cancel(folder, state, client)
 
-    state = _changed(folder, base_url, end)
+    state = changed(folder, base_url, end)
     show(folder, state, as_json=as_json)
     if not open_before:
         click.echo("nothing to cancel: every batch that was submitted has ended", err=True)
     return 0
-
-
-def _changed(folder: Path, base_url: str, change: Callable[[Path, State, BatchClient], Awaitable[State]]) -> State:
-    export = load_export(folder)
-    with alone(folder):
-        state = load_state(folder, export)
-        if state is None:
-            raise UsageError(f"nothing of {folder} was submitted", hint=f"svr batch submit {folder}")
-        if base_url:
-            _same_endpoint(state, base_url)
-
-        async def step(client: BatchClient, state: State) -> State:
-            return await change(folder, state, client)
-
-        return with_client(export, state, base_url, step)
-
-
-def with_client(export: Export, state: State, base_url: str, step: Step) -> State:
-    """Run a step with a client of the endpoint that the state belongs to; `base_url` is what the command was given."""
-    key = secret_of(export)
-    if key and not _vouched(state.base_url, export.key_env, base_url):
-        raise UsageError(
-            f"this export wants ${export.key_env} sent to {state.base_url}, where no profile of yours sends it",
-            hint=f"if that is right: --base-url {state.base_url}",
-        )
-
-    async def main() -> State:
-        async with BatchClient(state.base_url, key) as client:
-            return await step(client, state)
-
-    with naming_keys([export.key_env]):
-        return asyncio.run(main())
-
-
-def secret_of(export: Export) -> Secret:
-    """Return the key of the export's endpoint, from its environment variable."""
-    return key_from_environment(export.key_env)
-
-
-def _vouched(address: str, key_env: str, given: str) -> bool:
-    """Whether the user, not the folder alone, says that a key goes to an address: a flag, a profile, this machine."""
-    if given or urlsplit(address).hostname in LOOPBACK:
-        return True  # a flag that names another address has been refused before
-    return any(one.base_url == address and one.key_env == key_env for one in load_profiles().values())
-
-
-def _begun(export: Export, state: State | None, base_url: str, window: str) -> State:
-    """Return the state to go on from: the one on disk, or a fresh one where nothing was asked of another endpoint."""
-    if state is None:
-        return fresh_state(export, refuse_key_in_url(base_url or export.base_url), window)
-    asked = any(one.batch_id or one.asking for one in state.batches)
-    moved = base_url and refuse_key_in_url(base_url) != state.base_url
-    return fresh_state(export, refuse_key_in_url(base_url), window) if moved and not asked else state
-
-
-def _same_endpoint(state: State, base_url: str) -> None:
-    """Refuse to look for one endpoint's batches at another: ids mean nothing there, and files would be paid twice."""
-    if refuse_key_in_url(base_url) != state.base_url:
-        raise UsageError(
-            f"these batches are at {state.base_url}, not at {base_url}", hint="leave --base-url out, or export anew"
-        )
-
-
-def failed_batch(folder: Path, state: State) -> RefusedError | None:
-    """Return the error that tells of a batch that failed as a whole, where there is one."""
-    failed = [one for one in state.batches if one.status == "failed"]
-    if not failed:
-        return None
-    return RefusedError(
-        f"the batch of {failed[0].file} failed: {failed[0].problem or 'the endpoint does not say why'}",
-        hint=f"svr batch submit {folder} --again when that is mended; nothing of it was done",
-    )
 
 
 def show(folder: Path, state: State, *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from svr_async.commands.options import base_url_option, common, memo_option
 from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
-    from svr_async.commands.doctor.findings import Finding
+    from svr_async.judges.doctor.findings import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
 MOST_CALLS = 11
@@ -68,20 +68,23 @@ def doctor(
 
 
 def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
-    from svr_async.commands.doctor.endpoint import examine, plan_calls  # noqa: PLC0415
-    from svr_async.commands.doctor.findings import Finding, failed  # noqa: PLC0415
-    from svr_async.judges.profiles import find_profile  # noqa: PLC0415
+    from svr_async.judges.doctor.endpoint import examine, plan_calls  # noqa: PLC0415
+    from svr_async.judges.doctor.findings import Finding, failed  # noqa: PLC0415
+    from svr_async.judges.spec import JudgeSpec  # noqa: PLC0415
 
     try:
-        profile = find_profile(judge.removesuffix("+rules"), base_url=base_url)
+        spec = JudgeSpec.parse(judge, base_url=base_url)
     except SvrError as error:
         return [failed("judge", error)]
+    profile = spec.profile
+    if profile is None:
+        return [Finding(name="judge", state="ok", text=f"{judge} sends nothing")]
     held = f"key from ${profile.key_env}" if os.environ.get(profile.key_env) else f"${profile.key_env} is not set"
     text = f"{profile.model} at {profile.base_url}, {held if profile.key_env else 'no key'} ({profile.source})"
     plan = plan_calls(profile, max_calls)
     if not quiet:
         click.echo(f"asking {profile.base_url}: {plan.describe()}", err=True)
-    return [Finding(name="judge", state="ok", text=text), *asyncio.run(examine(plan, judge))]
+    return [Finding(name="judge", state="ok", text=text), *asyncio.run(examine(plan, spec))]
 
 
 def _show(found: list[Finding], *, as_json: bool) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
-from svr_async.commands.doctor.findings import Finding, failed
+from svr_async.engine.file_systems import FLEETING, NETWORK, file_system_of
 from svr_async.errors import StorageError, SvrError
+from svr_async.judges.doctor.findings import Finding, failed
 
 MIN_FREE_BYTES = 200 * 2**20
-MOUNTS = Path("/proc/self/mountinfo")
-NETWORK = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|gpfs|beegfs|orangefs|sshfs|s3fs|gcsfuse|davfs|vboxsf")
-FLEETING = {"tmpfs", "ramfs"}
 
 
 def checked(name: str, look: Callable[[], Finding]) -> Finding:
@@ -52,24 +49,6 @@ def disk_finding(memo: Path) -> Finding:
         cure = "what is paid is gone after a restart: --memo DIR on a disk"
         return Finding(name="disk", state="warn", text=f"{text}, which is memory", cure=cure)
     return Finding(name="disk", state="ok", text=text)
-
-
-def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
-    """Return the kind of the file system that holds a path, as Linux names it; "" where that cannot be told."""
-    try:
-        lines = mounts.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    real, best, kind = os.path.realpath(path), "", ""
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        fields = left.split()
-        if len(fields) < 5 or not right:
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-        if len(point) >= len(best) and (real == point or real.startswith(f"{point.rstrip('/')}/")):
-            best, kind = point, right.split()[0]
-    return kind
 
 
 def data_finding(benchmark: str, path: Path) -> Finding:

@@ -7,20 +7,16 @@ from typing import Any
 
 import click
 
-from svr_async.commands.eval.spending import given_flags, spending
+from svr_async.commands.eval.spending import spending
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
-    base_url_option,
-    budget_option,
     common,
-    concurrency_option,
+    given_flags,
     lenient_option,
     limit_option,
-    max_calls_option,
-    memo_option,
+    limited,
     min_coverage_option,
-    prompts_option,
     quiet_option,
     retry_errors_option,
 )
@@ -74,8 +70,7 @@ from svr_async.scoring.methods.registry import NAMES
     help="Share of pairs judged in both orders.",
 )
 @spending
-@base_url_option
-@concurrency_option
+@limited
 @click.option(
     "--processes",
     type=click.IntRange(1, 64),
@@ -83,25 +78,6 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Processes that ask, with the limits and caps divided among them.",
 )
-@click.option("--rpm", type=click.FloatRange(min=0, min_open=True), help="Requests a minute at most.")
-@click.option("--tpm", type=click.FloatRange(min=0, min_open=True), help="Tokens a minute at most.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=600.0,
-    show_default=True,
-    help="Seconds for one call.",
-)
-@click.option(
-    "--give-up-after",
-    type=click.FloatRange(min=1),
-    default=1800.0,
-    show_default=True,
-    help="Seconds without any success.",
-)
-@budget_option
-@max_calls_option
-@click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers.")
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
@@ -115,8 +91,6 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Credit for a tie in the official scores.",
 )
-@prompts_option
-@memo_option
 @lenient_option
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
 @click.option(
@@ -141,10 +115,6 @@ def evaluate(**flags: Any) -> int:
 
     Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.
     """
-    from svr_async.commands.eval.flags import EvalFlags  # noqa: PLC0415  (--help stays quick)
-    from svr_async.commands.eval.run import run_command  # noqa: PLC0415
+    from svr_async.commands.eval.run import run_command  # noqa: PLC0415  (--help stays quick)
 
-    flags.pop("config")
-    flags["given"] = given_flags(click.get_current_context())
-    fields = {"timeout": "timeout_s", "give_up_after": "give_up_after_s", "seed": "salt"}
-    return run_command(EvalFlags(**{fields.get(name, name): value for name, value in flags.items()}))
+    return run_command(flags, given_flags(click.get_current_context()))

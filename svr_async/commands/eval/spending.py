@@ -48,9 +48,3 @@ def spending(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
-
-
-def given_flags(context: click.Context) -> frozenset[str]:
-    """Return the names of the flags that were given: on the command line, as a variable or in a file."""
-    default = click.core.ParameterSource.DEFAULT
-    return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)

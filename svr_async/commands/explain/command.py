@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, given_flags, limited, with_limits
 from svr_async.errors import CoverageError, UsageError
+from svr_async.judges.spec import RULES
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from svr_async.evaluation.explain import Explanation
     from svr_async.evaluation.items import RubricRow
+    from svr_async.evaluation.reporting.explain import Explanation
     from svr_async.evaluation.runfolder import Run, Texts
 
 BAR_CELLS = 12  # of each half of a bar
@@ -40,13 +41,16 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
 @click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
-@click.option("--judge", metavar="J", help="Judge a pair now: who judges.  [default: rules]")
-@click.option("--base-url", metavar="URL", help="With --bank: where the endpoint is, over the profile's.")
-@click.option("--memo", type=click.Path(path_type=Path), metavar="DIR", help="With --bank: where replies are kept.")
+@click.option("--judge", default="rules", show_default=True, metavar="J", help="Judge a pair now: who judges.")
+@limited
 @click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
 @click.option(
-    "--order", type=click.Choice(["hash", "ab", "ba"]), help="Judge a pair now: which response is shown first."
+    "--order",
+    type=click.Choice(["hash", "ab", "ba"]),
+    default="hash",
+    show_default=True,
+    help="Judge a pair now: which response is shown first.",
 )
 @common
 def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> None:
@@ -65,7 +69,7 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
       svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
     """
     flags.pop("config")
-    given = [name for name, value in flags.items() if value not in (None, False)]
+    given = [name for name in flags if name in given_flags(click.get_current_context())]
     if run is None:
         _explain_now(flags, given, as_json)
         return
@@ -85,9 +89,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
 
     _check_pair(given, flags["judge"])
     settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
-    defaults = {"judge": "rules", "base_url": "", "memo": Path("cache/memo"), "order": "hash"}
-    settings |= {name: value for name, value in defaults.items() if settings[name] is None}
-    found = explain_pair(PairFlags(**settings))
+    found = explain_pair(PairFlags(**with_limits(settings)))
     if as_json:
         click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
     else:
@@ -96,14 +98,14 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
         raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
 
 
-def _check_pair(given: list[str], judge: str | None) -> None:
+def _check_pair(given: list[str], judge: str) -> None:
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
     if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
         wrong = f"{_flag(given[0])} needs more: " if given else ""
         raise UsageError(f"{wrong}svr explain takes a RUN, or --prompt, --a and --b")
     if missing:
         raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
-    if "bank" not in given and judge not in {None, "rules"}:
+    if "bank" not in given and judge != RULES:
         raise UsageError("a judge other than rules needs --bank", hint="a folder of `svr train`, or hf:user/name")
     if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
         raise UsageError(
@@ -114,7 +116,7 @@ def _check_pair(given: list[str], judge: str | None) -> None:
 
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
-    from svr_async.evaluation.explain import confident_mistakes, explain_item  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item  # noqa: PLC0415
     from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
 
     loaded = RunFolder.load(run)
@@ -158,8 +160,8 @@ def show_mistakes(run: Run) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import plain_table, safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import confident_mistakes  # noqa: PLC0415
     from svr_async.evaluation.labels import caption  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import confident_mistakes  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
     from svr_async.evaluation.wording import signed  # noqa: PLC0415
 
@@ -181,7 +183,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
     from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
 
     console = safe_console()
@@ -268,7 +270,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
     from rich.text import Text  # noqa: PLC0415
 
-    from svr_async.evaluation.explain import favoured  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import favoured  # noqa: PLC0415
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)

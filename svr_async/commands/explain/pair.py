@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from svr_async.commands.keys import naming_keys
-from svr_async.commands.loops import loop_factory
+from svr_async.engine.loops import loop_factory
 from svr_async.errors import UsageError
-from svr_async.evaluation.explain import Explanation, explain_decision
 from svr_async.evaluation.items import build_item
+from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts
-from svr_async.judges.opening import needs_endpoint
-from svr_async.judges.profiles import find_profile
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.spec import JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
 from svr_async.serving.pairs import as_prompt, decide_pair, method_of
@@ -35,7 +35,7 @@ class PairFlags:
     b: str
     judge: str
     base_url: str
-    memo: Path
+    limits: JudgeLimits
     top_k: int | None
     rephrase: bool
     order: Literal["hash", "ab", "ba"]
@@ -49,14 +49,9 @@ def explain_pair(flags: PairFlags) -> Explanation:
         response_b=text_of("--b", flags.b),
     )
     bank = None if flags.bank is None else RubricBank.load(flags.bank)
-    with naming_keys(_key_variables(flags)), asyncio.Runner(loop_factory=loop_factory()) as runner:
+    spec = JudgeSpec.parse(flags.judge, base_url=flags.base_url)
+    with naming_keys(spec.key_variables), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_explain(flags, texts, bank))
-
-
-def _key_variables(flags: PairFlags) -> list[str]:
-    """Return the variable that holds the judge's key, where it is behind an endpoint."""
-    spec = flags.judge
-    return [find_profile(spec.removesuffix("+rules"), base_url=flags.base_url).key_env] if needs_endpoint(spec) else []
 
 
 async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> Explanation:
@@ -64,7 +59,7 @@ async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> E
     pair = PreferencePair(
         id="pair", prompt=prompt, chosen=texts.response_a, rejected=texts.response_b, has_preference=False
     )
-    async with Engine(flags.judge, base_url=flags.base_url, memo=flags.memo) as engine:
+    async with Engine.limited(flags.judge, flags.limits, base_url=flags.base_url) as engine:
         method = method_of(bank, engine, top_k=flags.top_k, rephrase=flags.rephrase)
         decision = await decide_pair(
             method, engine.judge, prompt, texts.response_a, texts.response_b, order=flags.order

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -15,6 +16,7 @@ from svr_async.vocabulary.dev_pairs import enough
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.live import Live
     from rich.table import Table
 
 WIDE = 112  # columns from which heads are whole words
@@ -251,28 +253,53 @@ def best_curve(curves: Sequence[FitCurve]) -> FitCurve | None:
     return max(measured, key=lambda entry: entry[:3])[3] if measured else None
 
 
-@contextmanager
-def fit_screen(*, seeds: int, epochs: int, quiet: bool) -> Iterator[FitWatch | None]:
-    """Show the epochs of `svr fit`: a live table on a terminal, plain lines elsewhere, nothing when quiet."""
-    import sys  # noqa: PLC0415  (looked up when asked, so that a redirected stream counts)
+class FitScreen:
+    """The epochs of `svr fit`: a live table on a terminal, plain lines elsewhere, nothing when quiet.
 
-    if quiet:
-        yield None
-    elif not sys.stderr.isatty():
-        yield PlainEpochs()
-    else:
-        with _live(seeds, epochs) as watch:
-            yield watch
+    Without `epochs` only what is said is shown.
+    """
+
+    def __init__(self, *, quiet: bool, epochs: bool) -> None:
+        self._quiet, self._shown = quiet, epochs and not quiet
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def fits(self, seeds: int, epochs: int) -> FitWatch | None:
+        """Return the table, drawn from now on, or the lines."""
+        if not self._shown:
+            return None
+        if not sys.stderr.isatty():
+            return PlainEpochs()
+        watch = LiveEpochs(EpochTable(lead=("fit", fit_name), keep_whole=seeds == 1), seeds, epochs)
+        self._live = _live(watch)
+        self._live.start(refresh=True)
+        return watch
+
+    def say(self, text: str) -> None:
+        """Say what comes after the fits, below their table."""
+        self._stop()
+        if not self._quiet:
+            click.echo(text, err=True)
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
-@contextmanager
-def _live(seeds: int, epochs: int) -> Iterator[LiveEpochs]:
+def _live(watch: LiveEpochs) -> Live:
+    """Return the table and what runs now, to be drawn again and again."""
     from rich.console import Console, Group  # noqa: PLC0415  (only a terminal pays for rich)
     from rich.live import Live  # noqa: PLC0415
     from rich.spinner import Spinner  # noqa: PLC0415
 
-    lead = ("fit", fit_name)
-    watch = LiveEpochs(EpochTable(lead=lead, keep_whole=seeds == 1), seeds, epochs)
     spinner = Spinner("dots", style="dim")
 
     def frame() -> Group:
@@ -280,5 +307,4 @@ def _live(seeds: int, epochs: int) -> Iterator[LiveEpochs]:
         spinner.update(text=text)
         return Group(watch.table, spinner) if text else Group(watch.table)
 
-    with Live(console=Console(stderr=True), get_renderable=frame, refresh_per_second=8):
-        yield watch
+    return Live(console=Console(stderr=True), get_renderable=frame, refresh_per_second=8)

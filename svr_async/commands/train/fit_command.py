@@ -41,7 +41,6 @@ def fit(**flags: Any) -> int:
       svr-fit store/ --out banks/mine --seeds 5
       svr-fit banks/mine/stores/round-3 --out banks/again
     """
-    from svr_async.commands.train.fit import FitFlags, run_command  # noqa: PLC0415  (--help loads no JAX)
+    from svr_async.commands.train.fit import run_fit  # noqa: PLC0415  (--help loads no JAX)
 
-    flags.pop("config")
-    return run_command(FitFlags(**flags))
+    return run_fit(flags)

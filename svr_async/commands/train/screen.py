@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -12,7 +13,10 @@ import click
 
 from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, engine_facts, plain_progress, stage_bar
 from svr_async.commands.train.epochs import EpochTable
+from svr_async.engine.signals import draining
+from svr_async.engine.stopper import Stopper
 from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.judges.opening import OpenJudge
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -54,6 +58,15 @@ class TrainScreen:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Show what the judge's engine does, and count the seconds from now."""
+        self._stats = judge.engine.stats if judge.engine else None
+        self._begun = time.monotonic()
+
+    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
+        """Drain on signals while questions are asked."""
+        return draining(stopper, self.say)
 
     def say(self, text: str) -> None:
         """Say something that happened, with the seconds since the beginning."""

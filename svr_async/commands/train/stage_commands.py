@@ -35,7 +35,6 @@ def induce(**flags: Any) -> int:
     """
     from svr_async.commands.train.stages import run_induce  # noqa: PLC0415  (--help stays quick)
 
-    flags.pop("config")
     return run_induce(flags)
 
 
@@ -61,5 +60,4 @@ def judge(**flags: Any) -> int:
     """
     from svr_async.commands.train.stages import run_judge  # noqa: PLC0415
 
-    flags.pop("config")
     return run_judge(flags)

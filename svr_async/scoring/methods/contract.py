@@ -13,6 +13,7 @@ from svr_async.vocabulary.rubric import Rubric
 
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank
+    from svr_async.scoring.rephrasing import Rephraser
 
 WeightedRubrics = tuple[tuple[Rubric, float], ...]
 Needed = Literal["bank", "rubrics"]
@@ -27,17 +28,27 @@ class Decider(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BankUse:
+    """How a method uses its bank: how many rubrics for a prompt; itself with another number, or with a rephraser."""
+
+    top_k: int
+    with_top_k: Callable[[int], Method]
+    with_rephraser: Callable[[Rephraser], Method]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What a run has to know of its method before anything is asked.
 
     `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
     what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
-    method that does not is content-blind.
+    method that does not is content-blind. `bank` is for methods that choose a bank's rubrics by the prompt.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     staged: bool = False
     asks_judge: bool = True
+    bank: BankUse | None = None
 
 
 class Method(Decider, Protocol):

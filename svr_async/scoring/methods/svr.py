@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision
-from svr_async.scoring.methods.contract import Facts, Parts, Recipe
+from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
 from svr_async.scoring.methods.deciding import decided, total, undecided
 from svr_async.scoring.rephrasing import UNOPENED, Rephraser, worded
 from svr_async.scoring.selection import Active
@@ -31,7 +31,15 @@ class Svr:
     @property
     def facts(self) -> Facts:
         """What a run has to know of it."""
-        return Facts(identity=self.chooser.identity, staged=self.rephraser is not None)
+        chooser = self.chooser
+        use = BankUse(
+            top_k=chooser.settings.top_k,
+            with_top_k=lambda top_k: replace(
+                self, chooser=open_chooser(chooser.bank, top_k=top_k, uniform=chooser.uniform)
+            ),
+            with_rephraser=lambda rephraser: replace(self, rephraser=rephraser),
+        )
+        return Facts(identity=chooser.identity, staged=self.rephraser is not None, bank=use)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""

@@ -1,1 +1,0 @@
-"""`svr cache`: the memo of replies, its files in and out."""

@@ -1,0 +1,46 @@
+"""What `svr eval` says before it begins: flags that change nothing, and who judges where nobody was named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from svr_async.evaluation.running.prepared import Prepared
+from svr_async.judges.templates import load_templates
+
+ENDPOINT_FLAGS = (
+    "base_url",
+    "concurrency",
+    "processes",
+    "rpm",
+    "tpm",
+    "timeout",
+    "give_up_after",
+    "budget",
+    "max_calls",
+    "retry_errors",
+    "strict_model",
+    "prompts",
+    "memo",
+)
+
+
+def notes_of(run: Prepared, given: frozenset[str], *, quiet: bool) -> Iterator[str]:
+    """Yield which flags change nothing, and who judges where nobody was named; ConfigError for impossible values."""
+    yield from _of_endpoints(run, given)
+    if "top_k" in given and run.settings.bank is None:
+        yield f"--top-k changes nothing: {run.method.name} has no bank to choose rubrics from"
+    if quiet or run.settings.jury is not None or "judge" in given:
+        return
+    if run.judges.jurors[0].name == run.settings.judge:  # none, where no judge is asked
+        yield f"judge {run.settings.judge} (offline checks, no model), as no --judge is named"
+
+
+def _of_endpoints(run: Prepared, given: frozenset[str]) -> Iterator[str]:
+    if any(judge.profile is not None for judge in run.judges.judges):
+        return
+    if run.settings.limits.prompts is not None:
+        load_templates(run.settings.limits.prompts)
+    names = [f"--{name.replace('_', '-')}" for name in ENDPOINT_FLAGS if name in given]
+    if names:
+        what = "changes" if len(names) == 1 else "change"
+        yield f"{', '.join(names)} {what} nothing: judge {run.judges.name} sends nothing"

@@ -1,0 +1,1 @@
+"""What runs and banks left, as pages, tables and comparisons."""

@@ -1,0 +1,89 @@
+"""The report: one self-contained HTML file without scripts, fonts or requests, safe with hostile texts inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from svr_async.errors import UsageError
+from svr_async.evaluation import wording
+from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
+from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.safetext import capped, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None) -> str:
+    """Return the report of one run, or of several with their comparison first, as an HTML document.
+
+    Every value is escaped where it is written, and hidden characters (controls, bidi marks) are shown as ⟨U+202E⟩.
+    The page has no script and forbids all requests by its content security policy. The same runs give the same bytes.
+    """
+    if not runs:
+        raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
+    if len(runs) > 1 and comparison is None:
+        comparison = compare_runs(runs, require_shared=False, cluster=item_of)
+    template = environment().get_template("report.html.j2")
+    page = template.render(
+        views=[view_run(run) for run in runs],
+        comparison=comparison,
+        max_prompt=MAX_PROMPT_CHARS,
+        max_response=MAX_RESPONSE_CHARS,
+        **page_head(template_text("report.css")),
+    )
+    return page.strip() + "\n"
+
+
+def page_head(style: str) -> dict[str, Any]:
+    """Return the style sheet and the content security policy that allows it and nothing else."""
+    policy = f"default-src 'none'; style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'"
+    return {"style": _as_markup(style), "policy": policy}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates' environment: autoescape always on, undefined names are errors."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  (not on the path of `svr --help`)
+
+    from svr_async.evaluation.reporting import charts, curve_charts, explain, frontier_chart  # noqa: PLC0415  (they need markupsafe, which comes with jinja2)
+
+    made = Environment(
+        loader=FunctionLoader(template_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_displayed,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(charts=charts, curves=curve_charts, frontiers=frontier_chart)
+    made.globals.update(words=wording, capped=capped, favoured=explain.favoured, votes_of=explain.votes_in_words)
+    made.globals.update(nearer_note=explain.nearer_note)
+    return made
+
+
+def _displayed(value: Any) -> Any:
+    """Show hidden characters of every value written; markup of our own and numbers pass as they are."""
+    return visible(value) if type(value) is str else value
+
+
+@cache
+def template_text(name: str) -> str:
+    """Return a template or style sheet of the package."""
+    return resources.files("svr_async.evaluation.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _as_markup(text: str) -> Any:
+    from markupsafe import Markup  # noqa: PLC0415  (comes with jinja2, not on the path of `svr --help`)
+
+    return Markup(text)  # noqa: S704  (the package's own style sheet)
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,287 @@
+"""What the report's template shows of one run: plain values, worked out and worded, nothing escaped yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svr_async.evaluation import wording
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
+from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
+from svr_async.evaluation.reporting.charts import Bin
+from svr_async.evaluation.reporting.compare import accuracy_interval
+from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
+from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
+from svr_async.evaluation.runfolder import Run
+from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
+
+MAX_PROMPT_CHARS = 4_000
+MAX_RESPONSE_CHARS = 6_000
+OUTCOME_WORDS = {
+    "scored": "the judge preferred one response",
+    "tie": "the evidence was exactly balanced; counts as wrong",
+    "parse_error": "no verdict could be read in the reply",
+    "refusal": "the judge declined to answer",
+    "context_too_long": "the pair does not fit the judge's context",
+    "truncated": "the reply ended before its verdict",
+    "api_error": "the endpoint gave no reply",
+    "invalid_input": "the row could not be judged as it stands",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainRow:
+    """The accuracy of one domain."""
+
+    name: str
+    n: int
+    accuracy: float | None
+    ci95: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """One of the benchmark's own scores; a heading where `value` is empty. `depth` is how far it is nested."""
+
+    name: str
+    value: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRow:
+    """How many items ended in one way."""
+
+    name: str
+    meaning: str
+    n: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """Everything the template shows of one run."""
+
+    benchmark: str
+    title: str
+    method: str
+    judge: str
+    bank: str
+    caption: str
+    started: str
+    marks: tuple[Mark, ...]
+    notes: tuple[str, ...]
+    n_total: int
+    accuracy: float | None
+    ci95: Interval | None
+    over_prompts: bool
+    reading: str
+    headline: tuple[Fact, ...]
+    domains: tuple[DomainRow, ...]
+    official: tuple[ScoreRow, ...]
+    official_title: str
+    rule: str
+    outcomes: tuple[OutcomeRow, ...]
+    verdict_shares: tuple[tuple[str, str, float], ...]
+    order: tuple[Fact, ...]
+    calibration: tuple[Bin, ...]
+    mistakes: tuple[Explanation, ...]
+    n_mistakes: int
+    cost: tuple[Fact, ...]
+    panel: tuple[Fact, ...]
+    how: tuple[Fact, ...]
+    config: tuple[Fact, ...]
+
+
+def view_run(run: Run) -> RunView:
+    """Work out what is shown of a run."""
+    interval = accuracy_interval(run)
+    return RunView(
+        benchmark=benchmark_name(run),
+        title=run_title(run),
+        method=str(run.metrics["method"]),
+        judge=run.judge_label,
+        bank=str(run.metrics.get("bank") or ""),
+        caption=caption(run),
+        started=moment(run.manifest.get("started")),
+        marks=marks(run),
+        notes=tuple(str(note) for note in run.metrics.get("notes") or ()),
+        n_total=run.metrics["n_total"],
+        accuracy=run.metrics.get("accuracy"),
+        ci95=interval,
+        over_prompts=run.metrics.get("accuracy_ci95_unit") == "prompt",
+        reading=_reading(interval, run.metrics.get("accuracy_bounds")),
+        headline=_headline(run.metrics),
+        domains=_domains(run.metrics),
+        official=tuple(_scores(own_scores(run.metrics), 0)),
+        official_title="Official scores" if has_official_rule(run.metrics) else "Other scores",
+        rule=_rule(own_scores(run.metrics), whole=run.complete),
+        outcomes=_outcomes(run.metrics),
+        verdict_shares=_verdict_shares(run),
+        order=_order(run.metrics.get("order") or {}),
+        calibration=calibration(run.items),
+        mistakes=_mistakes(run),
+        n_mistakes=len(confident_mistakes(run.items, len(run.items))),
+        cost=cost_facts(run.metrics),
+        panel=panel_facts(run.metrics),
+        how=tuple(how_facts(run)),
+        config=tuple(flat_facts(run.manifest.get("config") or {})),
+    )
+
+
+def calibration(items: Sequence[Item], groups: int = 5) -> tuple[Bin, ...]:
+    """Group items by |margin| into at most five equal parts, with the accuracy of each; fewer than two give none."""
+    known = [(abs(item.margin), item.correct) for item in items if item.margin is not None and item.correct is not None]
+    sizes = [size for size, _ in known]
+    bins = [_bin([known[i] for i in members]) for members in quantile_groups(sizes, groups)]
+    return tuple(bins) if len(bins) > 1 else ()
+
+
+def _bin(members: Sequence[tuple[float, bool]]) -> Bin:
+    right = sum(correct for _, correct in members)
+    return Bin(
+        low=min(size for size, _ in members),
+        high=max(size for size, _ in members),
+        n=len(members),
+        accuracy=right / len(members),
+        ci95=wilson_interval(right, len(members)),
+    )
+
+
+def _reading(interval: Interval | None, bounds: Sequence[float] | None) -> str:
+    """Say where the interval lies, and whether ties and missing verdicts alone put it below one half."""
+    if interval is None:
+        return ""
+    if interval.low > 0.5:
+        return "The whole interval lies above 50 %: better than a coin flip."
+    if interval.high >= 0.5:
+        return "The interval contains 50 %: not told apart from a coin flip."
+    if bounds and bounds[1] > 0.5:
+        return "Below 50 % with ties and missing verdicts counted as wrong; see the bounds."
+    return "The whole interval lies below 50 %: worse than a coin flip."
+
+
+def _headline(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
+    scored, total = metrics["n_scored"], metrics["n_total"]
+    return (
+        Fact(
+            name="Coverage",
+            value=wording.percent(metrics.get("coverage")),
+            note=f"{wording.count(scored)} of {wording.count(total)} have a verdict",
+        ),
+        Fact(
+            name="Half credit",
+            value=wording.percent(metrics.get("accuracy_half_credit")),
+            note="a tie counts one half",
+        ),
+        Fact(
+            name="Of those scored",
+            value=wording.percent(metrics.get("accuracy_scored")),
+            note="leaves out what has no verdict",
+        ),
+        Fact(
+            name="Bounds",
+            value=wording.interval(metrics.get("accuracy_bounds")),
+            note="ties and the rest all wrong, or all right",
+        ),
+    )
+
+
+def _domains(metrics: Mapping[str, Any]) -> tuple[DomainRow, ...]:
+    rows = []
+    for name, entry in (metrics.get("by_domain") or {}).items():
+        n, accuracy, ends = entry["n"], entry.get("accuracy"), entry.get("ci95")
+        rows.append(DomainRow(name=name, n=n, accuracy=accuracy, ci95=None if ends is None else Interval(*ends)))
+    return tuple(rows)
+
+
+def _scores(value: Mapping[str, Any], depth: int) -> Iterator[ScoreRow]:
+    """Yield the benchmark's own scores, nested tables and matrices below a heading; texts and flags are left out."""
+    for key, entry in value.items():
+        name = str(key) if depth else str(key).replace("_", " ").capitalize()
+        if isinstance(entry, Mapping):
+            rows = tuple(_scores(entry, depth + 1))
+            yield from (ScoreRow(name=name, value="", depth=depth), *rows) if rows else ()
+        elif isinstance(entry, list) and any(isinstance(part, list) for part in entry):
+            yield ScoreRow(name=name, value="", depth=depth)
+            yield from _scores({str(i): part for i, part in enumerate(entry, start=1)}, depth + 1)
+        elif isinstance(entry, list):
+            yield ScoreRow(name=name, value="  ".join(_score(part) for part in entry), depth=depth)
+        elif not isinstance(entry, str | bool):
+            yield ScoreRow(name=name, value=_score(entry), depth=depth)
+
+
+def _score(value: Any) -> str:
+    """Word a fraction as a percentage, and a whole number as a count."""
+    known = number(value)
+    return wording.count(known) if isinstance(known, int) else wording.percent(known)
+
+
+def _rule(official: Mapping[str, Any], *, whole: bool) -> str:
+    """Return the benchmark's rule in words, whether parts of it were missing, and what a run that is not whole does."""
+    rule = str(official.get("rule") or "").rstrip(".")
+    missing = "Parts of the benchmark are missing" if official.get("complete") is False else ""
+    unjudged = "" if whole else UNJUDGED_ARE_WRONG
+    return "".join(f"{text[:1].upper()}{text[1:]}. " for text in (rule, missing, unjudged) if text).strip()
+
+
+def _outcomes(metrics: Mapping[str, Any]) -> tuple[OutcomeRow, ...]:
+    counts = {name: int(n or 0) for name, n in (metrics.get("outcomes") or {}).items()}
+    total = sum(counts.values()) or 1
+    return tuple(
+        OutcomeRow(name=name.replace("_", " "), meaning=OUTCOME_WORDS.get(name, ""), n=n, share=n / total)
+        for name, n in counts.items()
+        if n
+    )
+
+
+def _verdict_shares(run: Run) -> tuple[tuple[str, str, float], ...]:
+    """Return (class, words, share) of what was right, wrong, tied and without a verdict; pairs with a right answer."""
+    known = [item for item in run.items if item.correct is not None]
+    if not known:
+        return ()
+    right = sum(item.correct is True for item in known)
+    tied = sum(item.outcome == "tie" for item in known)
+    wrong = sum(item.outcome == "scored" and item.correct is False for item in known)
+    rest = len(known) - right - tied - wrong
+    parts = (("right", "right", right), ("wrong", "wrong", wrong), ("tied", "tie", tied), ("none", "no verdict", rest))
+    return tuple((name, words, n / len(known)) for name, words, n in parts if n)
+
+
+def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Word the order audit; `lean_a` is the share of verdicts for the response shown first."""
+    audited = number(order.get("audited"))
+    facts = [Fact(name="Order shown", value=_policy(str(order.get("policy") or wording.UNKNOWN)))]
+    if audited is not None:
+        facts.append(Fact(name="Judged in both orders", value=wording.count(audited)))
+    for key, name, note in (
+        ("flip_rate", "Flip rate", "verdicts that change when the two responses trade places"),
+        ("lean_a", "For the first response", "share of verdicts for the one shown first; 50 % is even-handed"),
+        ("accuracy_ab", "Accuracy, order A–B", ""),
+        ("accuracy_ba", "Accuracy, order B–A", ""),
+    ):
+        value = number(order.get(key))
+        if value is not None:
+            facts.append(Fact(name=name, value=wording.percent(value), note=note))
+    return tuple(facts)
+
+
+def _policy(policy: str) -> str:
+    words = {
+        "ab": "as in the data set",
+        "ba": "swapped",
+        "both": "both orders, averaged",
+        "hash": "by a hash of the pair's id",
+    }
+    return words.get(policy, policy)
+
+
+def _mistakes(run: Run) -> tuple[Explanation, ...]:
+    found = []
+    for item in confident_mistakes(run.items, MISTAKES):
+        rows = by_size(item.rubrics)
+        largest = abs(rows[0].contribution) if rows else 0.0
+        found.append(Explanation(item=item, rows=rows, largest=largest, texts=run.examples.get(item.id), caption=""))
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""The numbers of one or several runs as a table: Markdown and LaTeX for people, CSV (a number a row) for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svr_async.errors import UsageError
+from svr_async.evaluation import wording
+from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
+from svr_async.evaluation.reporting.compare import Comparison, PairedTest, compare_runs, item_of
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.safetext import visible
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "\u00a0": "~", "–": "--", "−": r"\ensuremath{-}", "·": r"\textperiodcentered{}",
+    "…": r"\ldots{}", "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}",
+}  # fmt: skip
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A caption with the honesty marks, column heads, rows of texts (the first cell names the row), and notes below."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | None = None) -> str:
+    """Return one run, or several side by side, as `md`, `tex` or `csv` (a dot before it is fine)."""
+    writers: Mapping[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex}
+    kind = suffix.removeprefix(".").lower()
+    if kind == "csv":
+        return to_csv(runs)
+    if kind not in writers:
+        raise UsageError(f"no table format for {suffix!r}", hint="use .md, .tex or .csv")
+    return writers[kind](build_table(runs, comparison=comparison))
+
+
+def build_table(runs: Sequence[Run], *, comparison: Comparison | None = None) -> Table:
+    """Lay out accuracy, coverage, domains and official scores: one column per run, the first run being the baseline."""
+    if not runs:
+        raise UsageError("a table needs at least one run", hint="svr report RUN --out table.md")
+    rows = tuple(_rows(runs))
+    if len(runs) == 1:
+        return Table(caption=caption(runs[0]), heads=("", "Value"), rows=rows, notes=_run_notes(runs[0]))
+    comparison = comparison or compare_runs(runs, require_shared=False, cluster=item_of)
+    benchmarks = ", ".join(dict.fromkeys(benchmark_name(run) for run in runs))
+    heads = tuple(f"{title}{_marked(run)}" for title, run in zip(run_titles(runs), runs, strict=True))
+    return Table(
+        caption=f"{benchmarks}: {len(runs)} runs compared",
+        heads=("", *heads),
+        rows=(*rows, *_test_rows(comparison)),
+        notes=comparison.warnings,
+    )
+
+
+def _marked(run: Run) -> str:
+    return "".join(f" [{word}]" for word in mark_words(run))
+
+
+def _run_notes(run: Run) -> tuple[str, ...]:
+    return tuple(str(note) for note in run.metrics.get("notes") or ())
+
+
+def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    metrics = [run.metrics for run in runs]
+    yield ("Strict accuracy", *(wording.percent(m.get("accuracy")) for m in metrics))
+    yield ("95 % interval", *(wording.interval(m.get("accuracy_ci95")) for m in metrics))
+    yield ("Pairs", *(wording.count(m["n_total"]) for m in metrics))
+    yield ("Coverage", *(wording.percent(m.get("coverage")) for m in metrics))
+    yield ("Accuracy, of those scored", *(wording.percent(m.get("accuracy_scored")) for m in metrics))
+    yield ("Accuracy, half credit", *(wording.percent(m.get("accuracy_half_credit")) for m in metrics))
+    yield ("Bounds", *(wording.interval(m.get("accuracy_bounds")) for m in metrics))
+    for name in _names(m.get("by_domain") for m in metrics):
+        cells = [(m.get("by_domain") or {}).get(name) for m in metrics]
+        yield (f"Domain {name}", *(_domain_cell(cell) for cell in cells))
+    scores = [dict(flat_scores(m.get("official") or {})) for m in metrics]
+    for name in _names(scores):
+        yield (f"Official {name}", *(wording.percent(score.get(name)) for score in scores))
+    yield ("Cost", *(wording.dollars(m.get("cost_usd")) for m in metrics))
+
+
+def _names(tables: Any) -> list[str]:
+    """Return the keys of several tables (None for a missing one), in order of first appearance."""
+    return list(dict.fromkeys(name for table in tables for name in table or {}))
+
+
+def _domain_cell(entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        return wording.UNKNOWN
+    return f"{wording.percent(entry.get('accuracy'))} (n = {wording.count(entry['n'])})"
+
+
+def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield one row per number of the paired tests; the first run and runs that share nothing with it have a dash."""
+    tests = {duel.second: duel.overall for duel in comparison.duels}
+
+    def row(name: str, word: Callable[[PairedTest], str]) -> tuple[str, ...]:
+        found = (tests.get(run.title) for run in comparison.runs)
+        return (name, *(wording.UNKNOWN if test is None else word(test) for test in found))
+
+    yield row("Shared pairs", lambda test: wording.count(test.n))
+    yield row("Points against the first", lambda test: wording.points(test.difference))
+    yield row("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95))
+    yield row("McNemar p", lambda test: wording.p_value(test.p))
+    yield row("McNemar p, Holm", lambda test: wording.p_value(test.p_holm))
+
+
+def flat_scores(scores: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the fractions among a benchmark's own scores, nested names joined by `/`; counts and texts are left out."""
+    for name, value in scores.items():
+        if isinstance(value, Mapping):
+            yield from flat_scores(value, f"{prefix}{name}/")
+        elif isinstance(value, float):
+            yield f"{prefix}{name}", value
+
+
+def to_markdown(table: Table) -> str:
+    """Return a GitHub table under its caption, everything in it escaped."""
+    rule = ("---", *("---:" for _ in table.heads[1:]))
+    rows = [[markdown(cell) for cell in row] for row in (table.heads, *table.rows)]
+    lines = [f"**{markdown(table.caption)}**", "", _pipe(rows[0]), _pipe(rule), *(_pipe(row) for row in rows[1:])]
+    if table.notes:
+        lines += ["", *(f"- {markdown(note)}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _pipe(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown(text: str) -> str:
+    """Escape a text for a Markdown table cell: one line, no markup, no HTML, hidden characters shown."""
+    return _MARKDOWN.sub(r"\\\1", visible(text)).replace("\n", " ").replace("\t", " ")
+
+
+def to_latex(table: Table) -> str:
+    """Return a `table` environment for the booktabs package, everything in it escaped."""
+    columns = "l" + "r" * (len(table.heads) - 1)
+    rows = [" & ".join(latex(cell) for cell in row) + r" \\" for row in table.rows]
+    notes = [rf"\par\smallskip\footnotesize {latex(note)}" for note in table.notes]
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{latex(table.caption)}}}",
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+        "    " + " & ".join(latex(head) for head in table.heads) + r" \\",
+        r"    \midrule",
+        *(f"    {row}" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *(f"  {note}" for note in notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex(text: str) -> str:
+    """Escape a text for LaTeX: no commands, no line ends, hidden characters shown as ⟨U+202E⟩."""
+    plain = visible(text).replace("\n", " ").replace("\t", " ")
+    return "".join(_LATEX.get(character, character) for character in plain)
+
+
+_CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
+
+
+def to_csv(runs: Sequence[Run]) -> str:
+    """Return one number a row, in fractions of 1 and full precision; every row carries its run's marks.
+
+    Texts that a spreadsheet would take for a formula are prefixed with an apostrophe (ASVS 1.2.10).
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(_CSV_HEADS)
+    for run in runs:
+        texts = (run.name, str(run.metrics["benchmark"]), str(run.metrics["method"]), run.judge_label)
+        start = [csv_text(text) for text in (*texts, " ".join(mark_words(run)))]
+        for score, group, *numbers in _csv_rows(run.metrics):
+            writer.writerow([*start, csv_text(score), csv_text(group), *numbers])
+    return out.getvalue()
+
+
+def _csv_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    n = metrics["n_total"]
+    low, high = metrics.get("accuracy_ci95") or (None, None)
+    yield ("accuracy", "", n, metrics.get("accuracy"), low, high)
+    low, high = metrics.get("accuracy_bounds") or (None, None)
+    yield ("accuracy_bounds", "", n, None, low, high)
+    for name in ("accuracy_scored", "accuracy_half_credit", "coverage"):
+        yield (name, "", n, metrics.get(name), None, None)
+    for name, entry in (metrics.get("by_domain") or {}).items():
+        low, high = entry.get("ci95") or (None, None)
+        yield ("accuracy", name, entry["n"], entry.get("accuracy"), low, high)
+    for name, value in flat_scores(metrics.get("official") or {}):
+        yield ("official", name, None, value, None, None)
+    for name, value in (metrics.get("outcomes") or {}).items():
+        yield ("outcome", name, None, value, None, None)
+    yield ("cost_usd", "", None, metrics.get("cost_usd"), None, None)
+
+
+def csv_text(text: str) -> str:
+    """Return a text that a spreadsheet shows and never runs: formula starts get an apostrophe, controls are shown."""
+    guarded = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return visible(guarded)

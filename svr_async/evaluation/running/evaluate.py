@@ -1,0 +1,177 @@
+"""An evaluation from its settings to its run folder, or to what it would ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from svr_async.engine.loops import loop_factory
+from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import About, Word
+from svr_async.errors import SvrError, UsageError
+from svr_async.evaluation.items import Item, rephrased_counts
+from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.listener import EvalResult, Listener
+from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.evaluation.running.pricing import DryRunCount, guessed_by, total_plan
+from svr_async.evaluation.running.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.running.space import free_bytes, network_note, room_at_most, room_for, shortage
+from svr_async.evaluation.running.writing import RunFacts, begin_run, end_run
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.opening import OpenJudge
+from svr_async.vocabulary.integrity import Integrity
+
+
+def evaluate(settings: EvalSettings, listener: Listener | None = None) -> EvalResult:
+    """Judge pairs and write the run folder; a folder with a part of the same run is completed.
+
+    SvrError for what makes the run impossible, and for what ended it early: what was judged by then is in its folder.
+    """
+    return run_now(prepare(settings), listener or Listener())
+
+
+def run_now(run: Prepared, listener: Listener) -> EvalResult:
+    """Do what was prepared, on an event loop of its own."""
+    limits, folder = run.settings.limits, run.folder
+    if limits.dry_run:
+        raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
+    if folder.exists() and not run.settings.resume:
+        hint = "name another with --out, or leave --no-resume out"
+        raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
+    with _naming_keys(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(run, listener))
+
+
+def count_calls(run: Prepared) -> dict[str, Any] | None:
+    """Return calls, tokens, dollars and bytes to come, sending nothing; None where no judge sends anything.
+
+    Replies that the memo holds are used, so that what depends on them is exact.
+    """
+    with _naming_keys(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        plan = runner.run(_count_calls(run))
+    if plan is None:
+        return None
+    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.memo)
+    return plan | {"disk_bytes": need, "free_bytes": free}
+
+
+def _naming_keys(run: Prepared) -> AbstractContextManager[None]:
+    return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
+
+
+async def _run(run: Prepared, listener: Listener) -> EvalResult:
+    await _look_around(run, listener)
+    bench = await open_bench(run)
+    try:
+        return await _judge_and_write(run, bench, evaluation_of(run, bench), listener)
+    finally:
+        await bench.close()
+
+
+async def _look_around(run: Prepared, listener: Listener) -> None:
+    """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
+    limits, pairs = run.settings.limits, len(run.record.pairs)
+    sending = sum(judge.profile is not None for judge in run.judges.judges)
+    if not sending or limits.offline:
+        return
+    if note := network_note(limits.memo):
+        listener.hear(Word(About.NOTE, note))
+    if run.settings.force or shortage(room_at_most(pairs, sending), limits.memo, run.folder) is None:
+        return
+    counted = await _count_calls(run)
+    error = None if counted is None else shortage(room_for(counted, pairs), limits.memo, run.folder)
+    if error is not None:
+        raise error
+
+
+async def _count_calls(run: Prepared) -> dict[str, Any] | None:
+    limits = replace(run.settings.limits, dry_run=True)
+    run = replace(run, settings=replace(run.settings, limits=limits))
+    bench = await open_bench(run)
+    try:
+        evaluation = evaluation_of(run, bench)
+        planned = {judge.judge.name: DryRunCount(judge.engine) for judge in bench.sending if judge.engine is not None}
+        if not planned:
+            return None
+        stopper = Stopper()
+        await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
+        stopper.reraise()
+        return total_plan({name: one.price() for name, one in planned.items()})
+    finally:
+        await bench.close()
+
+
+async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener) -> EvalResult:
+    begin_run(run.folder, run.record, _judge_facts(run, bench))
+    stopper, begun = Stopper(), time.monotonic()
+    if run.settings.processes > 1 and bench.sending and not run.settings.limits.offline:
+        bench = share_out(bench)
+    items = await _judge(run, bench, evaluation, listener, stopper)
+    judged = [item for item in items if item is not None]
+    if not judged and stopper.error is not None:
+        raise stopper.error
+    facts = RunFacts(
+        judge=_judge_facts(run, bench),
+        stats=bench.stats() if bench.sending else None,
+        costs=bench.costs(),
+        wall_s=time.monotonic() - begun,
+        complete=len(judged) == len(items),
+        notes=_notes(bench) + (rephrase_notes(judged) if run.settings.rephrase else ()),
+    )
+    metrics = end_run(run.folder, run.record, judged, facts)
+    result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=stopper.signal)
+    listener.ended(result)
+    if stopper.error is not None:
+        raise _with_progress(stopper.error, result.left)
+    return result
+
+
+async def _judge(
+    run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener, stopper: Stopper
+) -> Sequence[Item | None]:
+    """Judge all pairs, in other processes where the bench is shared out."""
+    with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, stopper):
+        for engine in evaluation.engines:
+            engine.tell(listener.hear)
+        if not isinstance(bench, SharedBench):
+            return await run_evaluation(evaluation, stopper, on_item=listener.done)
+        crew = Crew(run=run, bench=bench, stopper=stopper, listener=listener)
+        return await run_in_processes(crew, evaluation)
+
+
+def _with_progress(error: SvrError, left: str) -> SvrError:
+    return type(error)(f"{error.message}; {left}", hint=error.hint)
+
+
+def _judge_facts(run: Prepared, bench: Bench) -> dict[str, Any]:
+    if run.method.facts.asks_judge:
+        return bench.facts()
+    return {"name": "none", "label": "no judge (content-blind baseline)", "marks": [Integrity.CONTENT_BLIND]}
+
+
+def _notes(bench: Bench) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for judge in bench.judges for note in _judge_notes(judge)))
+
+
+def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
+    notes = []
+    if judge.engine is not None and judge.profile is not None:
+        others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
+        if others:
+            notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
+        if judge.engine.memo.damaged:
+            notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
+    return tuple(notes)
+
+
+def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:
+    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
+    shown, kept = rephrased_counts(items)
+    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()

@@ -1,0 +1,199 @@
+"""The work behind `svr report --frontier`: runs in, decisions read back from the memo, a page or a table out.
+
+Nothing is sent: engines are opened offline, and what the memo does not hold is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from svr_async.adapters import get_adapter
+from svr_async.adapters.selection import select_pairs
+from svr_async.engine.flow import bounded_map
+from svr_async.engine.loops import loop_factory
+from svr_async.errors import ArtefactError, UsageError
+from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
+from svr_async.evaluation.orders import OrderPlan
+from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
+from svr_async.evaluation.reporting.frontier_view import render_frontier
+from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.running.data import load_dataset
+from svr_async.evaluation.running.judges import JudgePlan, order_plan, settle_judges
+from svr_async.evaluation.running.method import choose_method, rephrasing
+from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.contract import Method
+from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.pair import Order, PreferencePair, present
+
+TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "memo")
+MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")
+TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
+TRIED = 40  # pairs
+WORKERS = 8
+FORMATS = ("html", "csv", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One judge of one run: how it was asked, and where its final failures are noted."""
+
+    settings: EvalSettings
+    plan: JudgePlan
+    folder: Path
+
+
+def write_frontier(runs: Sequence[Path], target: Path) -> Frontier:
+    """Draw the frontier of the judges of these runs, which judged the same pairs with the same method, to a file."""
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
+    loaded = [RunFolder.load(run) for run in runs]
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        found = runner.run(frontier_of(loaded))
+    if kind == "html":
+        write_atomic(target, render_frontier(loaded, found).encode())
+    else:
+        write_atomic(target, as_csv(found).encode() if kind == "csv" else as_json(found))
+    return found
+
+
+async def frontier_of(runs: Sequence[Run]) -> Frontier:
+    """Read back what the judges of runs said, and work out the grid; UsageError for runs of different things."""
+    settings = [settings_of(run) for run in runs]
+    method = choose_method(settings[0])
+    _refuse_strangers(runs, method)
+    pairs = _pairs(settings[0], runs[0])
+    sources: dict[str, Source] = {}
+    for run, own in zip(runs, settings, strict=True):
+        for plan in settle_judges(own, method).judges:
+            sources.setdefault(plan.name, Source(settings=own, plan=plan, folder=run.path))
+    columns, extra = [], []
+    for source in sources.values():
+        whole, smaller = await _read_back(source, method, pairs, order_plan(settings[0]))
+        columns.append(whole)
+        extra += smaller
+    return await draw_frontier(pairs, columns, extra, order_plan(settings[0]))
+
+
+def settings_of(run: Run) -> EvalSettings:
+    """Return the settings that a run was made with, offline; ArtefactError where its manifest does not tell."""
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    wrong = [name for name in TEXTS if not isinstance(config.get(name), str)]
+    wrong += [name for name in MAYBE_TEXTS if not isinstance(config.get(name) or "", str)]
+    if wrong:
+        raise _untold(run, wrong[0])
+    never = {"offline": True, "dry_run": False, "retry_errors": False, "budget": None, "max_calls": None}
+    try:
+        return from_plain({**config, **never})
+    except (TypeError, UsageError) as error:
+        raise _untold(run, str(error)) from error
+
+
+def _untold(run: Run, what: str) -> ArtefactError:
+    return ArtefactError(f"{run.path}: its manifest does not say how it was made ({what})", hint="run svr eval again")
+
+
+def _refuse_strangers(runs: Sequence[Run], method: Method) -> None:
+    if not method.facts.asks_judge:
+        raise UsageError(f"{runs[0].path} asked no judge", hint="a frontier is about what judges cost")
+    first = runs[0]
+    for run in runs[1:]:
+        for what, mine, other in (
+            ("pairs", _data_of(run), _data_of(first)),
+            ("method", run.metrics["method"], first.metrics["method"]),
+            ("bank", run.metrics.get("bank"), first.metrics.get("bank")),
+        ):
+            if mine != other:
+                hint = "draw the frontier of runs that differ in their judges only"
+                raise UsageError(f"{run.path} and {first.path} differ in their {what}", hint=hint)
+
+
+def _data_of(run: Run) -> tuple[Any, Any]:
+    data = run.manifest.get("data") or {}
+    return data.get("digest"), data.get("n_pairs")
+
+
+def _pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
+    dataset = load_dataset(settings, get_adapter(settings.benchmark))
+    pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
+    if (dataset.digest, len(pairs)) != _data_of(run):
+        raise ArtefactError(f"{dataset.source} is not what {run.path} judged", hint="put the same data back")
+    return pairs
+
+
+async def _read_back(
+    source: Source, method: Method, pairs: Sequence[PreferencePair], orders: OrderPlan
+) -> tuple[Column, list[Column]]:
+    """Return what a judge said of all pairs in both orders, and once with fewer rubrics where replies of that are kept.
+
+    Whether there are any is tried on the first pairs.
+    """
+    limits = replace(source.settings.limits, failures=source.folder / "failures.jsonl")
+    judge = open_judge(source.plan.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
+    try:
+        used = rephrasing(method, judge) if source.settings.rephrase else method
+        whole = await _column(source.plan.name, judge, used, [(pair, order) for pair in pairs for order in Order])
+        first = [(pair, first_order(orders, pair)) for pair in pairs]
+        smaller = []
+        for top_k, fewer in _with_fewer(used):
+            if (await _column(source.plan.name, judge, fewer, first[:TRIED])).decisions:
+                column = await _column(source.plan.name, judge, fewer, first)
+                smaller.append(replace(column, top_k=top_k))
+    finally:
+        await judge.close()
+    return whole, smaller
+
+
+async def _column(
+    name: str,
+    judge: OpenJudge,
+    method: Method,
+    asked: Sequence[tuple[PreferencePair, Order]],
+) -> Column:
+    async def decide(one: tuple[PreferencePair, Order]) -> Decision:
+        pair, order = one
+        return await method.decide(judge.judge, present(pair, order), pair.rubrics)
+
+    missing: set[str] = set()
+    if judge.engine is not None:
+        judge.engine.on_missing = lambda question: missing.add(question.request.key.hex())
+    decisions: dict[tuple[str, Order], Decision] = {}
+    async with aclosing(bounded_map(decide, asked, workers=WORKERS)) as done:
+        async for place, decision in done:
+            if missing.isdisjoint(decision.requests):
+                pair, order = asked[place]
+                decisions[pair.id, order] = replace(decision, contributions=())
+    keys = {key for decision in decisions.values() for key in decision.requests}
+    return Column(judge=name, decisions=decisions, charges=_charges(judge, keys))
+
+
+def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
+    """Return what each kept reply cost; one that failed for good has no reply, and costs nothing that is known."""
+    if judge.engine is None:
+        return {}
+    price = None if judge.profile is None else judge.profile.price
+    found = {}
+    for key in keys:
+        reply = judge.engine.memo.get(bytes.fromhex(key))
+        if reply is not None:
+            usage = reply.usage
+            found[key] = Charge(
+                prompt_tokens=usage.prompt_tokens or 0,
+                cached_tokens=usage.cached_tokens or 0,
+                completion_tokens=usage.completion_tokens or 0,
+                usd=None if price is None else price.cost(usage),
+            )
+    return found
+
+
+def _with_fewer(method: Method) -> list[tuple[int, Method]]:
+    """Return a bank's method with fewer rubrics a prompt, for each number below its own; none for other methods."""
+    use = method.facts.bank
+    return [] if use is None else [(size, use.with_top_k(size)) for size in TOP_KS if size < use.top_k]

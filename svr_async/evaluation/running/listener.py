@@ -1,0 +1,64 @@
+"""What an evaluation tells while it runs, and what it has come to at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import Word
+from svr_async.evaluation.items import Item
+
+
+class Listener:
+    """Hears how an evaluation goes. Its methods do nothing; one that overrides them should come back soon."""
+
+    def judging(
+        self,
+        total: int,
+        stats: Callable[[], EngineStats] | None,
+        stopper: Stopper,
+    ) -> AbstractContextManager[object]:
+        """Return what is entered while `total` pairs are judged; `stats` is None where nothing is sent."""
+        del total, stats, stopper
+        return nullcontext()
+
+    def done(self, what: Item | int) -> None:
+        """Another pair is judged: its item, or its place where another process judged it."""
+
+    def note(self, text: str) -> None:
+        """Something happened that a person may want to know."""
+
+    def hear(self, word: Word) -> None:
+        """An engine tells of a retry, a long wait, or of what is said once."""
+
+    def ended(self, result: EvalResult) -> None:
+        """The run folder is written; an error that ended the run early is raised after this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult:
+    """A run that has ended: its folder, what metrics.json says, the items of the judged pairs in the order of the data.
+
+    `total` is the number of pairs. A run that a `signal` has stopped, or that an error ended, is not complete.
+    """
+
+    folder: Path
+    metrics: Mapping[str, Any]
+    items: Sequence[Item]
+    total: int
+    signal: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair is judged."""
+        return len(self.items) == self.total
+
+    @property
+    def left(self) -> str:
+        """How far the run has come, in words."""
+        return f"{len(self.items)} of {self.total} pairs are judged and kept in {self.folder}"

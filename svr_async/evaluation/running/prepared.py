@@ -1,0 +1,77 @@
+"""An evaluation that is settled and has begun nothing yet: its method, judges, pairs, identity and folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from svr_async import __version__
+from svr_async.adapters import get_adapter
+from svr_async.adapters.selection import select_pairs
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.running.data import load_dataset
+from svr_async.evaluation.running.judges import SettledPlan, settle_judges
+from svr_async.evaluation.running.method import choose_method
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.running.writing import RunRecord, command_line
+from svr_async.scoring.methods.contract import Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An evaluation with everything that its settings name, read and checked."""
+
+    settings: EvalSettings
+    method: Method
+    judges: SettledPlan
+    record: RunRecord
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written."""
+        return self.settings.out or self.record.default_folder()
+
+
+def prepare(settings: EvalSettings) -> Prepared:
+    """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible."""
+    method = choose_method(settings)
+    judges = settle_judges(settings, method)
+    return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges))
+
+
+def _record(settings: EvalSettings, method: Method, judges: SettledPlan) -> RunRecord:
+    """Return what the run folder says about the run; its digest covers all that can change an item."""
+    adapter = get_adapter(settings.benchmark)
+    dataset = load_dataset(settings, adapter)
+    pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
+    identity = {
+        "rubrics": [],
+        "bank": None,
+        **method.facts.identity,
+        "version": __version__,
+        "data": dataset.digest,
+        "pairs": [len(pairs), pairs[0].id, pairs[-1].id],
+        "domains": sorted(settings.domain),
+        "method": method.name,
+        "order": [settings.order, settings.audit, settings.salt],
+        "tie_credit": settings.tie_credit,
+        **judges.identity(),
+    }
+    return RunRecord(
+        adapter=adapter,
+        dataset=dataset,
+        pairs=pairs,
+        method=method.name,
+        judge=judges.name,
+        bank=settings.bank,
+        identity=identity,
+        command=command_line(),
+        config=settings.told(),
+        prompts=judges.prompts,
+        policy=OrderPolicy(settings.order),
+        tie_credit=float(settings.tie_credit),
+        sample=settings.sample,
+        started=datetime.now(UTC),
+        audit_below=settings.audit_below,
+    )

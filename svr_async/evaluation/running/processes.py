@@ -1,0 +1,287 @@
+"""A run in several processes that share the memo: they ask, this process reads the replies back and writes the run.
+
+Each worker judges its share of the pairs and tells which are done; what it learns is in the memo. So a worker that dies
+is replaced, what is left of its share is done here, and the run folder is that of a run in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async import errors
+from svr_async.engine.events import tell_whole_run
+from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
+from svr_async.engine.telling import About, Word
+from svr_async.errors import BudgetError, SvrError
+from svr_async.evaluation.costs import CALLS, JudgeCost, joined
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.running.bench import Bench
+from svr_async.evaluation.running.listener import Listener
+from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.running.settings import EvalSettings, to_plain
+from svr_async.evaluation.running.shares import settings_of
+from svr_async.judges.limits import Share
+
+LIVES = 3  # of a worker that dies again and again
+LOOK_S = 0.05
+GRACE_S = 2.0  # beyond the drain, before a worker that does not end is killed
+LINE_BYTES = 2**24
+TOLD = (*CALLS, "in_flight", "waiting")
+SPENT = ("calls", "usd", "answered", "lost", "untold_usd")  # of a worker's part of the caps
+DRAIN, QUICKLY = b"drain\n", b"quickly\n"
+LAUNCH = (  # a bug is told by the parent, which meets it too; SVR_TRACE=1 shows it in the worker
+    "import os, sys; os.environ.get('SVR_TRACE') or setattr(sys, 'excepthook', lambda *_: None); "
+    "sys.path.append(sys.argv[1]); from svr_async.evaluation.running.worker import main; main()"
+)
+
+
+@dataclass(slots=True)
+class Told:
+    """What the workers have told: for each life of a worker its last report, and all pairs that are done."""
+
+    reports: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+    replayed: list[int] = field(default_factory=list)
+
+    def count(self, place: int, name: str) -> Any:
+        """Return a count of one judge over all workers."""
+        return sum(facts[name] for facts in self.facts(place))
+
+    def facts(self, place: int) -> list[dict[str, Any]]:
+        """Return the last facts that each worker told of one judge; none from those that had not opened it."""
+        held = [report["judges"][place] for report in self.reports.values() if report["judges"]]
+        return [facts for facts in held if facts is not None]
+
+    def end(self, who: tuple[int, int]) -> None:
+        """Note that a worker has gone: nothing of it is under way."""
+        for facts in self.reports.get(who, {}).get("judges", []):
+            if facts is not None:
+                facts.update(in_flight=0, waiting=0)
+
+    def total(self, name: str) -> Any:
+        """Return what all workers together called or paid."""
+        return sum(report[name] for report in self.reports.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedBench(Bench):
+    """The judges of a run whose questions are asked by worker processes: their counts are added to those from here."""
+
+    told: Told
+
+    def stats(self) -> EngineStats:
+        """Return the facts of all engines, here and in the workers, as one."""
+        found = [cost.stats for cost in self.costs() if cost.stats is not None]
+        return joined(found, None if Bench.stats(self).usd is None else self.budget.usd)
+
+    def costs(self) -> tuple[JudgeCost, ...]:
+        """Return what each judge was asked, here and by the workers, and its price."""
+        return tuple(replace(cost, stats=self._with_told(n, cost.stats)) for n, cost in enumerate(Bench.costs(self)))
+
+    def _with_told(self, place: int, own: EngineStats | None) -> EngineStats | None:
+        if own is None:
+            return None
+        sums = {name: getattr(own, name) + self.told.count(place, name) for name in TOLD}
+        sums["memo_hits"] -= self.told.replayed[place] if self.told.replayed else 0
+        usd = None if own.usd is None else own.usd + self.told.count(place, "usd")
+        last = next((one["last_failure"] for one in self.told.facts(place) if one["last_failure"]), own.last_failure)
+        return replace(own, **sums, usd=usd, last_failure=last)
+
+
+def share_out(bench: Bench) -> SharedBench:
+    """Return the judges as those of a run in several processes."""
+    return SharedBench(settled=bench.settled, plan=bench.plan, judges=bench.judges, budget=bench.budget, told=Told())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What the processes of a run have in common."""
+
+    run: Prepared
+    bench: SharedBench
+    stopper: Stopper
+    listener: Listener
+
+
+async def run_in_processes(crew: Crew, evaluation: Evaluation) -> list[Item | None]:
+    """Judge every pair in worker processes; return items as `run_evaluation` does."""
+    bench, stopper, told = crew.bench, crew.stopper, crew.bench.told
+    stopper.engines = evaluation.engines
+    await _work(crew, min(crew.run.settings.processes, len(evaluation.pairs)))
+    _carry_over(bench)
+    items = await _replay(evaluation, sorted(told.done), stopper)
+    told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
+    left = [place for place, item in enumerate(items) if item is None]
+    if left and not stopper.stopped:
+        rest = replace(evaluation, pairs=[evaluation.pairs[place] for place in left])
+        _put(items, left, await run_evaluation(rest, stopper, on_item=crew.listener.done))
+    tell_whole_run(bench.stats(), _model_of(bench), closing=True)
+    return items
+
+
+def _model_of(bench: Bench) -> str:
+    return next((judge.profile.model for judge in bench.judges if judge.profile is not None), "")
+
+
+def _carry_over(bench: SharedBench) -> None:
+    """Take over what the workers spent, what failed for good and what was damaged."""
+    for name in SPENT:
+        setattr(bench.budget, name, bench.told.total(name))
+    for place, judge in enumerate(bench.judges):
+        if judge.engine is not None:
+            judge.engine.reload_failures()
+            judge.engine.memo.damaged += bench.told.count(place, "damaged")
+
+
+async def _replay(evaluation: Evaluation, done: list[int], stopper: Stopper) -> list[Item | None]:
+    """Read back from the memo what the workers have done."""
+    items: list[Item | None] = [None] * len(evaluation.pairs)
+    reader = Stopper()
+    pairs = [evaluation.pairs[place] for place in done]
+    _put(items, done, await run_evaluation(replace(evaluation, pairs=pairs), reader))
+    if reader.error is not None:
+        stopper.fail(reader.error)
+    return items
+
+
+def _put(items: list[Item | None], places: Iterable[int], found: Iterable[Item | None]) -> None:
+    for place, item in zip(places, found, strict=True):
+        items[place] = item
+
+
+async def _work(crew: Crew, count: int) -> None:
+    """Have all shares done; a worker that dies is replaced, and what ends one of them ends all."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            group.create_task(_do_share(crew, (number, count)))
+
+
+async def _do_share(crew: Crew, share: Share) -> None:
+    for life in range(LIVES):
+        try:
+            code = await _live(crew, share, life)
+        except OSError as error:  # no memory or no process to be had: this one will do
+            crew.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
+            return
+        if code is None or crew.stopper.stopped:
+            return
+        crew.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
+        if code > 0:  # it would do so again; this process says why, if it cannot do better
+            return
+
+
+def _ending(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+async def _live(crew: Crew, share: Share, life: int) -> int | None:
+    """Run a worker to its end; return None where it has done what it could, else the code it died with."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", LAUNCH, str(Path(errors.__file__).parents[1])),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_BYTES,
+        start_new_session=True,  # Ctrl-C is passed on by this process, once
+    )
+    assert process.stdout is not None
+    ear = asyncio.create_task(_stop_with(crew.stopper, process))
+    try:
+        job = {"settings": to_plain(_settings_left(crew, share)), "folder": str(crew.run.folder)}
+        _tell(process, orjson.dumps(job) + b"\n")
+        ended = False
+        async for line in process.stdout:
+            report = _report_in(line)
+            ended = (report is not None and _hear(crew, (share[0], life), report)) or ended
+        code = await process.wait()
+    finally:
+        ear.cancel()
+        crew.bench.told.end((share[0], life))
+        _kill(process)
+    return None if ended else code
+
+
+def _settings_left(crew: Crew, share: Share) -> EvalSettings:
+    """Return the settings of a share, its caps less what earlier lives of its worker have told to have spent."""
+    settings = settings_of(crew.run.settings, share)
+    told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
+    calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
+    part = settings.limits
+    limits = replace(
+        part,
+        max_calls=None if part.max_calls is None else max(0, part.max_calls - calls),
+        budget=None if part.budget is None else max(0.0, part.budget - usd),
+    )
+    return replace(settings, limits=limits)
+
+
+def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
+    """Write to a worker; to one that is gone, nothing (event loops differ in what they raise then)."""
+    assert process.stdin is not None
+    with contextlib.suppress(RuntimeError, OSError):
+        process.stdin.write(word)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.kill()
+
+
+async def _stop_with(stopper: Stopper, process: asyncio.subprocess.Process) -> None:
+    """Tell a worker when the run stops, and kill it when it does not end."""
+    while not stopper.stopped:  # noqa: ASYNC110  (signal handlers and errors set it)
+        await asyncio.sleep(LOOK_S)
+    _tell(process, DRAIN if stopper.error is None else QUICKLY)
+    await asyncio.sleep(DRAIN_AFTER_SIGNAL_S + GRACE_S)
+    _kill(process)
+
+
+def _report_in(line: bytes) -> dict[str, Any] | None:
+    """Return what a worker reports; None for half a line, and for what a library printed before the worker began."""
+    try:
+        found = orjson.loads(line) if line.endswith(b"\n") else None
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and found.keys() & {"word", "ended"} else None
+
+
+def _hear(crew: Crew, who: tuple[int, int], message: dict[str, Any]) -> bool:
+    """Take a report of a worker; return whether it was its last."""
+    told = crew.bench.told
+    if "word" in message:
+        about, text = message["word"]
+        crew.listener.hear(Word(About(about), text))
+        return False
+    told.reports[who] = message
+    for place in set(message["done"]) - told.done:
+        told.done.add(place)
+        crew.listener.done(place)
+    crew.bench.budget.usd = told.total("usd")
+    tell_whole_run(crew.bench.stats(), _model_of(crew.bench))
+    error = _error_from(message["error"])
+    if error is not None and not isinstance(error, BudgetError):  # a share of a cap: what is left is spent from here
+        crew.stopper.fail(error)
+    return bool(message["ended"])
+
+
+def error_to_json(error: SvrError | None) -> dict[str, str] | None:
+    """Return an error as values that JSON has."""
+    return None if error is None else {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+
+
+def _error_from(value: dict[str, str] | None) -> SvrError | None:
+    if value is None:
+        return None
+    kind = getattr(errors, value["kind"], SvrError)
+    error: SvrError = kind(value["message"], hint=value["hint"])
+    return error

@@ -1,0 +1,93 @@
+"""What an evaluation is made of: who judges, how, which pairs, within which limits, and where it is written."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from svr_async.errors import UsageError
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.judges.limits import JudgeLimits
+
+R = TypeVar("R")
+UNTOLD = {"share", "failures", "force"}  # settings that say nothing about a run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalSettings:
+    """An evaluation: all but the benchmark has the default of `svr eval`, whose flags have the same names.
+
+    `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
+    `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5. With `audit_below` both orders are asked
+    for where the first margin is smaller. Without `out` the run folder is `runs/<bench>-<method>-<judge>-<digest>`.
+    """
+
+    benchmark: str
+    judge: str = "rules"
+    jury: str | None = None
+    jury_rule: str = "mean"
+    escalate_to: str | None = None
+    escalate_below: float | None = None
+    base_url: str = ""
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
+    method: str | None = None
+    rubrics: Path | None = None
+    bank: str | None = None
+    top_k: int | None = None
+    rephrase: bool = False
+    data: Path | None = None
+    sample: bool = False
+    limit: str | None = None
+    domain: tuple[str, ...] = ()
+    lenient: bool = False
+    order: str = OrderPolicy.HASH.value
+    audit: float = 0.05
+    audit_below: float | None = None
+    salt: str = "svr"
+    tie_credit: str = "0"
+    out: Path | None = None
+    resume: bool = True
+    force: bool = False
+    min_coverage: float = 1.0
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.escalate_below is not None and self.escalate_to is None:
+            raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
+        if self.audit_below is not None:
+            object.__setattr__(self, "order", OrderPolicy.BOTH.value)
+
+    def told(self) -> dict[str, Any]:
+        """Return what a run's manifest says of its settings."""
+        return {name: value for name, value in to_plain(self).items() if name not in UNTOLD}
+
+
+def to_plain(settings: EvalSettings) -> dict[str, Any]:
+    """Return settings as values that JSON has, those of the limits among the others."""
+    values = asdict(settings)
+    return {name: str(one) if isinstance(one, Path) else one for name, one in (values | values.pop("limits")).items()}
+
+
+def from_plain(values: Mapping[str, Any]) -> EvalSettings:
+    """Read what `to_plain` returned, or a manifest; names that are not known are left alone."""
+    return _record(EvalSettings, {**values, "limits": _record(JudgeLimits, values)})
+
+
+def _record(kind: type[R], values: Mapping[str, Any]) -> R:
+    kinds = typing.get_type_hints(kind)
+    known = {one.name for one in fields(kind)} & values.keys()  # type: ignore[arg-type]  # both kinds are dataclasses
+    return kind(**{name: _typed(values[name], kinds[name]) for name in known})
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, types.UnionType):
+        kind = next(one for one in typing.get_args(kind) if one is not type(None))
+    if kind is Path:
+        return Path(value)
+    return tuple(value) if typing.get_origin(kind) is tuple else value

@@ -1,0 +1,86 @@
+"""Room on the disk for a run: estimated before the first call, so that no run ends for want of it that need not begin.
+
+A generous bound is enough nearly always. Only where the disk has less are the calls counted, as a dry run counts them:
+what the memo holds already needs no more room.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svr_async.engine.file_systems import NETWORK, file_system_of
+from svr_async.errors import StorageError
+
+BYTES_A_CALL = 600  # of a row: key, index, facts of the reply, the database's slack; measured: 520
+BYTES_A_TOKEN = 2.0  # of a reply, packed; measured: 0.4 (verdicts on many rubrics) to 1.9 (short prose)
+BYTES_A_PAIR = 12_000  # of the run folder; measured: 0.6 (direct verdicts) to 9.1 kB (a bank's rubrics)
+BASE_BYTES = 16 * 2**20  # the write-ahead log, the report's frame
+MOST_CALLS = 8  # for a pair, by one judge: both orders, rubrics, a rephrasing, questions asked again
+MOST_TOKENS = 1500  # that they write on average
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Bytes that a run needs in the memo and in its folder."""
+
+    memo: int
+    run: int
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.memo + self.run
+
+
+def room_at_most(pairs: int, judges: int) -> Room:
+    """Return a bound that needs no look at the pairs."""
+    calls = pairs * judges * MOST_CALLS
+    return room_for({"calls": calls, "completion_tokens": calls * MOST_TOKENS}, pairs)
+
+
+def room_for(plan: Mapping[str, Any], pairs: int) -> Room:
+    """Return the room for the calls of a dry run and the items of so many pairs."""
+    memo = BASE_BYTES + BYTES_A_CALL * plan["calls"] + int(BYTES_A_TOKEN * plan["completion_tokens"])
+    return Room(memo=memo, run=BASE_BYTES + BYTES_A_PAIR * pairs)
+
+
+def shortage(room: Room, memo: Path, folder: Path) -> StorageError | None:
+    """Return the error for a disk with less room than that, or None."""
+    needs = {_existing(memo): room.memo, _existing(folder): room.run}
+    if len({place.stat().st_dev for place in needs}) == 1:
+        needs = {_existing(memo): room.total}
+    for place, need in needs.items():
+        free = shutil.disk_usage(place).free
+        if free < need:
+            return StorageError(
+                f"the run may need {words(need)} in {place.absolute()}, and {words(free)} are free",
+                hint="make room, name another disk with --memo or --out, or begin all the same with --force",
+            )
+    return None
+
+
+def free_bytes(memo: Path) -> int:
+    """Return how much room there is where a memo lies, or will."""
+    return shutil.disk_usage(_existing(memo)).free
+
+
+def words(count: int) -> str:
+    """Return a number of bytes as people say it."""
+    return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
+
+
+def network_note(memo: Path) -> str:
+    """Return what to say of a memo on a network file system; nothing of any other."""
+    kind = file_system_of(_existing(memo))
+    if not NETWORK.search(kind):
+        return ""
+    return f"the memo {memo} lies on {kind}, where locks are not safe: --memo DIR on a disk of this machine is better"
+
+
+def _existing(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that is there."""
+    return next((one for one in (path, *path.absolute().parents) if one.exists()), Path.cwd())

@@ -1,0 +1,179 @@
+"""A worker process of a run: it judges a share of the pairs, so that their replies are in the memo, and reports.
+
+It reads its job from standard input, a line of JSON, then waits there for a word to stop. When its input ends, the
+process that started it is gone, and so it ends too, after what is under way. Reports are lines of JSON on its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.engine.loops import loop_factory
+from svr_async.engine.stopper import Stopper
+from svr_async.engine.telling import Word
+from svr_async.errors import SvrError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.prepared import prepare
+from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
+from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.evaluation.running.shares import places_of
+from svr_async.judges.opening import OpenJudge
+from svr_async.observability.session import watching_as_told
+
+REPORT_S = 0.2
+INPUT = 0
+
+
+def main() -> None:
+    """Do the job on standard input; what a library prints goes to standard error, for reports have the output."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    job = orjson.loads(_first_line())
+    with watching_as_told(_silent), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_do(replace(from_plain(job["settings"]), out=Path(job["folder"])), output))
+
+
+def _silent(_: str) -> None:
+    """Say nothing: what a log or an exporter has to say, the parent says."""
+
+
+def _first_line() -> bytes:
+    """Read a line byte by byte, so that nothing of what follows is taken."""
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(INPUT, 1)):
+        line += byte
+    return bytes(line)
+
+
+@dataclass(slots=True)
+class _Voice:
+    """What is to be reported. Its output never blocks: a parent that is held up holds up nothing here."""
+
+    output: int
+    done: list[int] = field(default_factory=list)
+    bench: Bench | None = None
+    unsaid: bytearray = field(default_factory=bytearray)
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        self.unsaid += orjson.dumps(message) + b"\n"
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            del self.unsaid[: os.write(self.output, self.unsaid)]
+
+    def hear(self, word: Word) -> None:
+        self.say({"word": [word.about, word.text]})
+
+    def report(self, error: SvrError | None = None, *, ended: bool = False) -> None:
+        done, self.done = self.done, []
+        judges = [] if self.bench is None else [_facts(judge) for judge in self.bench.judges]
+        budget = None if self.bench is None else self.bench.budget
+        spent = {name: 0 if budget is None else getattr(budget, name) for name in SPENT}
+        self.say({"done": done, "judges": judges, **spent, "error": error_to_json(error), "ended": ended})
+
+    def finish(self) -> None:
+        """Say what is still unsaid, waiting for the parent to take it."""
+        os.set_blocking(self.output, True)
+        with contextlib.suppress(BrokenPipeError):
+            while self.unsaid:
+                del self.unsaid[: os.write(self.output, self.unsaid)]
+
+
+def _facts(judge: OpenJudge) -> dict[str, Any] | None:
+    if judge.engine is None:
+        return None
+    stats = judge.engine.stats()
+    facts = {name: getattr(stats, name) for name in TOLD}
+    return facts | {
+        "usd": stats.usd or 0.0,
+        "damaged": judge.engine.memo.damaged,
+        "last_failure": stats.last_failure,
+    }
+
+
+async def _do(settings: EvalSettings, output: int) -> None:
+    os.set_blocking(output, False)
+    voice, stopper = _Voice(output), Stopper()
+    error: SvrError | None = None
+    try:
+        await _judge_share(settings, voice, stopper)
+    except SvrError as problem:
+        error = problem
+    voice.report(error or stopper.error, ended=stopper.signal == 0)
+    voice.finish()
+
+
+async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) -> None:
+    run = prepare(settings)
+    places = places_of(run.record.pairs, settings.limits.share)
+    own = [run.record.pairs[place] for place in places]
+    bench = voice.bench = await open_bench(run)
+    try:
+        evaluation = evaluation_of(run, bench, own)
+        for engine in evaluation.engines:
+            engine.tell(voice.hear)
+        known = _places_by_id(places, [pair.id for pair in own])
+        with _listening(stopper):
+            reporting = asyncio.create_task(_report_now_and_then(voice))
+            try:
+                await run_evaluation(evaluation, stopper, on_item=lambda item: voice.done.append(_take(known, item)))
+            finally:
+                reporting.cancel()
+    finally:
+        await bench.close()
+
+
+def _places_by_id(places: Sequence[int], ids: Sequence[str]) -> dict[str, deque[int]]:
+    known: dict[str, deque[int]] = defaultdict(deque)
+    for place, name in zip(places, ids, strict=True):
+        known[name].append(place)
+    return known
+
+
+def _take(known: Mapping[str, deque[int]], item: Item) -> int:
+    return known[item.id].popleft()
+
+
+async def _report_now_and_then(voice: _Voice) -> None:
+    while True:
+        await asyncio.sleep(REPORT_S)
+        voice.report()
+
+
+@contextlib.contextmanager
+def _listening(stopper: Stopper) -> Iterator[None]:
+    """Drain when the parent says so, when it is gone, or at a signal; at the second time end at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopper.stopped:
+            os._exit(128 + number)
+        stopper.interrupt(number)
+
+    def hear() -> None:
+        word = os.read(INPUT, 4096)
+        if not word:
+            loop.remove_reader(INPUT)
+            stop(signal.SIGHUP)
+        elif word.startswith(QUICKLY):
+            stopper.fail(SvrError("another process of this run has stopped it"))
+        else:
+            stopper.interrupt(signal.SIGTERM)
+
+    loop.add_reader(INPUT, hear)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        loop.remove_reader(INPUT)

@@ -1,0 +1,211 @@
+"""Writing a run folder: manifest, items, metrics, examples, report and tables, each file whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async import __version__
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.records import Dataset
+from svr_async.engine.money import Price
+from svr_async.engine.stats import EngineStats
+from svr_async.errors import UsageError
+from svr_async.evaluation import metrics as counting
+from svr_async.evaluation.costs import JudgeCost, costs_block
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.metrics import plan_block
+from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
+from svr_async.evaluation.runfolder import RunFolder, write_atomic
+from svr_async.vocabulary.pair import PreferencePair, prompt_text
+
+EXAMPLE_CHARS = 20_000
+PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What a run folder says about itself before anything is judged. `identity` is all that can change an item."""
+
+    adapter: Adapter
+    dataset: Dataset
+    pairs: Sequence[PreferencePair]
+    method: str
+    judge: str
+    bank: str | None
+    identity: Mapping[str, Any]
+    command: Sequence[str]
+    config: Mapping[str, Any]
+    prompts: Mapping[str, str]
+    policy: OrderPolicy
+    tie_credit: float
+    sample: bool
+    started: datetime
+    audit_below: float | None = None
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits over the run's identity: runs with the same digest have the same items."""
+        data = orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS, default=str)
+        return hashlib.sha256(data).hexdigest()[:8]
+
+    def default_folder(self) -> Path:
+        """Return `runs/<bench>-<method>-<judge>-<digest>`."""
+        judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judge)[:60]
+        return Path("runs") / f"{self.dataset.name}-{self.method}-{judge}-{self.digest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known when a run ends; `costs` are those of each judge, where there are several."""
+
+    judge: Mapping[str, Any]
+    stats: EngineStats | None
+    price: Price | None = None
+    costs: tuple[JudgeCost, ...] = ()
+    wall_s: float
+    complete: bool
+    notes: tuple[str, ...] = ()
+
+
+def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
+    """Claim the folder with a manifest; UsageError where it holds another run."""
+    path = RunFolder(folder).manifest
+    if path.exists():
+        try:
+            held = orjson.loads(path.read_bytes()).get("digest")
+        except (orjson.JSONDecodeError, AttributeError, OSError):
+            held = None
+        if held not in {None, record.digest}:
+            raise UsageError(
+                f"{folder} holds another run (digest {held}, this one is {record.digest})",
+                hint="name another folder with --out",
+            )
+    write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
+
+
+def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Write everything that a run folder holds and return the metrics."""
+    from svr_async.evaluation.reporting.report import render_report  # noqa: PLC0415  (jinja2 loads only when a report is made)
+    from svr_async.evaluation.reporting.tables import render_table  # noqa: PLC0415
+
+    files = RunFolder(folder)
+    write_atomic(files.items, b"".join(item.to_line() for item in items))
+    metrics = build_metrics(record, items, facts)
+    write_atomic(files.metrics, _pretty(metrics))
+    write_atomic(files.examples, _examples(record.pairs, items))
+    manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
+    write_atomic(files.manifest, _pretty(manifest))
+    run = RunFolder.load(folder)
+    write_atomic(files.report, render_report([run]).encode())
+    for suffix in ("md", "tex"):
+        write_atomic(folder / f"table.{suffix}", render_table([run], f".{suffix}").encode())
+    return metrics
+
+
+def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
+    """Return metrics.json; keys are stable, accuracies are fractions of 1."""
+    prompts = {pair.id: prompt_text(pair.prompt) for pair in record.pairs}
+    return {
+        "benchmark": record.dataset.name,
+        "method": record.method,
+        "judge": record.judge,
+        "judge_label": facts.judge["label"],
+        "bank": record.bank,
+        **counting.accuracy_block(items, prompts),
+        "by_domain": counting.by_domain(items, prompts),
+        "official": counting.official_block(record.adapter, record.pairs, items, record.tie_credit),
+        "outcomes": dict(counting.outcome_counts(items)),
+        "order": counting.order_block(items, record.policy, record.audit_below),
+        **plan_block(items),
+        **costs_block(
+            facts.costs or (JudgeCost(name=record.judge, stats=facts.stats, price=facts.price),), facts.stats
+        ),
+        "wall_s": round(facts.wall_s, 3),
+        "complete": facts.complete,
+        "notes": [*record.dataset.notes, *facts.notes],
+    }
+
+
+def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
+    data = record.dataset
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "digest": record.digest,
+        "svr_version": __version__,
+        "command": list(record.command),
+        "config": dict(record.config),
+        "benchmark": data.name,
+        "method": record.method,
+        "data": {
+            "path": str(data.source),
+            "digest": data.digest,
+            "n_rows": data.n_rows,
+            "n_pairs": len(record.pairs),
+            "official": data.official,
+            "notes": list(data.notes),
+            "skipped": dict(data.skipped),
+        },
+        "judge": dict(judge),
+        "prompts": dict(record.prompts),
+        "sample": record.sample,
+        "started": record.started.isoformat(timespec="seconds"),
+        "ended": ended.isoformat(timespec="seconds") if ended else None,
+        "complete": complete,
+        "device": platform.machine(),
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
+    wanted = {item.id for item in confident_mistakes(items, MISTAKES)}
+    lines = [
+        orjson.dumps(
+            {
+                "id": pair.id,
+                "prompt": _capped(prompt_text(pair.prompt)),
+                "response_a": _capped(pair.response_a),
+                "response_b": _capped(pair.response_b),
+            }
+        )
+        for pair in pairs
+        if pair.id in wanted
+    ]
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _capped(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= EXAMPLE_CHARS:
+        return text
+    return f"{text[:EXAMPLE_CHARS]}\n… {len(text) - EXAMPLE_CHARS} more characters"
+
+
+def _pretty(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def command_line() -> list[str]:
+    """Return the command as typed, with the program's name only."""
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]

@@ -1,0 +1,228 @@
+"""The small questions of `svr doctor` and the asking of them: one call each, twice only after a rate limit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from svr_async.engine.classify import Failure, Kind, classify_status
+from svr_async.engine.reply import BadBodyError, error_in_body, read_completion
+from svr_async.engine.request import Request, estimate_tokens
+from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
+from svr_async.judges.doctor.findings import Answer
+from svr_async.judges.keys import key_hint
+
+if TYPE_CHECKING:
+    from svr_async.engine.http.transport import RawReply, Transport
+    from svr_async.engine.secrets import Secret
+    from svr_async.judges.profiles import Profile
+
+MAX_TOKENS = 1024  # of an answer: room for a model that reasons first
+EXPECTED_TOKENS = 60
+MOST_WAIT_S = 10.0  # for a rate limit; a longer one is reported
+MODELS_TIMEOUT_S = 5.0
+MAX_MODELS_BYTES = 2**20
+HTTPS_PORT = 443
+DOWN = "start it, or check --base-url"
+CHOICES = ("A", "B")
+WORD = "Answer with the one word: ready"
+CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
+PREFIX = "The following facts are about an imaginary library. " + " ".join(
+    f"Shelf {number} holds {7 * number % 90 + 10} books about subject {number * 13 % 97}." for number in range(120)
+)
+SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "verdict",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"verdict": {"type": "string", "enum": list(CHOICES)}},
+            "required": ["verdict"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What `GET /models` said: rows by model name (None where it gave no list), and how the connection is protected.
+
+    `reached` is False where there was no reply in time, which only a real call can judge.
+    """
+
+    reached: bool = False
+    rows: Mapping[str, Mapping[str, Any]] | None = None
+    tls: str = ""
+
+
+def questions(profile: Profile) -> dict[str, Request]:
+    """Return the questions by what they find out, the most needed first."""
+    word, choose = _request(profile, WORD), _request(profile, CHOOSE)
+    return {
+        "answer": word,
+        "answer 2": word,
+        "answer 3": word,
+        "schema": _with(choose, response_format=SCHEMA),
+        "object": _with(choose, response_format={"type": "json_object"}),
+        "effort": _with(word, reasoning_effort=profile.reasoning_effort or "low"),
+        "seed": _with(word, seed=7),
+        "prefix": _request(profile, f"{PREFIX} How many books does shelf 3 hold? Answer with the number."),
+        "prefix 2": _request(profile, f"{PREFIX} How many books does shelf 4 hold? Answer with the number."),
+    }
+
+
+def _request(profile: Profile, text: str) -> Request:
+    return Request(
+        endpoint=profile.identity,
+        model=profile.model,
+        messages=(("user", text),),
+        max_tokens=min(MAX_TOKENS, profile.max_tokens),
+        max_tokens_field=profile.max_tokens_field,
+        params=profile.params(structured=False),
+        no_cache=True,
+    )
+
+
+def _with(request: Request, **params: Any) -> Request:
+    kept = {name: value for name, value in request.params if name not in params}
+    return replace(request, params=(*kept.items(), *params.items()))
+
+
+def bare(request: Request) -> Request:
+    """Return the request without any setting beside model, messages and the length of the answer."""
+    return replace(request, params=())
+
+
+def prompt_tokens_of(asked: Mapping[str, Request]) -> int:
+    """Return an estimate of the input tokens of these questions."""
+    return sum(estimate_tokens(request.prompt_chars) for request in asked.values())
+
+
+async def ask(transport: Transport, request: Request, *, room: int) -> Answer:
+    """Ask; where `room` allows two calls, a rate limit that passes soon is waited for and it is asked once more."""
+    answer, failure = await _ask(transport, request)
+    if room < 2 or failure is None or failure.kind is not Kind.RATE_LIMITED:
+        return answer
+    wait_s = failure.wait_s or 1.0
+    if wait_s > MOST_WAIT_S:
+        return answer
+    await asyncio.sleep(wait_s)
+    return replace((await _ask(transport, request))[0], calls=2)
+
+
+async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure | None]:
+    from svr_async.engine.http.transport import CallFailedError  # noqa: PLC0415  (loads aiohttp)
+
+    at, began = time.time(), time.monotonic()
+    try:
+        raw = await transport.send(request)
+    except CallFailedError as error:
+        return Answer(text=None, error=_error_of(error.failure), seconds=time.monotonic() - began), error.failure
+    seen = Answer(
+        text=None,
+        seconds=time.monotonic() - began,
+        status=raw.status,
+        headers=raw.headers,
+        body=_body(raw),
+        asked_at=at,
+    )
+    try:
+        reply = read_completion(raw.body, raw.status)
+    except BadBodyError as problem:
+        failure = classify_status(raw.status, raw.headers, error_in_body(raw.body), body_preview=str(problem))
+        return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
+    return replace(seen, text=reply.text), None
+
+
+def _body(raw: RawReply) -> Mapping[str, Any]:
+    try:
+        value = orjson.loads(raw.body)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _error_of(failure: Failure) -> SvrError:
+    if failure.kind is Kind.RUN:
+        return failure.error(failure.detail, hint=failure.hint)
+    if failure.kind is Kind.RATE_LIMITED:
+        return RefusedError(f"rate limited: {failure.detail}", hint="wait a minute, or set rpm and tpm in judges.toml")
+    if failure.kind is Kind.ITEM:
+        return RefusedError(failure.detail, hint="the endpoint refuses the question")
+    return EndpointDownError(failure.detail, hint=DOWN)
+
+
+async def served(profile: Profile, key: Secret) -> Served:
+    """Ask for the list of models: free of charge, and the first contact. EndpointDownError where nothing answers.
+
+    AuthError where the key is refused here already; an endpoint without a list is no failure.
+    """
+    import aiohttp  # noqa: PLC0415
+
+    from svr_async.engine.http.proxies import proxy_for  # noqa: PLC0415
+
+    proxy = proxy_for(profile.base_url)
+    tls = "" if proxy else await _tls_of(profile.base_url)
+    headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers, proxy=proxy) as session,
+            session.get(f"{profile.base_url}/models", allow_redirects=False) as reply,
+        ):
+            data = await reply.content.read(MAX_MODELS_BYTES)
+            if reply.status in {401, 403}:
+                raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
+            return Served(reached=True, rows=_rows(key.mask_bytes(data)), tls=tls)
+    except aiohttp.ClientConnectorError as error:
+        netloc = urlsplit(profile.base_url).netloc
+        raise EndpointDownError(f"cannot connect to {netloc}: {_why(error.os_error)}", hint=DOWN) from error
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return Served()
+
+
+def _why(error: OSError) -> str:
+    """Return the reason of a failed connection in the system's own few words, as `Connection refused`."""
+    known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
+    return known if known and "Unknown error" not in known else str(error.strerror or error)
+
+
+async def _tls_of(base_url: str) -> str:
+    """Return protocol and end of the certificate of an https endpoint, "" for http; an error where it is refused."""
+    parts = urlsplit(base_url)
+    if parts.scheme != "https":
+        return ""
+    context = ssl.create_default_context()
+    try:
+        async with asyncio.timeout(MODELS_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port or HTTPS_PORT, ssl=context)
+    except ssl.SSLCertVerificationError as error:
+        what = f"the certificate of {parts.netloc} is not accepted: {error.verify_message}"
+        hint = "mend the certificate, use the host name that it is for, or name its authority in $SSL_CERT_FILE"
+        raise RefusedError(what, hint=hint) from error
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"nothing within {MODELS_TIMEOUT_S:g} s"
+        raise EndpointDownError(f"cannot connect to {parts.netloc}: {why}", hint=DOWN) from error
+    try:
+        tls = writer.get_extra_info("ssl_object")
+        return f"{tls.version()}, certificate until {tls.getpeercert().get('notAfter', 'an unknown day')}"
+    finally:
+        writer.close()
+
+
+def _rows(data: bytes) -> Mapping[str, Mapping[str, Any]] | None:
+    try:
+        rows = orjson.loads(data)["data"]
+        return {str(row["id"]): row for row in rows}
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,94 @@
+"""How a judge behind an endpoint may be asked: limits, caps, patience, and where its replies and failures are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svr_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from svr_async.engine.config import EngineConfig
+    from svr_async.judges.profiles import Profile
+
+AUTO = "auto"
+MOST_CONCURRENCY = 8192
+FLAGS = {"timeout": "timeout_s", "give_up_after": "give_up_after_s"}  # those that have another name than their field
+
+Share = tuple[int, int]
+"""Which process of how many: (0, 1) is a process that does all by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeLimits:
+    """How a judge may be asked; judges without an endpoint have no use for it.
+
+    `concurrency` is a number of calls, or auto: the engine finds out how many pay, up to the profile's number. `rpm`
+    and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD. `failures` is the file of final
+    failures, which `retry_errors` forgets. Of rates and calls under way, `share` is the part of one process of several.
+    """
+
+    memo: Path = Path("cache/memo")
+    concurrency: str = AUTO
+    rpm: float | None = None
+    tpm: float | None = None
+    timeout_s: float = 600.0
+    give_up_after_s: float = 1800.0
+    strict_model: bool = False
+    budget: float | None = None
+    max_calls: int | None = None
+    offline: bool = False
+    dry_run: bool = False
+    retry_errors: bool = False
+    prompts: Path | None = None
+    failures: Path | None = None
+    share: Share = (0, 1)
+
+    def __post_init__(self) -> None:
+        text = self.concurrency
+        if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
+            hint = "auto finds out how many calls pay"
+            raise UsageError(f"--concurrency {text} is not auto or a number from 1 to {MOST_CONCURRENCY}", hint=hint)
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:
+        """Return the limits that the flags of a command name; others are left alone."""
+        known = {one.name for one in fields(cls)}
+        named = {FLAGS.get(name, name): value for name, value in flags.items()}
+        return cls(**{name: value for name, value in named.items() if name in known})
+
+    def engine_config(self, profile: Profile) -> EngineConfig:
+        """Return how an engine asks: these limits before the profile's, and this process's share of them."""
+        from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (offline judges need none)
+
+        whole = EngineConfig(
+            concurrency=profile.concurrency if self.concurrency == AUTO else int(self.concurrency),
+            adaptive=self.concurrency == AUTO,
+            rpm=self.rpm or profile.rpm,
+            tpm=self.tpm or profile.tpm,
+            give_up_after_s=self.give_up_after_s,
+            offline=self.offline,
+            strict_model=self.strict_model,
+            dry_run=self.dry_run,
+        )
+        return whole if self.share == (0, 1) else config_share(whole, self.share)
+
+
+def part_of(total: int, share: Share) -> int:
+    """Return the part of a whole number that falls to a share; all parts add up to it."""
+    number, count = share
+    return total // count + (number < total % count)
+
+
+def config_share(config: EngineConfig, share: Share) -> EngineConfig:
+    """Return the limits of a share: of calls under way at least one, of rates an equal part."""
+    _, count = share
+    return replace(
+        config,
+        concurrency=max(1, part_of(config.concurrency, share)),
+        start=max(1, part_of(config.start, share)),
+        rpm=config.rpm and config.rpm / count,
+        tpm=config.tpm and config.tpm / count,
+    )

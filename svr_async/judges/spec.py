@@ -1,0 +1,59 @@
+"""Which judge is meant: what follows `--judge`, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from svr_async.errors import ConfigError
+
+if TYPE_CHECKING:
+    from svr_async.judges.profiles import Profile
+
+RULES = "rules"
+RECORDED = "recorded:"
+WITH_RULES = "+rules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSpec:
+    """A judge by its name: `rules`, `recorded:PATH`, or, with a `profile`, one behind an endpoint.
+
+    `text` is the name as written. `+rules` at its end puts the rules judge in front of an endpoint's.
+    """
+
+    text: str
+    profile: Profile | None = None
+    recording: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str, *, base_url: str = "") -> Self:
+        """Read a judge's name; ConfigError for one that is not known. `base_url` goes over the profile's."""
+        if text == RULES:
+            return cls(text=text)
+        if text.startswith(RECORDED):
+            path = text.removeprefix(RECORDED)
+            if not path:
+                raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
+            return cls(text=text, recording=Path(path))
+        from svr_async.judges.profiles import find_profile  # noqa: PLC0415  (offline judges need none)
+
+        return cls(text=text, profile=find_profile(text.removesuffix(WITH_RULES), base_url=base_url))
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether the rules judge stands in front of an endpoint's."""
+        return self.profile is not None and self.text.endswith(WITH_RULES)
+
+    @property
+    def name(self) -> str:
+        """What a run calls the judge."""
+        if self.profile is not None:
+            return self.profile.name + (WITH_RULES if self.hybrid else "")
+        return RULES if self.recording is None else "recorded"
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variable that holds the key, where the judge is behind an endpoint."""
+        return () if self.profile is None else (self.profile.key_env,)

@@ -1,0 +1,71 @@
+"""Which pairs a training learns from: those of the file that can teach anything and overlap with no benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
+from svr_async.adapters.selection import select_pairs
+from svr_async.errors import UsageError
+from svr_async.training.bank.build import refuse_long_names
+from svr_async.training.bank.decontaminate import Contamination, find_contaminated
+from svr_async.training.running.settings import TrainSettings
+from svr_async.vocabulary.pair import PreferencePair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingData:
+    """The pairs of a training; `digest` is that of the whole data set, `skipped` counts rows left out by reason."""
+
+    pairs: Sequence[PreferencePair]
+    contaminated: Sequence[Contamination]
+    digest: str
+    skipped: Mapping[str, int]
+
+
+def load_data(settings: TrainSettings) -> TrainingData:
+    """Read the pairs of a training; UsageError for a benchmark, and where no pair is left."""
+    refuse_benchmark_for_training(settings.pairs)
+    refuse_benchmark_for_training(settings.adapter)
+    dataset = get_adapter(settings.adapter).load(settings.pairs, lenient=settings.lenient)
+    pairs = training_pairs(dataset, settings)
+    kept, found = decontaminated(pairs, settings.decontaminate)
+    if not kept:
+        raise UsageError(
+            f"all {len(pairs)} pairs overlap with {', '.join(settings.decontaminate)}", hint="train on other pairs"
+        )
+    return TrainingData(pairs=kept, contaminated=found, digest=dataset.digest, skipped=dataset.skipped)
+
+
+def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[PreferencePair]:
+    """Return the selected pairs that can teach anything; UsageError where there are none."""
+    pairs = [pair for pair in select_pairs(dataset.pairs, settings.limit, ()) if usable(pair)]
+    if not pairs:
+        raise UsageError(
+            f"0 of {len(dataset.pairs)} pairs in {settings.pairs} can be learned from",
+            hint="a pair needs a preference between two different responses",
+        )
+    refuse_long_names(pairs)
+    return pairs
+
+
+def usable(pair: PreferencePair) -> bool:
+    """Whether a pair can teach anything: a preference between two different responses."""
+    return pair.has_preference and pair.chosen != pair.rejected
+
+
+def decontaminated(
+    pairs: Sequence[PreferencePair], named: Sequence[str]
+) -> tuple[list[PreferencePair], list[Contamination]]:
+    """Return the pairs without those that overlap with the named benchmarks, and what was found."""
+    benchmarks = []
+    for entry in named:
+        name, mark, path = entry.partition("=")
+        if not mark or not path:
+            raise UsageError(f"--decontaminate {entry} names no file", hint="write it as rubricbench=PATH")
+        benchmarks.append((name, get_adapter(name).load(Path(path)).pairs))
+    found = find_contaminated(pairs, benchmarks) if benchmarks else []
+    gone = {hit.pair_id for hit in found}
+    return [pair for pair in pairs if pair.id not in gone], found

@@ -1,0 +1,148 @@
+"""A training that is open: its judge, and the session that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from svr_async.engine.money import Price
+from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import Stopper
+from svr_async.errors import UsageError
+from svr_async.judges import opening
+from svr_async.judges.keys import naming_keys
+from svr_async.judges.opening import OpenJudge
+from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.fit_log import FitLog
+from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.session import Session, prepare
+from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.running.data import TrainingData
+from svr_async.training.running.listener import Listener
+from svr_async.training.running.settings import TrainSettings, train_config
+from svr_async.vocabulary.folders import open_folder
+from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.prefixes import PrefixOrder
+from svr_async.vocabulary.splits import split_by_prompt
+
+OFFLINE_WORKERS = 8
+RUBRICS_PER_FREE_CALL = 65_536  # without an endpoint a call has no length to bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRun:
+    """A training with its judge open."""
+
+    settings: TrainSettings
+    data: TrainingData
+    judge: OpenJudge
+    session: Session
+    log: FitLog
+
+    @property
+    def prompts_digest(self) -> str:
+        """A digest of the prompt templates that the judge is asked with; empty for one that reads none."""
+        return digest_of(dict(self.judge.prompts)) if self.judge.prompts else ""
+
+    @property
+    def stats(self) -> EngineStats | None:
+        """What this process has asked of the endpoint so far; None for a judge that sends nothing."""
+        return None if self.judge.engine is None else self.judge.engine.stats()
+
+    @property
+    def price(self) -> Price | None:
+        """What the endpoint takes, where that is known."""
+        return None if self.judge.profile is None else self.judge.profile.price
+
+
+@asynccontextmanager
+async def open_run(settings: TrainSettings, data: TrainingData, listener: Listener) -> AsyncIterator[TrainingRun]:
+    """Open the judge and a session of a training, and close the judge at the end."""
+    judge = open_judge(settings)
+    try:
+        listener.opened(judge)
+        with naming_keys(() if judge.profile is None else (judge.profile.key_env,)):
+            log = FitLog(watch=listener)
+            session = open_session(settings, data, judge, listener, log=log)
+            yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=log)
+    finally:
+        await judge.close()
+
+
+def open_judge(settings: TrainSettings) -> OpenJudge:
+    """Open the judge that trains; UsageError for a recording, which induces nothing."""
+    spec = settings.spec
+    if spec.recording is not None:
+        raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+    open_folder(settings.out)
+    return opening.open_judge(spec, replace(settings.limits, failures=settings.out / "failures.jsonl"))
+
+
+def open_session(
+    settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: Listener, *, log: FitLog | None = None
+) -> Session:
+    """Split the pairs by prompt, learn the features, and set up a session in the output folder."""
+    config = train_config(settings)
+    train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
+    _say_what_there_is(data, judge, train, dev, listener)
+    digest = digest_of(data.digest, [pair.id for pair in data.pairs])
+    fingerprints = judge.engine.fingerprints if judge.engine else set()
+    return Session(
+        crew=_crew(settings, judge, listener),
+        config=config,
+        stages=Stages(settings.out / "stages", fingerprints, retry=settings.limits.retry_errors),
+        material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
+        fit_round=partial(fit_round, log=log),
+        calibrate=partial(calibrate_round, log=log),
+        margins=partial(margins_with, config.fit),
+        say=listener.say,
+        asker=asker_of(judge),
+    )
+
+
+def _say_what_there_is(
+    data: TrainingData,
+    judge: OpenJudge,
+    train: Sequence[PreferencePair],
+    dev: Sequence[PreferencePair],
+    listener: Listener,
+) -> None:
+    """Say what is read, asked and split; UsageError where a side of the split is empty."""
+    if not train or not dev:
+        raise UsageError(
+            f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
+            hint="give more pairs, of more prompts: all pairs of a prompt fall on the same side",
+        )
+    if data.skipped:
+        reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
+        listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
+    listener.say(f"judge {judge.label}")
+    listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
+
+
+def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew:
+    engine = judge.engine
+    assert judge.author is not None
+    stopper = Stopper(engines=(engine,) if engine else ())
+    return Crew(
+        judge=judge.judge,
+        author=judge.author,
+        workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
+        rubrics_per_call=settings.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
+        prefix=PrefixOrder(settings.prefix),
+        on_begin=listener.stage,
+        on_done=listener.count,
+        stopper=stopper,
+        listening=partial(listener.listening, stopper),
+    )
+
+
+def asker_of(judge: OpenJudge) -> str:
+    """Return a digest of all that replies depend on besides the questions; it is what a memo's keys are made of."""
+    profile = judge.profile
+    model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
+    params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]
+    return digest_of(model, params, dict(judge.prompts))

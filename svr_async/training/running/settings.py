@@ -1,0 +1,85 @@
+"""What a training is to do: the pairs, the judge, and the parts of Algorithm 1 that can be chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from svr_async.errors import UsageError
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.spec import RULES, JudgeSpec
+from svr_async.training.rounds.asking import RUBRICS_PER_CALL
+from svr_async.training.rounds.config import Publish, TrainConfig
+from svr_async.training.rounds.plans import FitPlan, config_of
+from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
+from svr_async.vocabulary.prefixes import PrefixOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSettings:
+    """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
+
+    `adapter` reads `pairs`; `limit` is N or A-B of them. `decontaminate` names benchmarks as `rubricbench=PATH`.
+    `out` holds the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own
+    or all, `prefix` leader, adjacent or off; None leaves a choice to the preset and the judge. `replace` goes over the
+    finished bank of another training. UsageError for a value that no training has.
+    """
+
+    pairs: Path
+    out: Path
+    adapter: str = "pairs"
+    judge: str = RULES
+    base_url: str = ""
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
+    rounds: int = 3
+    preset: str = "default"
+    publish: Publish | None = None
+    pool: str | None = None
+    pool_size: int | None = None
+    rubrics_per_call: int = RUBRICS_PER_CALL
+    prefix: str = PrefixOrder.LEADER
+    top_k: int | None = None
+    ablate: tuple[str, ...] = ()
+    decontaminate: tuple[str, ...] = ()
+    limit: str | None = None
+    seed: int = 42
+    lenient: bool = False
+    replace: bool = False
+    min_coverage: float = 1.0
+    learning_curve: bool = False
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            PrefixOrder(self.prefix)
+            train_config(self)
+        except ValueError as error:
+            raise UsageError(f"no training is like that: {error}") from error
+
+    @property
+    def spec(self) -> JudgeSpec:
+        """Which judge is meant; ConfigError for one that is not known."""
+        return JudgeSpec.parse(self.judge, base_url=self.base_url)
+
+    @property
+    def plan(self) -> FitPlan:
+        """What `svr-fit` needs to fit what this training judges as this training does."""
+        return FitPlan(
+            preset=self.preset,
+            seed=self.seed,
+            top_k=self.top_k,
+            free=self.judge == RULES,
+            ablate=tuple(sorted(self.ablate)),
+        )
+
+
+def train_config(settings: TrainSettings) -> TrainConfig:
+    """Return the settings of Algorithm 1 that those of a training stand for."""
+    plan = settings.plan
+    config, policy = config_of(plan), PoolPolicy(settings.pool or ("all" if plan.free else "cross"))
+    return replace(
+        config,
+        rounds=settings.rounds,
+        publish=settings.publish or config.publish,
+        pools=PoolConfig(policy=policy, size=settings.pool_size),
+    )

@@ -1,0 +1,36 @@
+"""A stage of a training by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from svr_async.engine.loops import loop_factory
+from svr_async.training.rounds.answers import Outcomes
+from svr_async.training.running.data import load_data
+from svr_async.training.running.listener import Listener, Silent
+from svr_async.training.running.run import TrainingRun, open_run
+from svr_async.training.running.settings import TrainSettings
+
+T = TypeVar("T")
+
+
+def stages_beside(out: Path) -> Path:
+    """Return the folder in which a stage that writes to `out` is kept, to go on after an end."""
+    return out.with_name(f"{out.name}.stages")
+
+
+def run_stage(
+    settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: Listener | None = None
+) -> tuple[T, Outcomes]:
+    """Return what the work returns, and what became of its questions; the stage is kept in `settings.out`."""
+    data = load_data(settings)
+
+    async def main() -> tuple[T, Outcomes]:
+        async with open_run(settings, data, listener or Silent()) as run:
+            return await work(run), run.session.stages.outcomes
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main())

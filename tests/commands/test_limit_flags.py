@@ -1,0 +1,93 @@
+"""The flags of how a judge may be asked: every command that asks one has them, and they take effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_pairs import write_candidates, write_planted
+from rig import name_judge, serving, write_bank, write_bench
+
+from svr_async.engine.engine import Engine
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
+COMMANDS = (
+    ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run"),
+    ("train", "pairs.jsonl", "-q", "--rounds", "1", "--out", "out"),
+    ("induce", "pairs.jsonl", "-q", "--out", "c.jsonl"),
+    ("judge", "pairs.jsonl", "-q", "--candidates", "some.jsonl", "--out", "store"),
+    ("explain", "--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because."),
+)
+EACH = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+
+
+@pytest.fixture
+def ask(cli: Cli, tmp_path: Path) -> Cli:
+    """Return a function that runs a command that asks `sim`, in a folder with all that it needs."""
+    write_bench(tmp_path / "bench.jsonl", 8)
+    write_planted(tmp_path / "pairs.jsonl")
+    write_candidates(tmp_path / "some.jsonl", "Is it kind?", "Is it short?")
+    write_bank(tmp_path / "bank")
+
+    def call(server: SimServer, *args: str) -> tuple[int, str, str]:
+        name_judge(tmp_path, server.base_url)
+        return cli(*args, "--judge", "sim")
+
+    return call
+
+
+@EACH
+def test_limits_reach_the_engine(
+    command: tuple[str, ...], ask: Cli, sim: SimServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates, patience and the number of calls are those of the flags, before the profile's."""
+    seen: list[Any] = []
+    opening = Engine.__init__
+
+    def noting(self: Engine, *args: Any, **settings: Any) -> None:
+        seen.append(settings["config"])
+        opening(self, *args, **settings)
+
+    monkeypatch.setattr(Engine, "__init__", noting)
+    limits = ("--rpm", "600", "--tpm", "9000000", "--give-up-after", "77", "--concurrency", "3", "--max-calls", "0")
+    code, out, err = ask(sim, *command, *limits)
+    assert (code, "--max-calls 0 is reached" in out + err) == (4, True)
+    assert (seen[0].rpm, seen[0].tpm, seen[0].give_up_after_s) == (600, 9_000_000, 77)
+    assert (seen[0].concurrency, seen[0].adaptive) == (3, False)
+
+
+@EACH
+def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) -> None:
+    """With --strict-model a command ends with exit 4 where another model than the judge's answers."""
+    faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
+    with serving(SimConfig(faults=faults)) as odd:
+        code, out, err = ask(odd, *command, "--strict-model", "--concurrency", "1")
+    assert (code, "answered as 'gpt-oss-120b-preview'" in out + err) == (4, True)
+
+
+@EACH
+def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
+    """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
+    with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
+        code, out, err = ask(slow, *command, "--timeout", "0.1", "--max-calls", "1", "--concurrency", "1")
+        asked = slow.stats()["calls"]
+    assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
+
+
+@EACH
+def test_a_number_of_calls_that_is_none_is_refused(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
+    """Whoever is asked."""
+    code, _, err = ask(sim, *command, "--concurrency", "many")
+    assert (code, "--concurrency many is not auto or a number from 1 to 8192" in err) == (2, True)
+
+
+@EACH
+def test_a_cap_in_dollars_needs_a_price(command: tuple[str, ...], ask: Cli, sim: SimServer) -> None:
+    """It could never be reached, so it is refused before anything is asked."""
+    code, _, err = ask(sim, *command, "--budget", "1")
+    assert (code, "a budget needs a price, and judge sim has none" in err) == (2, True)

@@ -1,0 +1,149 @@
+"""An evaluation from the library alone: settings in, a run folder, metrics and items out; nothing on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+from rig import name_judge, serving, write_bench
+
+from svr_async.commands.main import run as command
+from svr_async.commands.main import svr as group
+from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import Stopper
+from svr_async.errors import BudgetError, UsageError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.running.evaluate import count_calls, evaluate
+from svr_async.evaluation.running.listener import EvalResult, Listener
+from svr_async.evaluation.running.prepared import prepare
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.limits import JudgeLimits
+
+N = 30
+
+
+class Noting(Listener):
+    """Keeps what it hears; stops the run after so many pairs, if it is to."""
+
+    def __init__(self, stop_after: int = 0) -> None:
+        self.done_pairs: list[Item | int] = []
+        self.totals: list[tuple[int, bool]] = []
+        self.results: list[EvalResult] = []
+        self.stop_after = stop_after
+        self.stopper = Stopper()
+
+    @contextlib.contextmanager
+    def judging(self, total: int, stats: Callable[[], EngineStats] | None, stopper: Stopper) -> Iterator[None]:
+        """Note that judging begins."""
+        self.totals.append((total, stats is not None))
+        self.stopper = stopper
+        yield
+
+    def done(self, what: Item | int) -> None:
+        """Note a pair."""
+        self.done_pairs.append(what)
+        if len(self.done_pairs) == self.stop_after:
+            self.stopper.interrupt(15)
+
+    def ended(self, result: EvalResult) -> None:
+        """Note the end."""
+        self.results.append(result)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvalSettings]:
+    """Return settings for planted pairs and a simulated judge, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", N)
+    with serving() as sim:
+        name_judge(tmp_path, sim.base_url)
+        yield EvalSettings(benchmark="rubricbench", data=Path("bench.jsonl"), judge="sim", out=Path("run"))
+
+
+def test_it_is_what_the_command_does(settings: EvalSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same items byte for byte, the same digest; metrics and items are those on disk; nothing is printed."""
+    noting = Noting()
+    found = evaluate(settings, noting)
+    assert capsys.readouterr() == ("", "")
+    assert (found.folder, found.complete, found.signal, len(found.items)) == (Path("run"), True, 0, N)
+    assert orjson.loads((found.folder / "metrics.json").read_bytes()) == found.metrics
+    assert b"".join(item.to_line() for item in found.items) == (found.folder / "items.jsonl").read_bytes()
+    assert (noting.totals, len(noting.done_pairs), noting.results) == ([(N, True)], N, [found])
+    flags = [
+        "eval",
+        "rubricbench",
+        "--data",
+        "bench.jsonl",
+        "--judge",
+        "sim",
+        "-q",
+        "--memo",
+        "other",
+        "--out",
+        "typed",
+    ]
+    assert command(group, "svr", flags) == 0
+    assert Path("typed/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes()
+    ours, typed = (orjson.loads(Path(run, "manifest.json").read_bytes()) for run in ("run", "typed"))
+    assert (ours["digest"], ours["config"].keys()) == (typed["digest"], typed["config"].keys())
+
+
+def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: EvalSettings) -> None:
+    """The listener has the partial result by then; the same call without the cap goes on to the end."""
+    noting, settings = Noting(), replace(settings, audit=0.0)
+    with pytest.raises(BudgetError, match=r"--max-calls 7 is reached.*; 7 of 30 pairs are judged and kept in run"):
+        evaluate(replace(settings, limits=JudgeLimits(max_calls=7, concurrency="1")), noting)
+    (partial,) = noting.results
+    assert (partial.complete, partial.metrics["complete"], len(partial.items)) == (False, False, 7)
+    again = evaluate(settings)
+    assert again.complete
+    assert again.metrics["calls"]["memo_hits"] >= 7
+
+
+def test_a_program_can_stop_a_run(settings: EvalSettings) -> None:
+    """Its listener is given the stopper: what was judged is kept, and the result says by which signal."""
+    found = evaluate(replace(settings, limits=JudgeLimits(concurrency="1")), Noting(stop_after=3))
+    assert (found.complete, found.signal) == (False, 15)
+    assert 3 <= len(found.items) < N
+    assert found.left == f"{len(found.items)} of {N} pairs are judged and kept in run"
+
+
+def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
+    """As many as are sent afterwards; nothing is sent or written for it, and a judge that sends nothing has none."""
+    plan = count_calls(prepare(settings))
+    assert plan is not None
+    assert not Path("run").exists()
+    assert evaluate(settings).metrics["calls"]["sent"] == plan["calls"] >= N
+    assert count_calls(prepare(replace(settings, judge="rules"))) is None
+    with pytest.raises(UsageError, match="a dry run judges nothing"):
+        evaluate(replace(settings, limits=JudgeLimits(dry_run=True)))
+
+
+def test_it_can_be_called_beside_an_event_loop(settings: EvalSettings) -> None:
+    """In a thread of a program that has one."""
+
+    async def main() -> EvalResult:
+        return await asyncio.to_thread(evaluate, settings)
+
+    assert asyncio.run(main()).complete
+
+
+def test_settings_mean_what_they_say_together() -> None:
+    """Some imply others, some need others; whether a folder may be there already is asked before anything is judged."""
+    assert EvalSettings(benchmark="pairs", audit_below=0.5).order == "both"
+    with pytest.raises(UsageError, match="--escalate-below needs a judge"):
+        EvalSettings(benchmark="pairs", escalate_below=0.5)
+
+
+def test_a_folder_that_is_there_is_gone_on_with_or_refused(settings: EvalSettings) -> None:
+    """As `resume` says; a folder of another run is refused in any case."""
+    assert evaluate(settings).complete
+    with pytest.raises(UsageError, match="run exists and --no-resume is set"):
+        evaluate(replace(settings, resume=False))
+    with pytest.raises(UsageError, match="run holds another run"):
+        evaluate(replace(settings, limit="3"))

@@ -1,0 +1,37 @@
+"""Programs beside Python that some tests need: where one is missing they are skipped, and with CI=true they fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+PROGRAMS = {
+    "Chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "a C compiler": ("cc", "gcc"),
+}
+_REASON = "needs {}, which is not on PATH"
+
+
+def find(what: str) -> str | None:
+    """Return the path of a program of `PROGRAMS`, or None where this machine has none of its names."""
+    return next(filter(None, map(shutil.which, PROGRAMS[what])), None)
+
+
+def need(what: str) -> str:
+    """Return the path of a program; without one the test is skipped, or fails where CI=true."""
+    path = find(what)
+    if path is None:
+        end = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        end(_REASON.format(what))
+    return path
+
+
+def left_out(reasons: Iterable[str]) -> str:
+    """Return one line on the tests that were skipped for want of a program, from all reasons; else nothing."""
+    counts = Counter(reasons)
+    told = [f"{n} for want of {what}" for what in PROGRAMS if (n := counts["Skipped: " + _REASON.format(what)])]
+    return f"tests left out: {', '.join(told)}; install it to run them too" if told else ""
