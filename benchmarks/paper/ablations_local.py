@@ -22,14 +22,14 @@ from svr_async.simulation.authoring import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
-from svr_async.training.asking import Crew
-from svr_async.training.choosing import chosen_round
-from svr_async.training.config import TrainConfig
-from svr_async.training.fitting import calibrate_round, fit_round, margins_with
-from svr_async.training.rounds import run_rounds
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.session import FittedRound, Session, prepare
+from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS
-from svr_async.training.session import FittedRound, Session, prepare
-from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Side, hashed_order, present, prompt_text
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt

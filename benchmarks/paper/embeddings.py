@@ -42,10 +42,10 @@ from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.sparse_margin import Penalties
 from svr_async.fit.structure import MOST_GATES, PENALTIES, Evidence, used_points
 from svr_async.fit.topics import DIVERSITY, evidence_of, features_of, mined_of
-from svr_async.training.plans import FREE_TOP_K
-from svr_async.training.store import FeatureStore
-from svr_async.training.store_arrays import stored_round
-from svr_async.training.store_reading import read_prompts
+from svr_async.training.rounds.plans import FREE_TOP_K
+from svr_async.training.store.arrays import stored_round
+from svr_async.training.store.reading import read_prompts
+from svr_async.training.store.records import FeatureStore
 from svr_async.vocabulary.statistics import bootstrap_interval
 
 FOLDS = 5

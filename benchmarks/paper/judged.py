@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from svr_async.judges.rules.registry import grid_rubrics
-from svr_async.training import asking
-from svr_async.training.asking import Crew, PoolTask
-from svr_async.training.stages import digest_of
+from svr_async.training.rounds import asking
+from svr_async.training.rounds.asking import Crew, PoolTask
+from svr_async.training.rounds.stages import digest_of
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import Rubric
 

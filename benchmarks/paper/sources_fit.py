@@ -16,8 +16,8 @@ from svr_async.fit.forward import Selector, importance
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import fit
 from svr_async.judges.rules.registry import grid_rubrics
-from svr_async.training.plans import FitPlan, config_of
-from svr_async.training.prune_redundant import redundancy_edges
+from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.rounds.plans import FitPlan, config_of
 
 CONFIG = config_of(FitPlan(free=True)).fit  # that of `svr train` with a judge that costs nothing
 

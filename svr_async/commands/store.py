@@ -29,8 +29,8 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr store show store/
     """
-    from svr_async.training.store import FeatureStore  # noqa: PLC0415  (--help stays quick)
-    from svr_async.training.store_facts import store_facts  # noqa: PLC0415
+    from svr_async.training.store.facts import store_facts  # noqa: PLC0415
+    from svr_async.training.store.records import FeatureStore  # noqa: PLC0415  (--help stays quick)
 
     _print(folder, store_facts(FeatureStore.load(folder)), as_json=as_json)
 
@@ -65,9 +65,9 @@ def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG00
     Example:  svr store import --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz --out store/
     """
     from svr_async.adapters import get_adapter, refuse_benchmark_for_training  # noqa: PLC0415
-    from svr_async.training.plans import FitPlan  # noqa: PLC0415
-    from svr_async.training.store_facts import store_facts  # noqa: PLC0415
-    from svr_async.training.store_import import ImportOptions, import_store  # noqa: PLC0415
+    from svr_async.training.rounds.plans import FitPlan  # noqa: PLC0415
+    from svr_async.training.store.facts import store_facts  # noqa: PLC0415
+    from svr_async.training.store.imported import ImportOptions, import_store  # noqa: PLC0415
 
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])

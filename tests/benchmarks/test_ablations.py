@@ -14,7 +14,7 @@ from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.world import World, preset
-from svr_async.training.config import ABLATIONS
+from svr_async.training.rounds.config import ABLATIONS
 from svr_async.vocabulary.pair import prompt_text
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"

@@ -15,7 +15,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World, WorldConfig
-from svr_async.training.asking import Crew
+from svr_async.training.rounds.asking import Crew
 from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"

@@ -12,7 +12,7 @@ from made_pairs import PATIENCE_S, files_of, last_line, write_made
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.store import FeatureStore
+from svr_async.training.store.records import FeatureStore
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 METADATA = {"dev_metrics", "fit_settings", "files"}  # of bank.json; `files` has the digest of history.json

@@ -11,7 +11,7 @@ from conftest import Cli
 from made_pairs import write_made
 
 from svr_async.adapters import get_adapter
-from svr_async.training.store import FeatureStore
+from svr_async.training.store.records import FeatureStore
 
 IMPORT = ("store", "import", "--pairs", "pairs.jsonl", "--rubrics", "rubrics.jsonl")
 TEXTS = ("Lists what was asked for as bullets", "Is warm in tone", "Names a place")

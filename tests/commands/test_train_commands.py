@@ -21,13 +21,13 @@ from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
-from svr_async.training.plans import FREE_TOP_K
+from svr_async.training.rounds.plans import FREE_TOP_K
+from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
-from svr_async.training.session import FittedRound, Session
-from svr_async.training.store import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
-from svr_async.training.store_writing import write_store
+from svr_async.training.store.records import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
+from svr_async.training.store.writing import write_store
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
 

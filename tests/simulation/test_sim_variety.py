@@ -28,7 +28,7 @@ from svr_async.simulation.reading import MET, likeness, read_prompt, read_respon
 from svr_async.simulation.variety import VARIED, Variety
 from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 from svr_async.simulation.world import World, WorldConfig, preset, preset_name
-from svr_async.training.leaks import self_contained
+from svr_async.training.bank.leaks import self_contained
 from svr_async.vocabulary.similarity import similarity
 
 MODEL = MODELS["gpt-oss-120b"]

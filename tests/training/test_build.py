@@ -5,9 +5,9 @@ import orjson
 import pytest
 
 from svr_async.scoring.bank import MAX_SOURCES, BankRubric, InferenceSettings, RubricBank
-from svr_async.training.bank_diff import diff_banks
-from svr_async.training.build import bank_rubric, candidate_of, main_domain, merge_banks
-from svr_async.training.merge import Candidate, merge
+from svr_async.training.bank.bank_diff import diff_banks
+from svr_async.training.bank.build import bank_rubric, candidate_of, main_domain, merge_banks
+from svr_async.training.bank.merge import Candidate, merge
 from svr_async.vocabulary.rubric import Check, Rubric
 
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from svr_async.training.decontaminate import find_contaminated, runs_of, words_of
+from svr_async.training.bank.decontaminate import find_contaminated, runs_of, words_of
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 WORDS = "seven grey herons stood by the café and watched how Tom's ferry left for its island"

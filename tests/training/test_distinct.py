@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
-from svr_async.training.distinct import checks_differ, differ, opposed, profile
+from svr_async.training.bank.distinct import checks_differ, differ, opposed, profile
 from svr_async.vocabulary.rubric import Check, Rubric
 
 DIFFERENT = [

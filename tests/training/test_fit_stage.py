@@ -8,8 +8,8 @@ import pytest
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
 from svr_async.fit.training import fit
-from svr_async.training.fit_stage import NOTE, kept_fit
-from svr_async.training.stages import Stages
+from svr_async.training.rounds.fit_stage import NOTE, kept_fit
+from svr_async.training.rounds.stages import Stages
 
 CONFIG = FitConfig(hidden=4, epochs=3, batch=16)
 INPUTS = ("fit", CONFIG.as_json())

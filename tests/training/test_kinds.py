@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from svr_async.training.kinds import likely_rubrics
+from svr_async.training.rounds.kinds import likely_rubrics
 
 KINDS, PROMPTS, RUBRICS = 3, 360, 12
 

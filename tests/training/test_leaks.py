@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.training.leaks import Refusal, Source, refusal, screen, self_contained
+from svr_async.training.bank.leaks import Refusal, Source, refusal, screen, self_contained
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svr_async.judges.protocol import Comparisons
-from svr_async.training.ledger import Ledger, oriented
+from svr_async.training.rounds.ledger import Ledger, oriented
 from svr_async.vocabulary.pair import Order, PreferencePair, Side, present, user_prompt
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 

@@ -3,7 +3,7 @@
 import pytest
 
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.lint import ADVICE, Kind, double_barrelled, lint, specifics, vague_words
+from svr_async.training.bank.lint import ADVICE, Kind, double_barrelled, lint, specifics, vague_words
 from svr_async.vocabulary.rubric import Check, Rubric
 
 

@@ -12,16 +12,16 @@ from svr_async.commands.train_settings import train_settings
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
-from svr_async.training.asking import Crew
-from svr_async.training.boundary import find_negatives, find_support, grow
-from svr_async.training.choosing import chosen_round
-from svr_async.training.merge import Candidate
-from svr_async.training.problem import HardNegative
-from svr_async.training.pruning import prune
-from svr_async.training.rounds import run_rounds
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.boundary import find_negatives, find_support, grow
+from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.problem import HardNegative
+from svr_async.training.rounds.pruning import prune
+from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
+from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.settings import train_config
-from svr_async.training.session import FittedRound, Growth, Session, prepare
-from svr_async.training.stages import Stages
 from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.similarity import similarity

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.errors import UsageError
-from svr_async.training.merge import Candidate
-from svr_async.training.pools import PoolConfig, PoolInputs, PoolPolicy, plan_pools
-from svr_async.training.problem import Sources
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.pools import PoolConfig, PoolInputs, PoolPolicy, plan_pools
+from svr_async.training.rounds.problem import Sources
 from svr_async.vocabulary.rubric import Rubric
 
 N_PAIRS, N_RUBRICS = 12, 40

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
-from svr_async.training.prune_redundant import drop_redundant, redundancy_edges, same_criterion
-from svr_async.training.similarity_join import similar_pairs
+from svr_async.training.bank.prune_redundant import drop_redundant, redundancy_edges, same_criterion
+from svr_async.training.bank.similarity_join import similar_pairs
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.similarity import redundancy, similarity
 

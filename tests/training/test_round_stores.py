@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from svr_async.training.ledger import Ledger
-from svr_async.training.merge import Candidate
-from svr_async.training.plans import FitPlan, config_of, plan_from_json
-from svr_async.training.problem import HardNegative, Sources, build_arrays
-from svr_async.training.prune_redundant import redundancy_edges
-from svr_async.training.round_data import RoundData
-from svr_async.training.round_stores import drop_rounds, keep_round
-from svr_async.training.session import JudgedRound, prepare
-from svr_async.training.store import MEASURED, FeatureStore
-from svr_async.training.store_arrays import stored_round
-from svr_async.training.store_facts import store_facts
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.rounds.ledger import Ledger
+from svr_async.training.rounds.plans import FitPlan, config_of, plan_from_json
+from svr_async.training.rounds.problem import HardNegative, Sources, build_arrays
+from svr_async.training.rounds.round_data import RoundData
+from svr_async.training.rounds.session import JudgedRound, prepare
+from svr_async.training.store.arrays import stored_round
+from svr_async.training.store.facts import store_facts
+from svr_async.training.store.records import MEASURED, FeatureStore
+from svr_async.training.store.round_stores import drop_rounds, keep_round
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 

@@ -7,14 +7,14 @@ import pytest
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.training import pruning
-from svr_async.training.choosing import chosen_round
-from svr_async.training.config import PAPER, TrainConfig
-from svr_async.training.ledger import Ledger
-from svr_async.training.merge import Candidate
-from svr_async.training.problem import HardNegative
-from svr_async.training.pruning import support_counts
-from svr_async.training.session import Growth, prepare
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds import pruning
+from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.config import PAPER, TrainConfig
+from svr_async.training.rounds.ledger import Ledger
+from svr_async.training.rounds.problem import HardNegative
+from svr_async.training.rounds.pruning import support_counts
+from svr_async.training.rounds.session import Growth, prepare
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 

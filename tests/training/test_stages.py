@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.errors import ArtefactError
-from svr_async.training import stages as module
-from svr_async.training.answers import coverage_counts, unanswered_lines
-from svr_async.training.stages import Stages, digest_of
+from svr_async.training.rounds import stages as module
+from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
+from svr_async.training.rounds.stages import Stages, digest_of
 
 ARRAYS = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 

@@ -13,10 +13,11 @@ import pytest
 from pyarrow import parquet
 
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.training import store_files
-from svr_async.training.merge import Candidate
-from svr_async.training.prune_redundant import RedundancyEdges
-from svr_async.training.store import (
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.bank.prune_redundant import RedundancyEdges
+from svr_async.training.store import files as store_files
+from svr_async.training.store.arrays import fit_arrays
+from svr_async.training.store.records import (
     BOTH_ORDERS,
     MEASURED,
     OWN,
@@ -29,8 +30,7 @@ from svr_async.training.store import (
     StoreRubric,
     judged_problem,
 )
-from svr_async.training.store_arrays import fit_arrays
-from svr_async.training.store_writing import write_store
+from svr_async.training.store.writing import write_store
 from svr_async.vocabulary.rubric import Check, Rubric
 
 HEADER = StoreHeader(

@@ -11,9 +11,9 @@ from scipy.sparse import csr_matrix, save_npz
 
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.fit.arrays import LARGEST_Z
-from svr_async.training.store import OWN
-from svr_async.training.store_facts import store_facts
-from svr_async.training.store_import import ImportOptions, import_store
+from svr_async.training.store.facts import store_facts
+from svr_async.training.store.imported import ImportOptions, import_store
+from svr_async.training.store.records import OWN
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Check, rubric_id
 

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 from svr_async.errors import UsageError
-from svr_async.training.config import TrainConfig
-from svr_async.training.ledger import Ledger
-from svr_async.training.merge import Candidate
-from svr_async.training.problem import HardNegative
-from svr_async.training.session import prepare
-from svr_async.training.store import FeatureStore
-from svr_async.training.store_arrays import fit_arrays
-from svr_async.training.storing import write_store
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.ledger import Ledger
+from svr_async.training.rounds.problem import HardNegative
+from svr_async.training.rounds.session import prepare
+from svr_async.training.store.arrays import fit_arrays
+from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.storing import write_store
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from svr_async.training.problem import HardNegative
-from svr_async.training.support import (
+from svr_async.training.rounds.problem import HardNegative
+from svr_async.training.rounds.support import (
     alternatives,
     failing,
     hard_negatives,

@@ -13,7 +13,7 @@ from svr_async.errors import ArtefactError, UsageError
 
 if TYPE_CHECKING:
     from svr_async.scoring.bank import BankRubric, RubricBank
-    from svr_async.training.lint import LintFinding
+    from svr_async.training.bank.lint import LintFinding
 
 bank_argument = click.argument("folder", metavar="BANK")
 SHOWN = 20
@@ -95,8 +95,8 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
     Example:  svr bank lint bank/ --kind contradiction --kind duplicate
     """
     from svr_async.commands.bank import screen  # noqa: PLC0415
-    from svr_async.training.lint import Kind  # noqa: PLC0415
-    from svr_async.training.lint import lint as look_over  # noqa: PLC0415
+    from svr_async.training.bank.lint import Kind  # noqa: PLC0415
+    from svr_async.training.bank.lint import lint as look_over  # noqa: PLC0415
 
     unknown = sorted(set(kinds) - set(Kind))
     if unknown:
@@ -122,7 +122,7 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
     Example:  svr bank diff round-1/ round-2/
     """
     from svr_async.commands.bank import screen  # noqa: PLC0415
-    from svr_async.training.bank_diff import diff_banks  # noqa: PLC0415
+    from svr_async.training.bank.bank_diff import diff_banks  # noqa: PLC0415
 
     found = diff_banks(_load(first), _load(second))
     if as_json:
@@ -150,7 +150,7 @@ def merge(
     \b
     Example:  svr bank merge mine/ theirs/ --out both/
     """
-    from svr_async.training.build import merge_banks  # noqa: PLC0415
+    from svr_async.training.bank.build import merge_banks  # noqa: PLC0415
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks, cutoff=cutoff, cap=cap)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from svr_async.scoring.bank import BankRubric, RubricBank
-    from svr_async.training.bank_diff import BankDiff, Change
-    from svr_async.training.lint import LintFinding
+    from svr_async.training.bank.bank_diff import BankDiff, Change
+    from svr_async.training.bank.lint import LintFinding
 
 CELL = 300
 SHOWN = 20

@@ -50,7 +50,7 @@ def _evaluation(params: Mapping[str, Any]) -> BatchRun:
 
 def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
     from svr_async.commands.train_settings import stage_settings, train_settings  # noqa: PLC0415
-    from svr_async.training.rounds import run_rounds  # noqa: PLC0415
+    from svr_async.training.rounds.algorithm import run_rounds  # noqa: PLC0415
     from svr_async.training.running.candidates import ask_for_candidates, load_rubrics  # noqa: PLC0415
     from svr_async.training.running.entries import ask_for_entries  # noqa: PLC0415
     from svr_async.training.running.rehearsal import rehearsed  # noqa: PLC0415

@@ -12,7 +12,7 @@ from svr_async.commands.options import known_of
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning
 from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.training.refit import FitSettings, fit_store
+from svr_async.training.running.refit import FitSettings, fit_store
 
 
 def run_fit(flags: Mapping[str, Any]) -> int:

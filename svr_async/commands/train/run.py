@@ -14,7 +14,7 @@ from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
 from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.training.answers import require_answers
+from svr_async.training.rounds.answers import require_answers
 from svr_async.training.running.train import TrainResult, train
 
 

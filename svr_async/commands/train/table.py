@@ -14,7 +14,7 @@ from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
-from svr_async.training.answers import unanswered_lines
+from svr_async.training.rounds.answers import unanswered_lines
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough
 
 

@@ -10,16 +10,16 @@ import orjson
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, UsageError
 from svr_async.scoring.bank import RubricBank
-from svr_async.training.answers import Outcomes, unanswered_lines
-from svr_async.training.build import bank_rubric, candidate_of
-from svr_async.training.inducing import counted, induced
-from svr_async.training.merge import Candidate, merge
-from svr_async.training.rounds import NO_RUBRIC
+from svr_async.training.bank.build import bank_rubric, candidate_of
+from svr_async.training.bank.merge import Candidate, merge
+from svr_async.training.rounds.algorithm import NO_RUBRIC
+from svr_async.training.rounds.answers import Outcomes, unanswered_lines
+from svr_async.training.rounds.inducing import counted, induced
+from svr_async.training.rounds.session import Session
+from svr_async.training.rounds.state import candidate_from_json, candidate_to_json
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
-from svr_async.training.session import Session
-from svr_async.training.state import candidate_from_json, candidate_to_json
 from svr_async.vocabulary.atomic import write_atomic
 
 INDUCED = "svr induce writes such a file"

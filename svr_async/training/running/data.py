@@ -9,8 +9,8 @@ from pathlib import Path
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.selection import select_pairs
 from svr_async.errors import UsageError
-from svr_async.training.build import refuse_long_names
-from svr_async.training.decontaminate import Contamination, find_contaminated
+from svr_async.training.bank.build import refuse_long_names
+from svr_async.training.bank.decontaminate import Contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
 from svr_async.vocabulary.pair import PreferencePair
 

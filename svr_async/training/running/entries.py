@@ -9,16 +9,16 @@ from pathlib import Path
 
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
-from svr_async.training.answers import Outcomes
-from svr_async.training.asking import StageEndsError
-from svr_async.training.judging import judge_pools, sources_of
-from svr_async.training.merge import Candidate
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.answers import Outcomes
+from svr_async.training.rounds.asking import StageEndsError
+from svr_async.training.rounds.judging import judge_pools, sources_of
+from svr_async.training.rounds.session import Growth, Session
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.run import TrainingRun
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
-from svr_async.training.session import Growth, Session
-from svr_async.training.storing import store_exists, write_store
+from svr_async.training.store.storing import store_exists, write_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

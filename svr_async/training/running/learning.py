@@ -5,9 +5,9 @@ from __future__ import annotations
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.training.config import TrainConfig
-from svr_async.training.fitting import fit_settings
-from svr_async.training.session import Say
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.fitting import fit_settings
+from svr_async.training.rounds.session import Say
 
 
 def require_solved(config: TrainConfig, asked: bool) -> None:

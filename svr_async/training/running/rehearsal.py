@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
 from svr_async.judges.opening import OpenJudge
-from svr_async.training.asking import StageEndsError
+from svr_async.training.rounds.asking import StageEndsError
+from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Silent
 from svr_async.training.running.run import open_judge, open_session
 from svr_async.training.running.settings import TrainSettings
-from svr_async.training.session import Session
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile

@@ -15,14 +15,14 @@ from svr_async.errors import UsageError
 from svr_async.judges import opening
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.opening import OpenJudge
-from svr_async.training.asking import Crew
-from svr_async.training.fit_log import FitLog
-from svr_async.training.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.fit_log import FitLog
+from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.session import Session, prepare
+from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.training.session import Session, prepare
-from svr_async.training.stages import Stages, digest_of
 from svr_async.vocabulary.folders import open_folder
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder

@@ -8,10 +8,10 @@ from pathlib import Path
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
-from svr_async.training.asking import RUBRICS_PER_CALL
-from svr_async.training.config import Publish, TrainConfig
-from svr_async.training.plans import FitPlan, config_of
-from svr_async.training.pools import PoolConfig, PoolPolicy
+from svr_async.training.rounds.asking import RUBRICS_PER_CALL
+from svr_async.training.rounds.config import Publish, TrainConfig
+from svr_async.training.rounds.plans import FitPlan, config_of
+from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 from svr_async.vocabulary.prefixes import PrefixOrder
 
 

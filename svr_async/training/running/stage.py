@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from svr_async.engine.loops import loop_factory
-from svr_async.training.answers import Outcomes
+from svr_async.training.rounds.answers import Outcomes
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Listener, Silent
 from svr_async.training.running.run import TrainingRun, open_run

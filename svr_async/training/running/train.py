@@ -17,20 +17,20 @@ from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import TrainedOn
-from svr_async.training.answers import Outcomes, unanswered_lines
-from svr_async.training.banking import build_bank
-from svr_async.training.choosing import chosen_round
-from svr_async.training.fit_log import training_history
-from svr_async.training.round_stores import drop_rounds, keep_round
-from svr_async.training.rounds import run_rounds
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.answers import Outcomes, unanswered_lines
+from svr_async.training.rounds.banking import build_bank
+from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.fit_log import training_history
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
+from svr_async.training.rounds.stages import digest_of
 from svr_async.training.running.data import TrainingData, load_data
 from svr_async.training.running.learning import learned_curve, require_solved
 from svr_async.training.running.listener import Listener, Silent
 from svr_async.training.running.places import keep_bank, keep_training
 from svr_async.training.running.run import TrainingRun, open_run
 from svr_async.training.running.settings import TrainSettings, train_config
-from svr_async.training.session import FittedRound, JudgedRound, Session
-from svr_async.training.stages import digest_of
+from svr_async.training.store.round_stores import drop_rounds, keep_round
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, small_dev_warnings
 

@@ -1,0 +1,1 @@
+"""Rubrics before they have weights: read, told apart, merged, looked over."""

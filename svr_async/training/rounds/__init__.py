@@ -1,0 +1,1 @@
+"""The rounds of Algorithm 1: induce, judge, fit, prune, find the boundary, choose."""

@@ -1,0 +1,159 @@
+"""The judge calls of training: induction, judged pools and probes, over many pairs at once.
+
+Each function is straight-line work a pair; concurrency is `engine.stopper`. A pair whose question fails for good is
+counted and left out; what ends the run (key, budget, storage …) is an SvrError, raised when calls under way have ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from svr_async.engine.stopper import Stopper
+from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
+from svr_async.training.rounds.answers import unanswered
+from svr_async.training.rounds.ledger import oriented
+from svr_async.vocabulary.pair import PreferencePair, hashed_order, present
+from svr_async.vocabulary.prefixes import PrefixOrder
+from svr_async.vocabulary.rubric import Rubric
+
+T = TypeVar("T")
+R = TypeVar("R")
+RUBRICS_PER_CALL = 9
+
+OnDone = Callable[[int], None]
+OnBegin = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How many questions had which outcome."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def failed(self) -> int:
+        """Questions without an answer."""
+        return unanswered(self.outcomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer.
+
+    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
+    asked, for good; `listening` is entered for as long as something is, to tell it of signals. `may_begin` is the
+    policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit.
+    """
+
+    judge: Judge
+    author: Author
+    workers: int = 64
+    rubrics_per_call: int = RUBRICS_PER_CALL
+    prefix: PrefixOrder = PrefixOrder.LEADER
+    on_done: OnDone = lambda _: None
+    on_begin: OnBegin = lambda _what, _total: None
+    stopper: Stopper = field(default_factory=Stopper)
+    listening: Callable[[], AbstractContextManager[None]] = nullcontext
+    may_begin: Callable[[], bool] = lambda: True
+
+
+class StageEndsError(Exception):
+    """No further stage may begin; whoever set that policy takes this."""
+
+
+def begin_stage(crew: Crew) -> None:
+    """Raise StageEndsError where the policy is that no further stage begins."""
+    if not crew.may_begin():
+        raise StageEndsError
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTask:
+    """A pair and the rubrics to judge it on, in the bank's stable order of ids."""
+
+    pair: PreferencePair
+    rubrics: Sequence[Rubric]
+
+
+async def induce(
+    crew: Crew, pairs: Sequence[PreferencePair], *, contrastive: bool = True
+) -> tuple[list[tuple[Rubric, ...]], Asked]:
+    """Return the rubrics proposed for each pair, in the order of the pairs; none where the question failed."""
+
+    async def work(pair: PreferencePair) -> Answer[tuple[Rubric, ...]]:
+        return await crew.author.induce(pair, contrastive=contrastive)
+
+    answers = await _over(crew, "inducing", pairs, work)
+    return [answer.value or () for answer in answers], _tally(answers)
+
+
+async def judge_pools(crew: Crew, tasks: Sequence[PoolTask]) -> tuple[list[dict[str, float]], Asked]:
+    """Return z by rubric id for each task, chosen minus rejected; rubrics without a verdict are absent."""
+    if crew.prefix is PrefixOrder.LEADER:
+        answers = await _over(crew, "judging", tasks, partial(_in_turn, crew))
+    else:
+        answers = await _part_by_part(crew, tasks)
+    z = [_oriented(task, found) for task, found in zip(tasks, answers, strict=True)]
+    return z, _tally([answer for found in answers for answer in found])
+
+
+async def _in_turn(crew: Crew, task: PoolTask) -> list[Answer[Comparisons]]:
+    """Ask the parts of a pool one after another: the first computes the beginning that the others share."""
+    return [await _compare(crew, task, part) for part in _parts(task, crew.rubrics_per_call)]
+
+
+async def _part_by_part(crew: Crew, tasks: Sequence[PoolTask]) -> list[list[Answer[Comparisons]]]:
+    """Ask each part by itself: those of a pool next to each other, or all first parts, then all second ones."""
+    parts = [_parts(task, crew.rubrics_per_call) for task in tasks]
+    places = [(row, column) for row, held in enumerate(parts) for column in range(len(held))]
+    if crew.prefix is PrefixOrder.OFF:
+        places.sort(key=lambda place: place[1])
+
+    async def work(place: tuple[int, int]) -> Answer[Comparisons]:
+        return await _compare(crew, tasks[place[0]], parts[place[0]][place[1]])
+
+    found = dict(zip(places, await _over(crew, "judging", places, work), strict=True))
+    return [[found[row, column] for column in range(len(held))] for row, held in enumerate(parts)]
+
+
+async def _compare(crew: Crew, task: PoolTask, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
+    return await crew.judge.compare(present(task.pair, hashed_order(task.pair.id)), rubrics, overall=False)
+
+
+def _oriented(task: PoolTask, answers: Sequence[Answer[Comparisons]]) -> dict[str, float]:
+    values = [answer.value for answer in answers if answer.value is not None]
+    return oriented(task.pair, hashed_order(task.pair.id), values)
+
+
+async def probe(crew: Crew, pairs: Sequence[PreferencePair]) -> tuple[list[str | None], Asked]:
+    """Return a plausible but worse response for each pair; None where the question failed."""
+    answers = await _over(crew, "probing", pairs, crew.author.probe)
+    return [answer.value for answer in answers], _tally(answers)
+
+
+def _parts(task: PoolTask, size: int) -> list[Sequence[Rubric]]:
+    ordered = sorted(task.rubrics, key=lambda rubric: rubric.id)
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+
+
+async def _over(crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    begin_stage(crew)
+    results: dict[int, R] = {}
+    crew.on_begin(what, len(items))
+
+    def keep(index: int, result: R) -> None:
+        results[index] = result
+        crew.on_done(len(results))
+
+    with crew.listening():
+        await crew.stopper.run(work, items, workers=crew.workers, on_result=keep)
+    crew.stopper.reraise()
+    return [results[index] for index in range(len(items))]
+
+
+def _tally(answers: Sequence[Answer[Any]]) -> Asked:
+    return Asked(outcomes=Counter(answer.outcome.value for answer in answers))

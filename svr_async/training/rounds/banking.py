@@ -1,0 +1,142 @@
+"""From a fitted round to a bank: the rubrics with what is known about each, the selector, the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.tfidf import Vocabulary
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_history import BankHistory
+from svr_async.training.bank.build import EXAMPLES, bank_rubric
+from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.session import FittedRound, Session
+
+BEFORE_EQUALS = 1e-9  # far less than two alphas, in single precision, differ by
+Features = tuple[NDArray[np.integer], NDArray[np.float32]]
+
+
+def build_bank(
+    session: Session,
+    fitted: FittedRound,
+    *,
+    facts: Mapping[str, Any],
+    licence: str,
+    judge: str = "",
+    prompts_digest: str = "",
+    history: BankHistory | None = None,
+) -> RubricBank:
+    """Return the bank of a round; `facts` are the dev metrics that its card shows.
+
+    `judge` is how results of the judge are labelled, where more is known of it than its own label.
+    """
+    prompts = session.material.prompts
+    first: dict[int, str] = {}
+    for pair in session.material.train:
+        first.setdefault(prompts.row(pair), pair.id)
+    rubrics = describe(
+        fitted.bank,
+        fitted.selector,
+        [(pair_id, prompts.features(row)) for row, pair_id in first.items()],
+        support=fitted.support_counts,
+        domains={pair.id: pair.domain for pair in session.material.train},
+    )
+    return assemble(
+        rubrics,
+        fitted.selector,
+        session.material.vocabulary,
+        fitted.settings,
+        fit_settings=session.config.as_json(),
+        dev_metrics=dict(facts),
+        judge=judge or session.crew.judge.label,
+        licence=licence,
+        prompts_digest=prompts_digest,
+        data_digests={"pairs": session.material.digest},
+        history=history,
+    )
+
+
+def assemble(
+    rubrics: tuple[BankRubric, ...],
+    selector: Selector,
+    vocabulary: Vocabulary,
+    settings: InferenceSettings,
+    **facts: Any,
+) -> RubricBank:
+    """Join rubrics, selector and features to a bank; `facts` are further fields of `RubricBank`."""
+    return RubricBank(
+        rubrics=rubrics,
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=vocabulary.terms,
+        idf=vocabulary.idf,
+        inference=settings,
+        **facts,
+    )
+
+
+def describe(
+    bank: Sequence[Candidate],
+    selector: Selector,
+    prompts: Sequence[tuple[str, Features]],
+    *,
+    support: Mapping[str, int],
+    domains: Mapping[str, str],
+) -> tuple[BankRubric, ...]:
+    """Return the rubrics with weight, mean alpha and the prompts that activate each most.
+
+    `prompts` are (pair id, features) of the training prompts, each once. Of equals, as all prompts of a topic are,
+    those that the rubric was mined from come first, then the earlier.
+    """
+    total = np.zeros(len(bank))
+    best = np.zeros((len(bank), EXAMPLES))
+    places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
+    everyone = np.arange(len(bank))
+    mined = _mined_from(bank)
+    for number, (pair_id, features) in enumerate(prompts):
+        alpha = alpha_numpy(selector, *features).astype(np.float64)
+        total += alpha
+        alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
+        lowest = _weakest(best, places)
+        better = alpha > best[everyone, lowest]
+        best[better, lowest[better]] = alpha[better]
+        places[better, lowest[better]] = number
+    rates = np.minimum(1.0, total / max(1, len(prompts)))
+    return tuple(
+        bank_rubric(
+            candidate,
+            weight=float(selector.weight[place]),
+            activation_rate=float(rates[place]),
+            support_count=support.get(candidate.rubric.id, 0),
+            example_prompts=_named(best[place], places[place], prompts),
+            domains=domains,
+        )
+        for place, candidate in enumerate(bank)
+    )
+
+
+def _mined_from(bank: Sequence[Candidate]) -> dict[str, list[int]]:
+    """Return, by pair id, the places of the rubrics that were mined from the pair."""
+    places: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            places.setdefault(pair_id, []).append(place)
+    return places
+
+
+def _weakest(best: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return, for each rubric, which example gives way next: the one of least alpha, of equals the latest prompt's."""
+    equals: NDArray[np.int64] = np.where(best == best.min(axis=1, keepdims=True), places, -2)
+    weakest: NDArray[np.intp] = equals.argmax(axis=1)
+    return weakest
+
+
+def _named(
+    values: NDArray[np.float64], places: NDArray[np.int64], prompts: Sequence[tuple[str, Features]]
+) -> tuple[str, ...]:
+    order = np.lexsort((places, -values))
+    return tuple(prompts[int(places[n])][0] for n in order if places[n] >= 0)

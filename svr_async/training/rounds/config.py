@@ -1,0 +1,94 @@
+"""The settings of Algorithm 1 and its two presets: what the paper says, and what measured better.
+
+A number without a comment is the paper's (table in `app:hparams`); docs/fit.md has the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from svr_async.errors import UsageError
+from svr_async.fit import config as fits
+from svr_async.fit.config import FitConfig
+from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF
+from svr_async.training.rounds.pools import PoolConfig
+from svr_async.vocabulary.similarity import REDUNDANCY_CUTOFF
+
+ABLATIONS = ("induction", "support", "probe", "diversity")
+Publish = Literal["auto", "last", "best"]
+Unmined = Literal["random", "every"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """Settings of a training run.
+
+    `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
+    choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term.
+    `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair.
+    `publish` says which round's bank is published (`choosing.chosen_round`). `top_k_choices` are compared on the dev
+    split where there is more than one. Where a comment says "ours", `PAPER` has what the text says instead.
+    """
+
+    rounds: int = 3
+    all_rounds: bool = False  # ours: training ends early where a round finds nothing new; Algorithm 1 does not
+    publish: Publish = "auto"  # ours; Algorithm 1 returns the bank of its last round
+    dev_share: float = 0.05  # sec:exp
+    split_seed: int = 42  # read off the authors' public code
+    fit: FitConfig = field(default_factory=lambda: fits.DEFAULT)
+    pools: PoolConfig = field(default_factory=PoolConfig)
+    support_margin: float = 0.2
+    max_support: int = 1024
+    support_share: float = 0.1  # ours: at most this share of the pairs, or 64; each costs a probe
+    support_by_kind: bool = True  # ours: pairs of the kinds of prompts that fail most often come first
+    without_support: Unmined = "random"  # ours; the paper's ablation takes every pair (sec:analysis_ablation)
+    every_near: bool = True  # ours: all candidates with margin <= tau are hard negatives, not the hardest alone
+    keep_negatives: bool = True  # ours: hard negatives of earlier rounds stay; in Algorithm 1 they are replaced
+    min_weight: float = 0.08
+    min_activation: float = 0.01
+    idle_weight_counts: bool = False  # ours: a weight keeps no rubric that is never active
+    enough_judged: int = 400  # ours: judgements before a rubric may be pruned in a round that is not the last
+    several: int = 3  # ours: proposals that make a rubric worth that patience
+    merge_cutoff: float = MERGE_CUTOFF
+    redundancy_cutoff: float = REDUNDANCY_CUTOFF
+    by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
+    bank_cap: int = BANK_CAP
+    same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
+    top_k_choices: tuple[int, ...] = (6,)
+    selection_pool: int = 18
+    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that nothing is due stay empty; the paper has 1
+    ablate: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise UsageError(f"rounds must be >= 1 (got {self.rounds})")
+        if not 0 < self.dev_share < 1:
+            raise UsageError(f"dev_share must lie between 0 and 1 (got {self.dev_share:g})")
+        if not 0 < self.support_share <= 1:
+            raise UsageError(f"support_share must lie above 0 and at most at 1 (got {self.support_share:g})")
+        unknown = sorted(self.ablate - set(ABLATIONS))
+        if unknown:
+            raise UsageError(f"there is no part {unknown[0]!r} to ablate", hint=f"there are {', '.join(ABLATIONS)}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {**asdict(self), "ablate": sorted(self.ablate)}
+
+
+PAPER = TrainConfig(
+    all_rounds=True,
+    publish="last",
+    fit=fits.PAPER,
+    support_share=1.0,
+    support_by_kind=False,
+    without_support="every",
+    every_near=False,
+    keep_negatives=False,
+    idle_weight_counts=True,
+    enough_judged=0,
+    by_text_alone=True,
+    filler_weights=(1.0,),
+)
+PRESETS = MappingProxyType({"paper": PAPER, "default": TrainConfig()})

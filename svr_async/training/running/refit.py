@@ -1,0 +1,93 @@
+"""A bank from a feature store, with no judge and no network: fitted as a round of training is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from svr_async.errors import DegenerateFitError
+from svr_async.fit.learning_curve import LearningCurve
+from svr_async.scoring.bank import RubricBank
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.fitting import fit_settings
+from svr_async.training.rounds.plans import FitPlan, config_of
+from svr_async.training.running.learning import learned_curve, require_solved
+from svr_async.training.running.listener import FitListener, Silent
+from svr_async.training.running.places import keep_bank
+from svr_async.training.running.refit_bank import bank_of, dev_warnings, history_of, make_record, missing_warnings
+from svr_async.training.running.refit_runs import FitRuns, fit_stored
+from svr_async.training.store.arrays import stored_round
+from svr_async.training.store.records import FeatureStore
+from svr_async.vocabulary.folders import open_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSettings:
+    """A fit of a feature store to a bank in `out`/bank; None where the store's own plan decides.
+
+    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset.
+    """
+
+    store: Path
+    out: Path
+    preset: str | None = None
+    epochs: int | None = None
+    seed: int | None = None
+    seeds: int = 1
+    top_k: int | None = None
+    licence: str = ""
+    learning_curve: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoreFit:
+    """What came of a fit: the bank that is in `out`/bank, and what is told of it."""
+
+    bank: RubricBank
+    record: Mapping[str, Any]
+    learned: LearningCurve | None = None
+
+
+def fit_store(settings: FitSettings, listener: FitListener | None = None) -> StoreFit:
+    """Fit a store and write the bank; SvrError for a store that fails its checks, or has nothing to learn from.
+
+    A fit that was stopped goes on.
+    """
+    listener = listener or Silent()
+    store = FeatureStore.load(settings.store)
+    if not store.rubrics:
+        raise DegenerateFitError(f"{settings.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
+    keep_bank(settings.out, "fit")
+    open_folder(settings.out)
+    plan = plan_for(settings, store.header.plan)
+    config = with_epochs(config_of(plan), settings.epochs)
+    require_solved(config, settings.learning_curve)
+    fit = fit_settings(config)
+    stored = stored_round(store, cutoff=config.redundancy_cutoff)
+    watch = listener.fits(settings.seeds, fit.epochs)
+    runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
+    outcome = fit_stored(stored, config, runs)
+    complete = plan.free or (plan.round > 0 and plan == store.header.plan)  # what is missing, the judge abstained from
+    record = make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])
+    learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
+    record |= {} if learned is None else {"learning_curve": learned.as_json()}
+    bank = bank_of(store, stored, runs, outcome, history_of(store, plan, runs, record, learned), settings.licence)
+    bank.save(settings.out / "bank")
+    return StoreFit(bank=bank, record=record, learned=learned)
+
+
+def plan_for(settings: FitSettings, plan: FitPlan) -> FitPlan:
+    """Return the store's plan with what these settings say over it."""
+    return replace(
+        plan,
+        preset=settings.preset or plan.preset,
+        seed=plan.seed if settings.seed is None else settings.seed,
+        top_k=settings.top_k or plan.top_k,
+    )
+
+
+def with_epochs(config: TrainConfig, epochs: int | None) -> TrainConfig:
+    """Return the settings with another number of epochs, where one is given."""
+    return config if epochs is None else replace(config, fit=replace(config.fit, epochs=epochs))

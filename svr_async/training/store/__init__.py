@@ -1,0 +1,1 @@
+"""Feature stores: what a fit reads, in files."""

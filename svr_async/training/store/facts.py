@@ -1,0 +1,72 @@
+"""What a feature store holds, in figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.training.store.records import MEASURED, OWN, FeatureStore
+
+MOST_NAMED = 50  # sources, those with the most pairs
+NO_VERDICT = 0.25  # |z| up to here: the responses both pass, or both fail, and only the preference tells them apart
+
+
+def store_facts(store: FeatureStore) -> dict[str, Any]:
+    """Return counts, splits, entries a pair, ties, hard negatives, weights, sizes and the plan, as plain values."""
+    negative, header = store.negative_of >= 0, store.header
+    return {
+        "pairs": {
+            "train": int((~store.is_dev & ~negative).sum()),
+            "dev": int((store.is_dev & ~negative).sum()),
+            "hard_negatives": int(negative.sum()),
+        },
+        "prompts": store.features.n_rows,
+        "sources": dict(Counter(name for name in store.sources if name).most_common(MOST_NAMED)),
+        "features": len(header.vocabulary),
+        "rubrics": {
+            "all": len(store.rubrics),
+            "with_support": sum(entry.support_count > 0 for entry in store.rubrics),
+        },
+        "entries": {
+            "all": len(store.z.value),
+            "own": int(((store.z.flags & OWN) > 0).sum()),
+            "for_measuring_only": int(((store.z.flags & MEASURED) > 0).sum()),
+            "a_pair": _spread(np.diff(store.z.indptr)),
+            "pairs_without": int((np.diff(store.z.indptr) == 0).sum()),
+        },
+        "z": _z_facts(store.z.value),
+        "weight": None if store.z.weight is None else _spread(store.z.weight),
+        "judge": header.judge,
+        "plan": header.plan.as_json(),
+        "schema_version": store.meta["schema_version"],
+        "bytes": sum(path.stat().st_size for path in store.folder.iterdir() if path.is_file()),
+    }
+
+
+def _z_facts(z: NDArray[np.float32]) -> dict[str, Any]:
+    """Return where z lies: its mean, ties, and how often the chosen response is favoured."""
+    size = np.abs(z)
+    return {
+        "mean": _rounded(z.mean()) if len(z) else None,
+        "share_zero": _share(z == 0),
+        "share_same_verdict": _share(size <= NO_VERDICT),
+        "share_for_chosen": _share(z > 0),
+    }
+
+
+def _share(marks: NDArray[np.bool_]) -> float | None:
+    return _rounded(marks.mean()) if len(marks) else None
+
+
+def _spread(values: NDArray[Any]) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    figures = {"least": values.min(), "median": np.median(values), "mean": values.mean(), "most": values.max()}
+    return {name: _rounded(value) for name, value in figures.items()}
+
+
+def _rounded(value: Any) -> float:
+    return round(float(value), 6)
