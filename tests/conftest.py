@@ -43,9 +43,9 @@ def only_loopback() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Take away the user's keys, endpoints, flags and judges.toml."""
+    """Take away the user's keys, endpoints, proxies, flags and judges.toml."""
     for name in os.environ:
-        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_", "OTEL_")):
+        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_", "OTEL_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
 

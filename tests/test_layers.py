@@ -36,18 +36,24 @@ ALLOWED: dict[str, set[str]] = {
         "observability", "vocabulary",
     },
 }  # fmt: skip
-# Rooms of a part, from the ground up: each may import itself and those before it; "" are the files outside of rooms.
-ROOMS = {
-    "training": ("bank", "rounds", "store", "running"),
-    "evaluation": ("", "reporting", "running"),
-    "judges": ("", "doctor"),
-}
+# The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "evaluation": {"": set(), "reporting": {""}, "running": {"", "reporting"}},
+    "training": {
+        "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
+        "running": {"bank", "rounds", "store"},
+    },
+    "judges": {"": {"rules"}, "rules": {""}, "doctor": {""}},
+}  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
 HEAVY = {
     "aiohttp", "numpy", "pyarrow", "jax", "jaxlib", "optax", "sklearn", "scipy", "rich", "jinja2", "torch", "pandas",
     "huggingface_hub", "matplotlib", "diskcache", "tenacity", "json_repair", "uvloop", "safetensors",
     "opentelemetry", "prometheus_client",
 }  # fmt: skip
+
+
+COMMAND_MODULES = sorted({place.partition(":")[0] for place, _ in COMMANDS.values()})
 
 
 def part_of(path: Path) -> str:
@@ -97,37 +103,36 @@ def test_no_arrow_points_up(part: str) -> None:
                     assert pieces[1] in allowed, f"{path}:{line} imports {name}; {part} may import {sorted(allowed)}"
 
 
-def room_of(name: str, part: str) -> str:
-    """Return the room of a module of a part; "" for one outside of rooms."""
+def room_of(name: str) -> str:
+    """Return the room of a module of a part with rooms: the folder below the part, "" beside them."""
     pieces = name.split(".")
-    return pieces[2] if len(pieces) > 2 and pieces[2] in ROOMS[part] else ""
+    return pieces[2] if len(pieces) > 2 and pieces[2] in ROOMS[pieces[1]] else ""
 
 
-@pytest.mark.parametrize("part", sorted(ROOMS))
-def test_no_arrow_points_up_between_rooms(part: str) -> None:
-    """Within a part a room imports only itself and the rooms below it, also inside functions."""
-    order = ROOMS[part]
-    for path in MODULES:
-        if part_of(path) == part and path.name != "__init__.py":
-            own = room_of(".".join(["svr_async", *path.relative_to(PACKAGE).with_suffix("").parts]), part)
-            for name, line, _ in imports(path):
-                if name.startswith(f"svr_async.{part}."):
-                    found = room_of(name, part)
-                    assert order.index(found) <= order.index(own), f"{path}:{line} imports {name}"
+@pytest.mark.parametrize(("part", "room"), [(part, room) for part, rooms in ROOMS.items() for room in rooms])
+def test_rooms_of_a_part_have_one_way_down(part: str, room: str) -> None:
+    """A room imports of its part only itself and the rooms that are named as below it, also inside functions."""
+    allowed = ROOMS[part][room] | {room}
+    inside = [path for path in (PACKAGE / part / room).rglob("*.py") if room or path.parent == PACKAGE / part]
+    assert inside
+    for path in inside:
+        for name, line, _ in imports(path):
+            if name.startswith(f"svr_async.{part}."):
+                assert room_of(name) in allowed, f"{path}:{line} imports {name}; {room or part} may not"
 
 
-COMMAND_MODULES = {module.split(":")[0].split(".")[2] for module, _ in COMMANDS.values()}
-
-
-def test_no_command_imports_a_sibling() -> None:
-    """What two commands need lies below them, or in a file of `commands` that is no command."""
-    for path in MODULES:
-        own = path.relative_to(PACKAGE).with_suffix("").parts
-        if own[0] == "commands" and own[1] in COMMAND_MODULES:
-            for name, line, _ in imports(path):
-                pieces = name.split(".")
-                if pieces[:2] == ["svr_async", "commands"] and len(pieces) > 2 and pieces[2] != own[1]:
-                    assert pieces[2] not in COMMAND_MODULES, f"{path}:{line} imports {name}"
+def test_no_command_imports_another() -> None:
+    """What several commands need lies beside their folders or below them; the group itself names each."""
+    folders = {path.name for path in (PACKAGE / "commands").iterdir() if path.is_dir()}
+    files = {name.split(".")[2] for name in COMMAND_MODULES if name.count(".") == 2}
+    for path in (PACKAGE / "commands").rglob("*.py"):
+        if path.parent == PACKAGE / "commands" and path.stem in {"main", "__init__"}:
+            continue
+        own = path.relative_to(PACKAGE / "commands").parts[0].removesuffix(".py")
+        for name, line, _ in imports(path):
+            pieces = name.split(".")
+            if name.startswith("svr_async.commands.") and pieces[2] in folders | files:
+                assert pieces[2] == own, f"{path}:{line} imports {name}"
 
 
 def test_engine_and_fit_do_not_know_each_other() -> None:

@@ -32,7 +32,7 @@ from svr_async.engine.memo_disk import (
     unpack,
     write_rows,
 )
-from svr_async.engine.memo_files import open_cache
+from svr_async.engine.memo_files import connection_of, open_cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
@@ -84,14 +84,14 @@ class _WritableRows:
                 raise StorageError(f"the memo in {folder} insists on {name}={getattr(self._cache, name)!r}")
 
     def read(self, key: bytes) -> bytes | None:
-        return read_row(self._cache._con, key)  # noqa: SLF001  (its get() reads the same row in twice the time)
+        return read_row(connection_of(self._cache), key)  # its get() reads the same row in twice the time
 
     def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        return read_rows(self._cache._con, keys)  # noqa: SLF001
+        return read_rows(connection_of(self._cache), keys)
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         with self._cache.transact(retry=False):
-            write_rows(self._cache._con, rows)  # noqa: SLF001  (its set() takes one row, in twice the time)
+            write_rows(connection_of(self._cache), rows)  # its set() takes one row, in twice the time
 
     def keys(self) -> Iterator[bytes]:
         yield from self._cache.iterkeys()

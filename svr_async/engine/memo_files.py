@@ -1,10 +1,14 @@
-"""The memo's database file: born whole, opened without a write where nothing is to be mended, and held for oneself."""
+"""The memo's database file: born whole, opened without a write where nothing is to be mended, and held for oneself.
+
+Only this file uses what diskcache keeps to itself; `tests/engine/test_libraries.py` says when an update moves it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +37,12 @@ def open_cache(folder: Path, timeout_s: float) -> diskcache.Cache:
     if refuse_foreign_database(database):
         return _HeldCache(folder, timeout_s)
     return diskcache.Cache(str(folder), timeout=timeout_s, disk=BytesDisk, **SETTINGS)
+
+
+def connection_of(cache: diskcache.Cache) -> sqlite3.Connection:
+    """Return the calling thread's own connection, outside any transaction but `transact`'s."""
+    connection: sqlite3.Connection = cache._con  # noqa: SLF001
+    return connection
 
 
 class _HeldCache(diskcache.Cache):  # type: ignore[misc]  # diskcache has no annotations

@@ -69,22 +69,34 @@ def repaid(log: Path, start: int) -> int:
     return sum(counts.values()) - len(counts)
 
 
+FIRST_KEPT = "open out/stages$"  # the first candidates are kept, the bank is not built yet
 KILLS = (
-    ("open out/stages$", 1),  # the first candidates are kept, the bank is not built yet
-    ("os.rename out/stages/fit-1.json", 1),  # the first fit's arrays are kept, what they are is not
-    ("os.rename out/stages/calibrate-1.json", 1),
-    ("os.rename out/stores/.round-1.part/meta.json", 2),  # the round's store is there but for its last file
-    ("os.rename out/stages/negatives-1.json", 1),  # the boundary's arrays are kept, what they are is not
-    ("os.rename out/stages/judge-2.json", 1),
-    ("os.rename out/stores/round-2", 1),  # it is whole, beside its place
-    ("os.rename out/bank/bank.json", 1),  # the bank's other files are there
+    "os.rename out/stages/fit-1.json",  # the first fit's arrays are kept, what they are is not
+    "os.rename out/stores/.round-1.part/meta.json",  # the round's store is there but for its last file
+    "os.rename out/stages/judge-2.json",
+    "os.rename out/bank/bank.json",  # the bank's other files are there
+)
+ALL_KILLS = (
+    *KILLS[:1],
+    "os.rename out/stages/calibrate-1.json",
+    *KILLS[1:2],
+    "os.rename out/stages/negatives-1.json",  # the boundary's arrays are kept, what they are is not
+    *KILLS[2:3],
+    "os.rename out/stores/round-2",  # it is whole, beside its place
+    *KILLS[3:],
 )
 
 
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(ALL_KILLS, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
-    tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes], trained: Path
+    tmp_path: Path,
+    endpoint: tuple[str, Path],
+    compiled: dict[str, str],
+    whole: dict[str, bytes],
+    trained: Path,
+    kills: tuple[str, ...],
 ) -> None:
-    """Ten kills in one training: while inducing and judging, after a fit, at the boundary, when files are written.
+    """Many kills in one training: while inducing and judging, after a fit, when files are written.
 
     The bank is the same, and so is each round's feature store.
 
@@ -96,14 +108,14 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     stages = tmp_path / "out" / "stages"
     kill_when(lambda: len(read_lines(log)) >= start + 25, tmp_path, compiled)
     assert not stages.exists()
-    killed_at(*KILLS[0][:1], *SLOW, cwd=tmp_path, **compiled)
+    killed_at(FIRST_KEPT, *SLOW, cwd=tmp_path, **compiled)
     assert [path.name for path in stages.glob("*.json")] == ["induce-1.json"]
     before = len(read_lines(log))
     kill_when(lambda: len(read_lines(log)) >= before + 25, tmp_path, compiled)
     assert not (stages / "judge-1.json").exists()
     in_flight = repaid(log, start)
-    for pattern, count in KILLS[1:]:
-        killed_at(pattern, *SLOW, cwd=tmp_path, count=count, **compiled)
+    for pattern in kills:
+        killed_at(pattern, *SLOW, cwd=tmp_path, **compiled)
         assert not (tmp_path / "out" / "bank" / "bank.json").exists()
     finish(tmp_path, compiled)
     files = files_of(tmp_path / "out" / "bank")
@@ -116,17 +128,21 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
 DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
 
 
-def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
+def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(
+    tmp_path: Path, compiled: dict[str, str]
+) -> None:
     """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
     folders = [tmp_path / "whole", tmp_path / "killed"]
     for folder in folders:
         folder.mkdir()
         write_made(folder / "made.jsonl", 40)
-    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S).returncode == 0
-    killed_at("os.rename out/stages/fit-1/fit.safetensors", *DESCENT, cwd=folders[1], count=3)  # two epochs are kept
+    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S, **compiled).returncode == 0
+    two_kept = "os.rename out/stages/fit-1/fit.safetensors"
+    killed_at(two_kept, *DESCENT, cwd=folders[1], count=3, **compiled)
     assert (folders[1] / "out" / "stages" / "fit-1" / "fit.safetensors").exists()
-    killed_at("os.rename out/stages/calibrate-1/checkpoint.json", *DESCENT, cwd=folders[1])  # one without its note
-    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S)
+    one_without_its_note = "os.rename out/stages/calibrate-1/checkpoint.json"
+    killed_at(one_without_its_note, *DESCENT, cwd=folders[1], **compiled)
+    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S, **compiled)
     assert done.returncode == 0, done.stderr
     assert files_of(folders[1] / "out" / "bank") == files_of(folders[0] / "out" / "bank")
 
@@ -142,7 +158,7 @@ def test_a_store_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_made(folder / "made.jsonl", 40)
         write_candidates(folder / "c.jsonl")
     assert svr(*STORE, cwd=folders[0]).returncode == 0
-    killed_at("os.rename .store.part/meta.json", *STORE, cwd=folders[1], count=2)
+    killed_at("os.rename .store.part/meta.json", *STORE, cwd=folders[1])
     assert not (folders[1] / "store").exists()
     done = svr(*STORE, cwd=folders[1])
     assert done.returncode == 0, done.stderr

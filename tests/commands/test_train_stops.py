@@ -24,7 +24,11 @@ def under_way(url: str) -> int:
 
 @pytest.mark.parametrize(
     ("command", "number", "code"),
-    [(INDUCE, signal.SIGTERM, 143), (TRAIN, signal.SIGINT, 130), (TRAIN, signal.SIGHUP, 129)],
+    [
+        (INDUCE, signal.SIGTERM, 143),
+        (TRAIN, signal.SIGINT, 130),
+        pytest.param(TRAIN, signal.SIGHUP, 129, marks=pytest.mark.soak),
+    ],
 )
 def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
     tmp_path: Path, command: tuple[str, ...], number: int, code: int

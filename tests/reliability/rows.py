@@ -77,7 +77,10 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     20: (f"{A}020_an_answer_before_the_question_was_read", f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call"),
     21: (f"{A}021_too_few_file_descriptors", f"{A}021_fewer_calls_at_a_time_and_said_once"),
-    22: (f"{HTTP}proxies_of_the_environment_are_ignored",),
+    22: (
+        f"{HTTP}proxies_are_not_for_this_machine",
+        "engine/test_proxies.py::test_an_endpoint_is_asked_through_its_proxy",
+    ),
     23: (
         "engine/test_admission.py::test_row_023_one_dead_of_three_endpoints",
         f"{LANE}when_all_are_down_a_call_waits_for_the_first_of_them",

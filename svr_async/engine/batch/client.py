@@ -16,6 +16,7 @@ import orjson
 
 from svr_async.engine.batch.requests import CHAT_URL
 from svr_async.engine.classify import Kind, classify_status
+from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.reply import error_in_body
 from svr_async.engine.secrets import Secret
 from svr_async.errors import EndpointDownError, RefusedError, StorageError, SvrError
@@ -57,7 +58,11 @@ class BatchClient:
         headers = {"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=READ_TIMEOUT_S)
         self._session = aiohttp.ClientSession(
-            headers=headers, timeout=timeout, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+            headers=headers,
+            timeout=timeout,
+            proxy=proxy_for(self._base_url),
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
         return self
 

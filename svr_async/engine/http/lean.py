@@ -1,8 +1,8 @@
 """The default HTTP client: plain POSTs to one origin over kept-alive connections, at a quarter of aiohttp's cost.
 
 No task, timer or header dictionary a call: one sweep watches the deadlines of all calls, and the request's head is
-encoded once. What it does not do (proxies, redirects, HTTP/2) the engine does not ask for; `AiohttpTransport` is there
-for other cases and is chosen with SVR_HTTP=aiohttp.
+encoded once. It follows no redirect, speaks HTTP/1.1 only and knows no proxy: where the environment names one for the
+endpoint, `transport.py` takes `AiohttpTransport`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTTP client on aiohttp: the general one, chosen with SVR_HTTP=aiohttp."""
+"""The HTTP client on aiohttp: for endpoints behind a proxy, for Windows, and where SVR_HTTP=aiohttp asks for it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import aiohttp
 
+from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.http.transport import (
     CONNECT_TIMEOUT_S,
     KEEPALIVE_S,
@@ -32,6 +33,7 @@ class AiohttpTransport:
         self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
     ) -> None:
         self._url = f"{base_url}/chat/completions"
+        self._proxy = proxy_for(base_url)
         self._key = key
         self._timeout_s = timeout_s
         self._extra = dict(headers)
@@ -72,7 +74,8 @@ class AiohttpTransport:
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             headers=headers,
-            trust_env=False,
+            proxy=self._proxy,
+            trust_env=False,  # that would read passwords from .netrc too
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[tracing],
         )

@@ -8,9 +8,11 @@ import ssl
 import sys
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from svr_async.engine.classify import STALE, Billed, Failure, Kind
+from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
 from svr_async.errors import RefusedError, UsageError
@@ -55,9 +57,11 @@ class _Client(Transport, Protocol):
 
 
 class HttpTransport:
-    """`{base_url}/chat/completions` through one of two clients: `lean`, our own, or `aiohttp`, four times the cost.
+    """`{base_url}/chat/completions` through one of two clients, which keep the same promises and pass the same tests.
 
-    SVR_HTTP names the client where the caller does not. Both keep the same promises and pass the same tests.
+    `lean` is our own, at a fraction of the cost; it knows no proxies and does not run on Windows. `aiohttp` is taken
+    there, and where the environment names a proxy for the endpoint. SVR_HTTP, or the caller, says otherwise: `lean`
+    then asks the endpoint directly.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class HttpTransport:
         headers: Mapping[str, str] = {},
         client: str | None = None,
     ) -> None:
-        self.client = client or os.environ.get("SVR_HTTP") or ("aiohttp" if sys.platform == "win32" else "lean")
+        self.client = client or os.environ.get("SVR_HTTP") or _suitable(base_url)
         self._client: _Client = _client_class(self.client)(base_url, key, timeout_s=timeout_s, headers=headers)
 
     @property
@@ -84,6 +88,10 @@ class HttpTransport:
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
+
+
+def _suitable(base_url: str) -> str:
+    return "aiohttp" if sys.platform == "win32" or proxy_for(base_url) else "lean"
 
 
 def _client_class(name: str) -> type:
@@ -144,6 +152,15 @@ def bad_certificate(error: Exception) -> CallFailedError:
     return CallFailedError(failure)
 
 
+def refused_by_proxy(status: int) -> CallFailedError:
+    """A proxy that opens no way to the endpoint: this ends the run where another try would get the same answer."""
+    detail = f"the proxy opens no connection: HTTP {status}"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _failed(detail, "proxy", Billed.NO)
+    hint = "check HTTPS_PROXY, or name the endpoint in NO_PROXY"
+    return CallFailedError(Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint=hint))
+
+
 def bad_url(error: Exception) -> CallFailedError:
     """An address that is none: this ends the run."""
     return CallFailedError(
@@ -162,6 +179,8 @@ def classify_exception(error: Exception) -> Failure:
     name = type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return bad_certificate(error).failure
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return refused_by_proxy(error.status).failure
     if isinstance(error, aiohttp.InvalidURL):
         return bad_url(error).failure
     if isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME:

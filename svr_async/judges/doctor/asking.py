@@ -169,12 +169,15 @@ async def served(profile: Profile, key: Secret) -> Served:
     """
     import aiohttp  # noqa: PLC0415
 
-    tls = await _tls_of(profile.base_url)
+    from svr_async.engine.http.proxies import proxy_for  # noqa: PLC0415
+
+    proxy = proxy_for(profile.base_url)
+    tls = "" if proxy else await _tls_of(profile.base_url)
     headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=False) as session,
+            aiohttp.ClientSession(timeout=timeout, headers=headers, proxy=proxy) as session,
             session.get(f"{profile.base_url}/models", allow_redirects=False) as reply,
         ):
             data = await reply.content.read(MAX_MODELS_BYTES)
