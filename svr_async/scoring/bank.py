@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.scoring.bank_history import BankHistory
+from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 
 Floats = NDArray[np.float32]
@@ -83,7 +84,8 @@ class RubricBank:
 
     `selector` holds float32 arrays by name, their meaning set by `selector_kind` (see `fit.forward`); an array named
     `weight`, where there is one, equals the rubrics' weights. `vocabulary` maps a term to its place in `idf`.
-    `history` tells how the bank came to be; scoring does not need it.
+    `history` tells how the bank came to be; scoring does not need it. `marks` are those of the judge that the bank was
+    trained with, None for a bank from before they were kept.
     """
 
     rubrics: tuple[BankRubric, ...]
@@ -96,6 +98,7 @@ class RubricBank:
     dev_metrics: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     judge: str = ""
+    marks: Marks | None = None
     licence: str = ""
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
@@ -136,6 +139,11 @@ class RubricBank:
 
     def __len__(self) -> int:
         return len(self.rubrics)
+
+    @property
+    def integrity(self) -> Marks:
+        """What the judge was not that the bank was trained with; of an old bank, by the words of the judge's label."""
+        return marks_of_old_label(self.judge) if self.marks is None else self.marks
 
     @property
     def weights(self) -> Floats:

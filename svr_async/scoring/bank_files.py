@@ -20,6 +20,7 @@ from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, Rubric
 from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.integrity import marks_kept
 from svr_async.vocabulary.rubric import Check, Rubric
 
 SCHEMA_VERSION = 1
@@ -81,6 +82,7 @@ def bank_json(bank: RubricBank, files: Mapping[str, Any] | None = None) -> dict[
         "schema_version": SCHEMA_VERSION,
         "name": bank.name,
         "judge": bank.judge,
+        **({} if bank.marks is None else {"marks": sorted(bank.marks)}),
         "licence": bank.licence,
         "prompts_digest": bank.prompts_digest,
         "data_digests": dict(bank.data_digests),
@@ -285,6 +287,7 @@ def _bank(
         fit_settings=_get(described, "fit_settings", dict),
         dev_metrics=_get(described, "dev_metrics", dict),
         **{key: _get(described, key, str) for key in ("name", "judge", "licence", "prompts_digest")},
+        marks=marks_kept(described.get("marks")),
         data_digests={key: _get(digests, key, str) for key in digests},
         notes=_texts(described, "notes"),
         history=history,

@@ -18,6 +18,7 @@ class Integrity(StrEnum):
 Marks = frozenset[str]
 """Values of `Integrity`; of a file that a newer version wrote also others, which are shown and not dropped."""
 NO_MARKS: Marks = frozenset()
+MOST_CHARS = 40  # of a mark
 _OLD_WORDS = {
     "simulated": Integrity.SIMULATED,
     "no model": Integrity.OFFLINE_RULES,
@@ -31,6 +32,15 @@ def joined_marks(judges: Iterable[Marks]) -> Marks:
     held = list(judges)
     found = frozenset[str]().union(*held)
     return found if all(Integrity.OFFLINE_RULES in marks for marks in held) else found - {Integrity.OFFLINE_RULES}
+
+
+def marks_kept(kept: object) -> Marks | None:
+    """Read the marks of a file, None where it has none; ValueError for what are no marks."""
+    if kept is None:
+        return None
+    if not isinstance(kept, list) or not all(isinstance(mark, str) and len(mark) <= MOST_CHARS for mark in kept):
+        raise ValueError("marks must be a list of short words")
+    return frozenset(kept)
 
 
 def marks_of_old_label(label: str) -> Marks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -91,6 +92,12 @@ def test_a_training_goes_on_and_is_not_gone_over(folder: Path) -> None:
     with pytest.raises(UsageError, match="finished bank of another training"):
         train(settings(seed=7))
     assert train(settings(seed=7, replace=True)).digest
+
+
+async def test_a_program_with_an_event_loop_trains_in_a_thread(folder: Path) -> None:
+    """A training has a loop of its own, which needs no main thread and no signals."""
+    result = await asyncio.to_thread(train, settings())
+    assert result.bank.rubrics == Bank.load(folder / "mine" / "bank").rubrics
 
 
 def test_the_stages_in_a_row_end_with_a_bank(folder: Path) -> None:

@@ -48,7 +48,8 @@ def judged_round(negatives=NEGATIVES):
     ledger.note("p6", ids[2:], {ids[2]: 1.25})
     data = RoundData(bank=BANK, train=train, dev=dev, support={ids[1]: 2}, last=False)
     measured = build_arrays(material.dev, (), *parts)
-    return SimpleNamespace(material=material), JudgedRound(
+    crew = SimpleNamespace(judge=SimpleNamespace(marks=frozenset()))
+    return SimpleNamespace(material=material, crew=crew), JudgedRound(
         number=2, data=data, measured=measured, negatives=tuple(negatives)
     )
 

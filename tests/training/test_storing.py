@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import orjson
 import pytest
 
-from svr_async.errors import UsageError
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.ledger import Ledger
@@ -31,7 +32,7 @@ def session():
     ledger.note("p0", ids, {ids[0]: 1.25, ids[1]: 0.25})
     ledger.note("p4", ids, {ids[1]: -0.75})
     ledger.note("p0~probe1", ids, {ids[1]: -0.25})
-    crew = SimpleNamespace(judge=SimpleNamespace(name="made"))
+    crew = SimpleNamespace(judge=SimpleNamespace(name="made", marks=frozenset({"simulated"})))
     material = prepare(PAIRS[:4], PAIRS[4:], digest="d")
     return SimpleNamespace(config=TrainConfig(), material=material, ledger=ledger, crew=crew)
 
@@ -42,7 +43,7 @@ def test_what_was_judged_comes_back_from_the_store(tmp_path):
     store = FeatureStore.load(tmp_path / "store")
     assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
-    assert store.header.judge == "made"
+    assert (store.header.judge, store.header.marks) == ("made", {"simulated"})
     assert [entry.candidate for entry in store.rubrics] == BANK
     train = fit_arrays(store, "train")
     assert train.z_delta.tolist() == [1.25, 0.25, -0.25]
@@ -61,3 +62,30 @@ def test_a_store_is_not_written_over(tmp_path):
         write_store(session(), tmp_path / "store", BANK[:1])
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path):
+    """Without marks its judge's label tells; it is read, and judging the same again leaves it as it is."""
+    write_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
+    meta = tmp_path / "store" / "meta.json"
+    held = orjson.loads(meta.read_bytes())
+    assert held.pop("marks") == ["simulated"]
+    meta.write_bytes(orjson.dumps(held, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
+    before = meta.read_bytes()
+    write_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
+    assert meta.read_bytes() == before
+    header = FeatureStore.load(tmp_path / "store").header
+    assert header.marks is None
+    assert header.integrity == {"simulated"}
+    with pytest.raises(UsageError, match="exists already"):
+        write_store(session(), tmp_path / "store", BANK, judge="another")
+
+
+@pytest.mark.parametrize("marks", ["simulated", [1], ["x" * 41], {}])
+def test_marks_that_are_none_are_refused(marks, tmp_path):
+    """A store whose marks are no list of short words is not read."""
+    write_store(session(), tmp_path / "store", BANK)
+    meta = tmp_path / "store" / "meta.json"
+    meta.write_bytes(orjson.dumps(orjson.loads(meta.read_bytes()) | {"marks": marks}))
+    with pytest.raises(ArtefactError, match="marks must be a list of short words"):
+        FeatureStore.load(tmp_path / "store")

@@ -15,7 +15,6 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_history import BankHistory, RoundFacts
 from svr_async.scoring.bank_stats import GENERIC, bank_stats
 from svr_async.vocabulary.dev_pairs import enough, too_few
-from svr_async.vocabulary.integrity import marks_of_old_label
 from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
@@ -91,7 +90,7 @@ def view_bank(bank: RubricBank) -> BankView:
         judge=bank.judge or "not recorded",
         n_rubrics=len(bank),
         train_pairs=history.trained_on.train_pairs if history else None,
-        marks=integrity_marks(marks_of_old_label(bank.judge)),
+        marks=integrity_marks(bank.integrity),
         notes=_warnings(bank) + (() if len(bank.notes) > SHOWN_NOTES else _own_notes(bank)),
         more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
         accuracy=accuracy if told else None,

@@ -18,6 +18,7 @@ from svr_async.scoring.bank import (
     RubricBank,
 )
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
+from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import rubric_id
 
@@ -98,6 +99,7 @@ def merge_banks(banks: Sequence[RubricBank], *, cutoff: float = MERGE_CUTOFF, ca
         inference=_shared([bank.inference for bank in banks]),
         name=" + ".join(bank.name or bank.digest[:8] for bank in banks),
         judge=_agreed([bank.judge for bank in banks]),
+        marks=joined_marks(bank.integrity for bank in banks),
         licence=_agreed([bank.licence for bank in banks]),
         prompts_digest=_agreed([bank.prompts_digest for bank in banks]),
         data_digests={name: digest for bank in banks for name, digest in bank.data_digests.items()},

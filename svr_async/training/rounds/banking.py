@@ -53,6 +53,7 @@ def build_bank(
         fit_settings=session.config.as_json(),
         dev_metrics=dict(facts),
         judge=judge or session.crew.judge.label,
+        marks=session.crew.judge.marks,
         licence=licence,
         prompts_digest=prompts_digest,
         data_digests={"pairs": session.material.digest},

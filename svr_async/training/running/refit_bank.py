@@ -95,6 +95,7 @@ def bank_of(
         fit_settings=runs.chosen.as_json(),
         dev_metrics={} if outcome.accuracy is None else metrics,
         judge=store.header.judge,
+        marks=store.header.marks,
         licence=licence,
         prompts_digest=store.header.prompts_digest,
         data_digests=dict(store.header.data_digests),

@@ -40,6 +40,7 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
         "z": _z_facts(store.z.value),
         "weight": None if store.z.weight is None else _spread(store.z.weight),
         "judge": header.judge,
+        "marks": sorted(header.integrity),
         "plan": header.plan.as_json(),
         "schema_version": store.meta["schema_version"],
         "bytes": sum(path.stat().st_size for path in store.folder.iterdir() if path.is_file()),

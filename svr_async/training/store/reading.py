@@ -28,6 +28,7 @@ from svr_async.training.store.records import (
     judged_problem,
     rubrics_problem,
 )
+from svr_async.vocabulary.integrity import marks_kept
 from svr_async.vocabulary.rubric import Check, Rubric
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _meta_problem(meta: Mapping[str, Any]) -> str:
     if not all(isinstance(text, str) for text in texts) or not isinstance(meta.get("data_digests"), dict):
         return "judge and digests must be texts"
     try:
+        marks_kept(meta.get("marks"))
         plan_from_json(meta.get("plan"))
     except (ValueError, TypeError) as error:
         return str(error)
@@ -155,6 +157,7 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
         vocabulary=vocabulary,
         idf=idf,
         judge=meta["judge"],
+        marks=marks_kept(meta.get("marks")),
         prompts_digest=meta["prompts_digest"],
         data_digests=meta["data_digests"],
         plan=plan_from_json(meta["plan"]),

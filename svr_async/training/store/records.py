@@ -28,6 +28,7 @@ from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
+from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 
 SCHEMA_VERSION = 3
 SPLITS = ("train", "dev")
@@ -113,16 +114,23 @@ class StoreContent:
 class StoreHeader:
     """What a store says about itself, and its vocabulary.
 
-    `plan` is how it is fitted where nobody says otherwise. `made_of` is a digest of all that a training made it of.
+    `marks` are those of the judge, None where only its label is known. `plan` is how it is fitted where nobody says
+    otherwise. `made_of` is a digest of all that a training made it of.
     """
 
     vocabulary: Mapping[str, int]
     idf: NDArray[np.float32]
     judge: str = ""
+    marks: Marks | None = None
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
     plan: FitPlan = field(default_factory=FitPlan)
     made_of: str = ""
+
+    @property
+    def integrity(self) -> Marks:
+        """What the judge was not; where its marks are not known, by the words of its label."""
+        return marks_of_old_label(self.judge) if self.marks is None else self.marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -35,7 +35,12 @@ def keep_round(
     """Write a round's store as `folder`/round-N, over one of other data; the very same one is left as it is."""
     place = folder / f"{NAME}{judged.number}"
     header = store_header(
-        session.material, judge=judge, prompts_digest=prompts_digest, plan=plan, made_of=_made_of(session, judged, plan)
+        session.material,
+        judge=judge,
+        marks=session.crew.judge.marks,
+        prompts_digest=prompts_digest,
+        plan=plan,
+        made_of=_made_of(session, judged, plan),
     )
     if holds(place, header):
         return

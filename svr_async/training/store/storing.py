@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from svr_async.errors import StorageError, UsageError
@@ -16,9 +18,11 @@ from svr_async.training.rounds.judging import sources_of
 from svr_async.training.rounds.plans import FitPlan
 from svr_async.training.rounds.problem import HardNegative, source_names
 from svr_async.training.rounds.session import Material, Session
+from svr_async.training.store.files import META
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
 from svr_async.training.store.writing import write_store as write_files
 from svr_async.vocabulary.atomic import reason
+from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 
@@ -39,7 +43,11 @@ def write_store(
     """
     material = session.material
     header = store_header(
-        material, judge=judge or session.crew.judge.name, prompts_digest=prompts_digest, plan=plan or FitPlan()
+        material,
+        judge=judge or session.crew.judge.name,
+        marks=session.crew.judge.marks,
+        prompts_digest=prompts_digest,
+        plan=plan or FitPlan(),
     )
     rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
@@ -48,13 +56,20 @@ def write_store(
 
 
 def store_header(
-    material: Material, *, judge: str, prompts_digest: str, plan: FitPlan, made_of: str = ""
+    material: Material,
+    *,
+    judge: str,
+    prompts_digest: str,
+    plan: FitPlan,
+    marks: Marks | None = None,
+    made_of: str = "",
 ) -> StoreHeader:
     """Return what a store of this material says about itself."""
     return StoreHeader(
         vocabulary=material.vocabulary.terms,
         idf=material.vocabulary.idf,
         judge=judge,
+        marks=marks,
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
         plan=plan,
@@ -96,7 +111,7 @@ def settle(beside: Path, folder: Path) -> None:
     if not folder.exists():
         move_to(beside, folder)
         return
-    same = _files_of(beside) == _files_of(folder)
+    same = _contents(beside, folder) == _contents(folder, beside)
     shutil.rmtree(beside)
     if not same:
         raise store_exists(folder)
@@ -105,6 +120,16 @@ def settle(beside: Path, folder: Path) -> None:
 def store_exists(folder: Path) -> UsageError:
     """Return the error for a store that would be written where something else is."""
     return UsageError(f"{folder} exists already", hint="name another folder with --out, or remove it")
+
+
+def _contents(folder: Path, other: Path) -> dict[str, bytes]:
+    """Return a store's files; of meta.json what both stores say, since one from before marks were kept has none."""
+    found = _files_of(folder)
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        mine, theirs = (orjson.loads((one / META).read_bytes()) for one in (folder, other))
+        if "marks" not in theirs and mine.pop("marks", None) is not None:
+            found[META] = orjson.dumps(mine, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return found
 
 
 def _files_of(folder: Path) -> dict[str, bytes]:
