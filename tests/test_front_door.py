@@ -56,6 +56,16 @@ def test_the_front_door_loads_neither_jax_nor_aiohttp_to_judge_offline(tmp_path:
     assert run_python(code, tmp_path).split() == ["A", "[]"]
 
 
+def test_an_offline_evaluation_loads_only_its_own_parts(tmp_path: Path) -> None:
+    """With the rules judge a program gets neither an endpoint's nor a fit's libraries, nor those of a screen."""
+    code = (
+        "import sys; from svr_async import EvalSettings, evaluate\n"
+        "print(evaluate(EvalSettings(benchmark='rubricbench', sample=True)).complete)\n"
+        "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
+    )
+    assert run_python(code, tmp_path).split() == ["True", "[]"]
+
+
 def test_each_name_is_loaded_once_and_others_are_not_there() -> None:
     """A name is kept after its first use; a name that does not exist is an AttributeError that says so."""
     for name in svr_async.__all__:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass
 
 from svr_async.engine.engine import Engine
 from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
-from svr_async.evaluation.orders import OrderPlan
 from svr_async.evaluation.plan import Plan, Seat, engines_of
-from svr_async.judges.protocol import Judge
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -21,31 +18,19 @@ from svr_async.vocabulary.pair import PreferencePair
 class Evaluation:
     """What to run: pairs, a method, and a plan of who judges.
 
-    One judge, its orders and its engine (None for judges that send nothing) may stand in the place of a plan.
     `guessed` tells which decisions are only made up, as in a dry run.
     """
 
     pairs: Sequence[PreferencePair]
     method: Decider
-    judge: Judge | None = None
-    orders: OrderPlan = field(default_factory=OrderPlan)
-    engine: Engine | None = None
+    plan: Plan
     workers: int = 64
-    plan: Plan | None = None
     guessed: Guess = nothing_guessed
-
-    @property
-    def whole_plan(self) -> Plan:
-        """The plan, made of the one judge where none is given."""
-        if self.plan is not None:
-            return self.plan
-        judge = cast("Judge", self.judge)  # None will do for a method that asks no judge
-        return Seat(judge=judge, orders=self.orders, engine=self.engine)
 
     @property
     def engines(self) -> tuple[Engine, ...]:
         """The engines of all judges that send anything."""
-        return engines_of(self.plan) if self.plan is not None else (self.engine,) if self.engine is not None else ()
+        return engines_of(self.plan)
 
 
 async def run_evaluation(
@@ -56,11 +41,10 @@ async def run_evaluation(
     A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the memo.
     """
     stopper.engines = evaluation.engines
-    plan = evaluation.whole_plan
     items: list[Item | None] = [None] * len(evaluation.pairs)
 
     async def work(pair: PreferencePair) -> Item:
-        return await judge_pair(evaluation, plan, pair)
+        return await judge_pair(evaluation, pair)
 
     def keep(index: int, item: Item) -> None:
         items[index] = item
@@ -71,7 +55,7 @@ async def run_evaluation(
     return items
 
 
-async def judge_pair(evaluation: Evaluation, plan: Plan, pair: PreferencePair) -> Item:
+async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:
     """Judge one pair as the plan says."""
-    opinion = await plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
-    return item_from(pair, opinion, alone=isinstance(plan, Seat))
+    opinion = await evaluation.plan.decide(Case(pair=pair, method=evaluation.method, guessed=evaluation.guessed))
+    return item_from(pair, opinion, alone=isinstance(evaluation.plan, Seat))

@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
@@ -19,6 +20,7 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import AuthError, BudgetError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.plan import Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -58,6 +60,13 @@ class Asking:
         return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
 
 
+def by_one(
+    *, judge: Any = None, orders: OrderPlan | None = None, engine: Engine | None = None, **what: Any
+) -> Evaluation:
+    """Return an evaluation by one judge; a method that asks none needs none."""
+    return Evaluation(plan=Seat(judge=judge, orders=orders or OrderPlan(), engine=engine), **what)
+
+
 def lines(items: Sequence[Item | None]) -> list[bytes]:
     """Return the lines of items that are there."""
     return [item.to_line() for item in items if item is not None]
@@ -68,7 +77,7 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
     """Whatever was shown first, the item speaks of the data set's A and B, and the method saw no label."""
     method = Lengths()
     plan = OrderPlan(policy=policy, audit=0.3)
-    evaluation = Evaluation(pairs=pairs(N), method=method, judge=None, orders=plan, workers=4)  # type: ignore[arg-type]
+    evaluation = by_one(pairs=pairs(N), method=method, orders=plan, workers=4)
     seen: list[Item] = []
     items = await run_evaluation(evaluation, Stopper(), on_item=seen.append)
     for pair, item in zip(pairs(N), items, strict=True):
@@ -94,7 +103,7 @@ async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path
             judge_at(sim.base_url, memo, concurrency=workers) as judge,
         ):
             steady = replace(judge, writer=replace(judge.writer, profile=replace(judge.writer.profile, identity="s")))
-            evaluation = Evaluation(
+            evaluation = by_one(
                 pairs=pairs(N), method=Oracle(), judge=steady, engine=judge.engine, workers=workers,
                 orders=OrderPlan(audit=0.3),
             )  # fmt: skip
@@ -111,8 +120,8 @@ async def test_an_error_that_ends_the_run_keeps_what_was_judged(memo_folder: Pat
 
     async with scripted_engine(memo_folder, answer, concurrency=2) as (engine, _):
         stopper = Stopper()
-        evaluation = Evaluation(
-            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=2,  # type: ignore[arg-type]
+        evaluation = by_one(
+            pairs=pairs(N), method=Asking(engine), engine=engine, workers=2,
             orders=OrderPlan(audit=0.0),
         )  # fmt: skip
         items = await run_evaluation(evaluation, stopper)
@@ -131,8 +140,8 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
 
     async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
         stopper = Stopper()
-        evaluation = Evaluation(
-            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=8,  # type: ignore[arg-type]
+        evaluation = by_one(
+            pairs=pairs(N), method=Asking(engine), engine=engine, workers=8,
             orders=OrderPlan(audit=0.0),
         )  # fmt: skip
         task = asyncio.create_task(run_evaluation(evaluation, stopper))
@@ -156,8 +165,8 @@ async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio
 
     async with scripted_engine(memo_folder, lambda *_: never(), concurrency=3) as (engine, transport):
         stopper = Stopper()
-        evaluation = Evaluation(
-            pairs=pairs(N), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
+        evaluation = by_one(
+            pairs=pairs(N), method=Asking(engine), engine=engine, workers=3,
             orders=OrderPlan(audit=0.0),
         )  # fmt: skip
         task = asyncio.create_task(run_evaluation(evaluation, stopper))
@@ -192,7 +201,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, m
     async with SimServer(SimConfig(latency_ms=50.0)) as sim:
         async with judge_at(sim.base_url, memo_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
             stopper = Stopper()
-            evaluation = Evaluation(
+            evaluation = by_one(
                 pairs=pairs(N),
                 method=Vanilla(),
                 judge=judge,
@@ -208,8 +217,8 @@ async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, m
 async def test_a_failed_pair_is_an_item_with_its_reason(memo_folder: Path) -> None:
     """What could not be judged is in the list with outcome and detail, never missing."""
     async with scripted_engine(memo_folder, lambda *_: refusal(400, "bad")) as (engine, _):
-        evaluation = Evaluation(
-            pairs=pairs(3), method=Asking(engine), judge=None, engine=engine, workers=3,  # type: ignore[arg-type]
+        evaluation = by_one(
+            pairs=pairs(3), method=Asking(engine), engine=engine, workers=3,
         )  # fmt: skip
         items = await run_evaluation(evaluation, Stopper())
         assert [item.outcome for item in items if item is not None] == ["api_error"] * 3
@@ -224,6 +233,6 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
         async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
             raise error("bug")
 
-    evaluation = Evaluation(pairs=pairs(3), method=Broken(), judge=None, workers=2)  # type: ignore[arg-type]
+    evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)
     with pytest.raises(error):
         await run_evaluation(evaluation, Stopper())

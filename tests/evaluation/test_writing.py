@@ -14,6 +14,7 @@ from svr_async.adapters import get_adapter
 from svr_async.adapters.records import Dataset
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
+from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.runfolder import RunFolder
@@ -58,8 +59,8 @@ def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
 
 def facts(*, complete: bool = True, notes: tuple[str, ...] = ("careful",)) -> RunFacts:
     """Return how a run ended."""
-    price = Price(input=1, cached=1, output=1)
-    return RunFacts(judge=JUDGE, stats=None, price=price, wall_s=1.23456, complete=complete, notes=notes)
+    costs = (JudgeCost(name="rules", stats=None, price=Price(input=1, cached=1, output=1)),)
+    return RunFacts(judge=JUDGE, stats=None, costs=costs, wall_s=1.23456, complete=complete, notes=notes)
 
 
 def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:

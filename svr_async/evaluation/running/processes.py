@@ -212,16 +212,9 @@ async def _live(crew: Crew, share: Share, life: int) -> int | None:
 
 def _settings_left(crew: Crew, share: Share) -> EvalSettings:
     """Return the settings of a share, its caps less what earlier lives of its worker have told to have spent."""
-    settings = settings_of(crew.run.settings, share)
     told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
     calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
-    part = settings.limits
-    limits = replace(
-        part,
-        max_calls=None if part.max_calls is None else max(0, part.max_calls - calls),
-        budget=None if part.budget is None else max(0.0, part.budget - usd),
-    )
-    return replace(settings, limits=limits)
+    return settings_of(crew.run.settings, share, calls=calls, usd=usd)
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:

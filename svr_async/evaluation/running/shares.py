@@ -17,13 +17,13 @@ def places_of(pairs: Sequence[PreferencePair], share: Share) -> list[int]:
     return [place for place, pair in enumerate(pairs) if groups.setdefault(pair.prompt, len(groups)) % count == number]
 
 
-def settings_of(settings: EvalSettings, share: Share) -> EvalSettings:
-    """Return the settings of the process that does a share: its part of the caps."""
+def settings_of(settings: EvalSettings, share: Share, *, calls: int = 0, usd: float = 0.0) -> EvalSettings:
+    """Return the settings of the process that does a share: its part of the caps, less what it has spent already."""
     whole = settings.limits
     limits = replace(
         whole,
         share=share,
-        max_calls=None if whole.max_calls is None else part_of(whole.max_calls, share),
-        budget=None if whole.budget is None else whole.budget / share[1],
+        max_calls=None if whole.max_calls is None else max(0, part_of(whole.max_calls, share) - calls),
+        budget=None if whole.budget is None else max(0.0, whole.budget / share[1] - usd),
     )
     return replace(settings, limits=limits, processes=1)

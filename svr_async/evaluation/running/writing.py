@@ -17,7 +17,6 @@ import orjson
 from svr_async import __version__
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
-from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -68,12 +67,11 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known when a run ends; `costs` are those of each judge, where there are several."""
+    """What is known when a run ends; `costs` are those of each judge."""
 
     judge: Mapping[str, Any]
     stats: EngineStats | None
-    price: Price | None = None
-    costs: tuple[JudgeCost, ...] = ()
+    costs: tuple[JudgeCost, ...]
     wall_s: float
     complete: bool
     notes: tuple[str, ...] = ()
@@ -129,9 +127,7 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "outcomes": dict(counting.outcome_counts(items)),
         "order": counting.order_block(items, record.policy, record.audit_below),
         **plan_block(items),
-        **costs_block(
-            facts.costs or (JudgeCost(name=record.judge, stats=facts.stats, price=facts.price),), facts.stats
-        ),
+        **costs_block(facts.costs, facts.stats),
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
         "notes": [*record.dataset.notes, *facts.notes],
