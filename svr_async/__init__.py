@@ -66,7 +66,7 @@ if not TYPE_CHECKING:  # a checker knows the names from above, and that there ar
         """Load a public name when it is first used, and keep it."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415  (importing the package stays next to nothing)
+        from importlib import import_module
 
         module, own = _HOMES[name]
         value = getattr(import_module(f"{__name__}.{module}"), own)

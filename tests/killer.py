@@ -29,7 +29,7 @@ def killed_at(pattern: str, *args: str | Path, cwd: Path, count: int = 1, **env:
 
 def dies_at(pattern: str, *args: str | Path, cwd: Path, count: int = 1, **env: str) -> bool:
     """Do as `killed_at` and return True, or False where the command came to a good end before."""
-    from rig import environment  # noqa: PLC0415  (the script below loads nothing of the tests)
+    from rig import environment
 
     command = [sys.executable, __file__, pattern, str(count), *map(str, args)]
     done = subprocess.run(

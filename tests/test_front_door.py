@@ -116,8 +116,8 @@ def test_the_examples_of_the_page_run(number: int, tmp_path: Path) -> None:
 
 def test_the_commands_of_the_page_exist() -> None:
     """Every `svr …` flag on the page is one that the command has."""
-    from svr_async.commands.eval.command import evaluate  # noqa: PLC0415  (only this test needs click)
-    from svr_async.commands.explain.command import explain  # noqa: PLC0415
+    from svr_async.commands.eval.command import evaluate
+    from svr_async.commands.explain.command import explain
 
     known = {opt for command in (evaluate, explain) for param in command.params for opt in param.opts}
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -24,7 +24,7 @@ def digest_of(texts: Sequence[str]) -> str:
 
 def embedded(texts: Sequence[str], model: Path) -> np.ndarray:
     """Return a unit vector for each text (text, dimension)."""
-    from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found] # noqa: PLC0415
+    from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found]
 
     found = SentenceTransformer(str(model), device="cpu").encode(list(texts), normalize_embeddings=True)
     return np.asarray(found, np.float32)

@@ -112,7 +112,7 @@ def latent(features: Any, width: int) -> Callable[[np.ndarray], np.ndarray]:
     """
 
     def placed(rows: np.ndarray) -> np.ndarray:
-        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415  (slow to import)
+        from sklearn.decomposition import TruncatedSVD
 
         inside = features[rows]
         kept = max(1, min(width, min(inside.shape) - 1))
@@ -162,8 +162,8 @@ def standardised(given: Any) -> np.ndarray:
 
 def distances(placed: np.ndarray, rows: np.ndarray, groups: int, seed: int) -> np.ndarray:
     """Return ‖x − centre‖² / 2σ² (prompt, group) from the centres of some rows, σ² a direction's variance inside."""
-    from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct prompts than groups: some stay empty

@@ -33,7 +33,7 @@ def logistic(z: np.ndarray, prompts: np.ndarray) -> np.ndarray:
 
 def _logistic(z: np.ndarray, penalty: float) -> np.ndarray:
     """Minimise Σ softplus(−z·w) + penalty/2 · |w|²; every other pair is turned round, which changes nothing."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (slow to import)
+    from sklearn.linear_model import LogisticRegression
 
     sign, used = np.where(np.arange(len(z)) % 2, -1.0, 1.0), z.any(axis=0)
     model = LogisticRegression(C=1 / penalty, fit_intercept=False, solver="newton-cholesky")

@@ -84,7 +84,7 @@ def guarded(choices: Sequence[Weigh]) -> Weigh:
 
 def length_alone(sources: Sequence[Judged]) -> np.ndarray:
     """Return weight on one check alone, which prefers the longer of two answers."""
-    from svr_async.judges.rules.registry import grid_rubrics  # noqa: PLC0415  (slow to import)
+    from svr_async.judges.rules.registry import grid_rubrics
 
     weight = np.zeros(sources[0].z.shape[1])
     weight[[rubric.check for rubric in grid_rubrics()].index(Check.of("min_characters", n=4000))] = 1.0
@@ -150,7 +150,7 @@ def _disagreement(parts: Sequence[Moments]) -> np.ndarray:
 
 
 def _length_checks() -> np.ndarray:
-    from svr_async.judges.rules.registry import grid_rubrics  # noqa: PLC0415  (slow to import)
+    from svr_async.judges.rules.registry import grid_rubrics
 
     return np.array([rubric.check is not None and rubric.check.name in LENGTH for rubric in grid_rubrics()])
 

@@ -91,7 +91,7 @@ def loop_factory(way: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return what makes uvloop's event loop where `way` names it."""
     if "uvloop" not in way:
         return None
-    import uvloop  # noqa: PLC0415  (optional)
+    import uvloop
 
     return uvloop.new_event_loop
 

@@ -172,7 +172,7 @@ def main() -> None:
     if args.core is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {args.core})
     with contextlib.suppress(ImportError):
-        import uvloop  # noqa: PLC0415  (used where it is installed)
+        import uvloop
 
         uvloop.install()
     with contextlib.suppress(KeyboardInterrupt):

@@ -24,7 +24,6 @@ merit of ours. There `--one-core` gives each contender one thread on one core an
 PyTorch is no dependency: without `--torch-python` its rows are skipped.
 """
 
-# ruff: noqa: PLC0415  (each contender imports its own library in its own process)
 from __future__ import annotations
 
 import argparse

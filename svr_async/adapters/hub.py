@@ -27,7 +27,7 @@ def fetch(
     if not adapter.hub_id or not wanted:
         raise DataError(f"{adapter.title} cannot be fetched", hint=_by_hand(adapter, "its files"))
     try:
-        from huggingface_hub import hf_hub_download  # noqa: PLC0415  (an extra, and slow to import)
+        from huggingface_hub import hf_hub_download
     except ImportError as error:
         raise DataError(
             f"{adapter.title}: fetching {wanted} of {adapter.hub_id} needs huggingface-hub",

@@ -252,7 +252,7 @@ def _read_csv(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Itera
 
 
 def _read_parquet(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
-    import pyarrow as pa  # noqa: PLC0415  (120 ms that only parquet files should cost)
+    import pyarrow as pa
 
     try:
         yield from _parquet_rows(_parquet_source(path, name, caps), name, repairs, caps)
@@ -269,7 +269,7 @@ def _parquet_source(path: Path, name: str, caps: Caps) -> Any:
 
 
 def _parquet_rows(source: Any, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
-    import pyarrow.parquet as pq  # noqa: PLC0415  (see _read_parquet)
+    import pyarrow.parquet as pq
 
     with pq.ParquetFile(source) as file:
         _check_parquet_size(file.metadata, name, caps)

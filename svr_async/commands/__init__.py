@@ -10,22 +10,22 @@ import sys
 
 def main() -> None:
     """Run `svr`."""
-    from svr_async.commands.main import run, svr  # noqa: PLC0415  (the wheel's metadata imports this package too)
+    from svr_async.commands.main import run, svr
 
     sys.exit(run(svr, "svr"))
 
 
 def eval_main() -> None:
     """Run `svr-eval`, which is `svr eval`."""
-    from svr_async.commands.eval.command import evaluate  # noqa: PLC0415
-    from svr_async.commands.main import run  # noqa: PLC0415
+    from svr_async.commands.eval.command import evaluate
+    from svr_async.commands.main import run
 
     sys.exit(run(evaluate, "svr-eval"))
 
 
 def fit_main() -> None:
     """Run `svr-fit`, which is `svr fit`."""
-    from svr_async.commands.main import run  # noqa: PLC0415
-    from svr_async.commands.train.fit_command import fit  # noqa: PLC0415
+    from svr_async.commands.main import run
+    from svr_async.commands.train.fit_command import fit
 
     sys.exit(run(fit, "svr-fit"))

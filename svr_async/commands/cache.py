@@ -75,7 +75,7 @@ def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     \b
     Example:  svr cache export replies.jsonl.gz
     """
-    from svr_async.engine.memo_export import export_memo  # noqa: PLC0415  (--help stays quick)
+    from svr_async.engine.memo_export import export_memo
 
     opened = _open(memo)
     try:
@@ -98,10 +98,10 @@ def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     \b
     Example:  svr cache import replies.jsonl.gz --memo cache/memo
     """
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from svr_async.engine.memo import Memo  # noqa: PLC0415
-    from svr_async.engine.memo_export import import_memo  # noqa: PLC0415
+    from svr_async.engine.memo import Memo
+    from svr_async.engine.memo_export import import_memo
 
     opened = Memo.open(memo)
     try:
@@ -124,7 +124,7 @@ def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr cache repair --memo cache/memo
     """
-    from svr_async.engine.memo_repair import repair_memo  # noqa: PLC0415  (--help stays quick)
+    from svr_async.engine.memo_repair import repair_memo
 
     done = repair_memo(_existing(memo))
     values = {"rows": done.rows, "lost": done.lost, "kept_as": done.kept_as and str(done.kept_as)}
@@ -163,7 +163,7 @@ def gc(
       svr cache gc --older-than 90
       svr cache gc --older-than 90 --model gpt-4o-mini --yes
     """
-    from svr_async.engine.memo_gc import Rule, collect_garbage  # noqa: PLC0415  (--help stays quick)
+    from svr_async.engine.memo_gc import Rule, collect_garbage
 
     before = None if older_than is None else time.time() - 86_400 * older_than
     found = collect_garbage(_existing(memo), Rule(before=before, models=models), remove=yes)
@@ -181,13 +181,13 @@ def _tell(text: str, values: dict[str, int], *, as_json: bool) -> None:
 
 
 def _open(memo: Path) -> Memo:
-    from svr_async.engine.memo import Memo  # noqa: PLC0415  (--help stays quick)
+    from svr_async.engine.memo import Memo
 
     return Memo.open(_existing(memo))
 
 
 def _existing(memo: Path) -> Path:
-    from svr_async.engine.memo_disk import DATABASE  # noqa: PLC0415
+    from svr_async.engine.memo_disk import DATABASE
 
     if not (memo / DATABASE).exists():
         raise UsageError(f"there is no memo in {memo}", hint="--memo DIR names another")

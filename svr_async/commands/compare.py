@@ -32,8 +32,8 @@ def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) ->
     Example:
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
-    from svr_async.evaluation.reporting.compare import compare_runs, item_of  # noqa: PLC0415  (NumPy loads when it runs)
-    from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
+    from svr_async.evaluation.reporting.compare import compare_runs, item_of
+    from svr_async.evaluation.runfolder import RunFolder
 
     found = compare_runs([RunFolder.load(run) for run in runs], seed=seed, cluster=item_of)
     if as_json:
@@ -44,10 +44,10 @@ def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) ->
 
 def show_comparison(found: Comparison) -> None:
     """Print the tables of a comparison; texts from run folders cannot steer the terminal."""
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.commands.screen import safe_console
+    from svr_async.evaluation.safetext import one_line
 
     console = safe_console()
     for warning in found.warnings:
@@ -58,8 +58,8 @@ def show_comparison(found: Comparison) -> None:
 
 
 def _runs_table(found: Comparison) -> Table:
-    from svr_async.commands.screen import plain_table  # noqa: PLC0415
-    from svr_async.evaluation import wording  # noqa: PLC0415
+    from svr_async.commands.screen import plain_table
+    from svr_async.evaluation import wording
 
     rows = [
         (
@@ -75,10 +75,10 @@ def _runs_table(found: Comparison) -> Table:
 
 
 def _show_duel(console: Console, duel: Duel) -> None:
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.commands.screen import plain_table  # noqa: PLC0415
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.commands.screen import plain_table
+    from svr_async.evaluation.safetext import one_line
 
     wide = console.width >= WIDE
     rows = [
@@ -92,7 +92,7 @@ def _show_duel(console: Console, duel: Duel) -> None:
 
 
 def _duel_row(name: str, test: PairedTest, *, wide: bool) -> tuple[str, ...]:
-    from svr_async.evaluation import wording  # noqa: PLC0415
+    from svr_async.evaluation import wording
 
     more = (
         f"{wording.points(test.ci95.low)} to {wording.points(test.ci95.high)}",

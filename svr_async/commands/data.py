@@ -28,7 +28,7 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr data ls
     """
-    from svr_async.adapters import ADAPTERS  # noqa: PLC0415
+    from svr_async.adapters import ADAPTERS
 
     rows: list[dict[str, Any]] = [
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
@@ -37,9 +37,9 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
-    from svr_async.commands.screen import styled_console  # noqa: PLC0415
+    from svr_async.commands.screen import styled_console
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("name", "what", "on the hub", "licence"):
@@ -63,8 +63,8 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
       svr data show rewardbench
       svr data show pairs --data my_pairs.jsonl --row 7
     """
-    from svr_async.adapters import get_adapter, load_sample  # noqa: PLC0415
-    from svr_async.errors import UsageError  # noqa: PLC0415
+    from svr_async.adapters import get_adapter, load_sample
+    from svr_async.errors import UsageError
 
     adapter = get_adapter(name)
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
@@ -106,8 +106,8 @@ def split(
     \b
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
-    from svr_async.adapters import get_adapter  # noqa: PLC0415
-    from svr_async.adapters.splitting import write_split  # noqa: PLC0415
+    from svr_async.adapters import get_adapter
+    from svr_async.adapters.splitting import write_split
 
     counts = write_split(get_adapter(adapter).load(path, lenient=lenient).pairs, share, seed, out)
     if as_json:
@@ -117,9 +117,9 @@ def split(
 
 
 def _describe(dataset: Any, row: int) -> dict[str, Any]:
-    from collections import Counter  # noqa: PLC0415
+    from collections import Counter
 
-    from svr_async.vocabulary.pair import prompt_text  # noqa: PLC0415
+    from svr_async.vocabulary.pair import prompt_text
 
     pair = dataset.pairs[row - 1]
     return {
@@ -145,10 +145,10 @@ def _describe(dataset: Any, row: int) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.markup import escape  # noqa: PLC0415
+    from rich.markup import escape
 
-    from svr_async.commands.screen import styled_console  # noqa: PLC0415
-    from svr_async.evaluation.safetext import for_terminal  # noqa: PLC0415
+    from svr_async.commands.screen import styled_console
+    from svr_async.evaluation.safetext import for_terminal
 
     console = styled_console()
     console.print(f"[bold]{facts['title']}[/]")

@@ -28,14 +28,14 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
     \b
     Example:  svr judges --json
     """
-    from svr_async.judges.profiles import load_profiles, profile_paths  # noqa: PLC0415
+    from svr_async.judges.profiles import load_profiles, profile_paths
 
     profiles = load_profiles()
     if as_json:
         rows = {name: _facts(profile) for name, profile in profiles.items()}
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    from svr_async.commands.screen import styled_console  # noqa: PLC0415
+    from svr_async.commands.screen import styled_console
 
     console = styled_console()
     console.print(_table(profiles) if console.width >= WIDE else _blocks(profiles))
@@ -55,8 +55,8 @@ def _facts(profile: Profile) -> dict[str, Any]:
 
 
 def _table(profiles: Mapping[str, Profile]) -> Table:
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.markup import escape
+    from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("judge", "model", "endpoint", "key", "price per million: in / cached / out"):
@@ -68,7 +68,7 @@ def _table(profiles: Mapping[str, Profile]) -> Table:
 
 def _blocks(profiles: Mapping[str, Profile]) -> str:
     """Return the same for a narrow terminal: each judge's name, and a line of what is known of it."""
-    from rich.markup import escape  # noqa: PLC0415
+    from rich.markup import escape
 
     return "\n".join(
         f"[bold]{escape(name)}[/]\n  {escape(' · '.join(fact for fact in facts if fact not in ('–', name)))}"
@@ -91,7 +91,7 @@ def _key(profile: Profile) -> str:
 
 
 def _price(profile: Profile) -> str:
-    from svr_async.evaluation.wording import tariff  # noqa: PLC0415  (--help does not need it)
+    from svr_async.evaluation.wording import tariff
 
     price = profile.price
     return "price not entered" if price is None else " / ".join(map(tariff, (price.input, price.cached, price.output)))

@@ -95,8 +95,8 @@ def _otel_asked_for(variables: Mapping[str, str]) -> bool:
 
 
 def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[str, Any]) -> Any:
-    from svr_async.engine.events import RunStarted  # noqa: PLC0415  (--help stays quick)
-    from svr_async.observability.session import watching  # noqa: PLC0415
+    from svr_async.engine.events import RunStarted
+    from svr_async.observability.session import watching
 
     path = click.get_current_context().command_path
     started = RunStarted(
@@ -116,7 +116,7 @@ def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[s
 
 
 def _plan(own: Mapping[str, Any], flags: Mapping[str, Any]) -> WatchPlan:
-    from svr_async.observability.session import WatchPlan  # noqa: PLC0415
+    from svr_async.observability.session import WatchPlan
 
     host, port = own["metrics_port"] or ("127.0.0.1", None)
     return WatchPlan(
@@ -136,7 +136,7 @@ def _key_variables(flags: Mapping[str, Any]) -> tuple[str, ...]:
     judges = [judge for judge in named.split(",") if judge not in {"", "rules"}]
     if not judges:
         return ()
-    from svr_async.judges.spec import JudgeSpec  # noqa: PLC0415
+    from svr_async.judges.spec import JudgeSpec
 
     found: list[str] = []
     for judge in judges:

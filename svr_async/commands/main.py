@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         """Name the nearest command for one that does not exist."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            import difflib  # noqa: PLC0415  (only a wrong name pays for it)
+            import difflib
 
             near = difflib.get_close_matches(name, COMMANDS, 1)
             ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -130,7 +130,7 @@ def _reader_has_gone(error: BaseException) -> bool:
 
 
 def _complain(name: str, text: str, code: int) -> int:
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415  (only an error needs it)
+    from svr_async.evaluation.safetext import one_line
 
     click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code

@@ -50,7 +50,7 @@ def report(
     if frontier:
         _report_frontier(runs, out, as_json)
         return
-    from svr_async.evaluation.reporting.bank_report import write_bank_report  # noqa: PLC0415  (`svr --help` imports little)
+    from svr_async.evaluation.reporting.bank_report import write_bank_report
 
     bank = bank_folder(runs)
     target = out or default_target(runs)
@@ -62,8 +62,8 @@ def report(
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    from svr_async.evaluation.reporting.frontier_files import as_json as frontier_json  # noqa: PLC0415
-    from svr_async.evaluation.running.frontier import write_frontier  # noqa: PLC0415  (`svr --help` imports little)
+    from svr_async.evaluation.reporting.frontier_files import as_json as frontier_json
+    from svr_async.evaluation.running.frontier import write_frontier
 
     target = out or runs[0] / "frontier.html"
     found = write_frontier(runs, target)
@@ -83,10 +83,10 @@ def default_target(runs: tuple[Path, ...]) -> Path:
 
 def write_report(runs: tuple[Path, ...], target: Path) -> int:
     """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
-    from svr_async.errors import UsageError  # noqa: PLC0415  (`svr --help` imports as little as it can)
-    from svr_async.evaluation.reporting.report import render_report  # noqa: PLC0415
-    from svr_async.evaluation.reporting.tables import render_table  # noqa: PLC0415
-    from svr_async.evaluation.runfolder import RunFolder, write_atomic  # noqa: PLC0415
+    from svr_async.errors import UsageError
+    from svr_async.evaluation.reporting.report import render_report
+    from svr_async.evaluation.reporting.tables import render_table
+    from svr_async.evaluation.runfolder import RunFolder, write_atomic
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
@@ -100,7 +100,7 @@ def write_report(runs: tuple[Path, ...], target: Path) -> int:
 
 def bank_folder(named: tuple[Path, ...]) -> Path | None:
     """Return the bank's folder where one is named, or the folder of a training that holds one; None for runs."""
-    from svr_async.errors import UsageError  # noqa: PLC0415
+    from svr_async.errors import UsageError
 
     found = [_bank_in(path) for path in named]
     if not any(found):

@@ -24,7 +24,7 @@ def styled_console() -> Console:
 
 
 def _console(**settings: bool) -> Console:
-    from rich.console import Console  # noqa: PLC0415  (rich loads only when something is shown)
+    from rich.console import Console
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
@@ -32,10 +32,10 @@ def _console(**settings: bool) -> Console:
 
 def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table without lines: the first column is text, the others are numbers to the right."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):

@@ -1,6 +1,5 @@
 """`svr sim`: the simulated judge endpoint, and `svr sim world`: the planted data that goes with it."""
 
-# ruff: noqa: PLC0415  (imports stand where they are used, so that `svr --help` starts fast)
 from __future__ import annotations
 
 import asyncio

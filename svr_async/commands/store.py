@@ -29,8 +29,8 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr store show store/
     """
-    from svr_async.training.store.facts import store_facts  # noqa: PLC0415
-    from svr_async.training.store.records import FeatureStore  # noqa: PLC0415  (--help stays quick)
+    from svr_async.training.store.facts import store_facts
+    from svr_async.training.store.records import FeatureStore
 
     _print(folder, store_facts(FeatureStore.load(folder)), as_json=as_json)
 
@@ -64,10 +64,10 @@ def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG00
     \b
     Example:  svr store import --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz --out store/
     """
-    from svr_async.adapters import get_adapter, refuse_benchmark_for_training  # noqa: PLC0415
-    from svr_async.training.rounds.plans import FitPlan  # noqa: PLC0415
-    from svr_async.training.store.facts import store_facts  # noqa: PLC0415
-    from svr_async.training.store.imported import ImportOptions, import_store  # noqa: PLC0415
+    from svr_async.adapters import get_adapter, refuse_benchmark_for_training
+    from svr_async.training.rounds.plans import FitPlan
+    from svr_async.training.store.facts import store_facts
+    from svr_async.training.store.imported import ImportOptions, import_store
 
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
@@ -82,7 +82,7 @@ def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
         return
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line
 
     click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
     for label, text in _lines(facts):

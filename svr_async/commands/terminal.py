@@ -50,7 +50,7 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415  (only a terminal pays for rich)
+            from rich.console import Console
 
             self._bar = stage_bar(Console(stderr=True))
             self._bar.start()
@@ -142,7 +142,7 @@ def _to_stderr(text: str) -> None:
 
 def stage_bar(console: Console) -> Progress:
     """Return a bar for tasks with a field `facts`, which gives way first where the terminal is narrow."""
-    from rich.progress import (  # noqa: PLC0415
+    from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
@@ -150,7 +150,7 @@ def stage_bar(console: Console) -> Progress:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-    from rich.table import Column  # noqa: PLC0415
+    from rich.table import Column
 
     wide = console.width >= WIDE
     return Progress(
@@ -169,7 +169,7 @@ def stage_bar(console: Console) -> Progress:
 
 def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     """Print the headline, the domains, the official scores and where the report is."""
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     console = styled_console()
     title = f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}"
@@ -202,14 +202,14 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
 
 
 def _harmless(text: str, limit: int = 400) -> str:
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415  (a small module, needed only when shown)
+    from svr_async.evaluation.safetext import one_line
 
     return one_line(text, limit)
 
 
 def _plain(text: str) -> str:
     """Return a text from data or an endpoint that neither steers the terminal nor is read as markup."""
-    from rich.markup import escape  # noqa: PLC0415  (rich loads only when something is shown)
+    from rich.markup import escape
 
     return escape(_harmless(text))
 
@@ -227,7 +227,7 @@ def _headline(metrics: Mapping[str, Any]) -> str:
 
 def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
     """Print the benchmark's own scores; tables that repeat the domains, or are long, are left to the report."""
-    from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores  # noqa: PLC0415
+    from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
 
     official = own_scores(metrics)
     domains = {name: row["accuracy"] for name, row in metrics["by_domain"].items()}
@@ -250,7 +250,7 @@ def _print_scores(console: Any, title: str, scores: Mapping[str, Any], note: str
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    from svr_async.evaluation.reporting.runfacts import number  # noqa: PLC0415  (what reads runs is needed only when shown)
+    from svr_async.evaluation.reporting.runfacts import number
 
     return {str(name): known for name, value in values.items() if (known := number(value)) is not None}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's factory of event loops where it is installed."""
     try:
-        import uvloop  # noqa: PLC0415  (optional: the extra [fast])
+        import uvloop
     except ImportError:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

@@ -177,7 +177,7 @@ class _Zstd(threading.local):
     """zstandard's working space, one a thread, which makes packing a small row quick."""
 
     def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415  (the memo is on the path of commands that never open one)
+        import zstandard
 
         self.pack = zstandard.ZstdCompressor(level=1).compress
         self._decompress = zstandard.ZstdDecompressor().decompress

@@ -39,7 +39,7 @@ def save_progress(progress: Progress, folder: Path, *, identity: str) -> None:
 
     The header holds one key: safetensors writes several in no fixed order, and equal fits shall give equal bytes.
     """
-    from safetensors.numpy import save  # noqa: PLC0415  (only a fit with checkpoints needs it)
+    from safetensors.numpy import save
 
     header = {
         "schema": SCHEMA,

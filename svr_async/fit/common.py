@@ -97,7 +97,7 @@ def _taken(points: Floats, unit: Ints) -> Ridge:
 
 
 def _variance(values: Floats, unit: Ints) -> Floats:
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    from scipy.sparse import csr_matrix
 
     return variance_of_mean(csr_matrix(values), unit)
 
@@ -114,7 +114,7 @@ def weights(moments: Moments, ridges: Sequence[float]) -> Floats:
 
 def variance_of_mean(z: Any, prompt: Ints) -> Floats:
     """Return the variance of the mean of each column of sparse z, pairs of a prompt drawn together (cluster-robust)."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    from scipy.sparse import csr_matrix
 
     _, cluster, count = np.unique(prompt, return_inverse=True, return_counts=True)
     member = csr_matrix((np.ones(len(cluster)), (cluster, np.arange(len(cluster)))), shape=(len(count), len(cluster)))

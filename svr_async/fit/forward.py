@@ -146,16 +146,16 @@ def positive_numpy(logits: Floats) -> Floats:
 
 def save_selector(selector: Selector, path: Path) -> None:
     """Write the selector as safetensors, its kind in the header; the file appears whole or not at all."""
-    from safetensors.numpy import save  # noqa: PLC0415  (importing this module stays cheap)
+    from safetensors.numpy import save
 
-    from svr_async.fit.files import write_whole  # noqa: PLC0415
+    from svr_async.fit.files import write_whole
 
     write_whole(path, save(selector.tensors(), metadata={"kind": selector.kind}))
 
 
 def load_selector(path: Path) -> Selector:
     """Read a selector; raise `ArtefactError` where the file is damaged or its arrays do not fit together."""
-    from svr_async.fit.files import read_tensors  # noqa: PLC0415
+    from svr_async.fit.files import read_tensors
 
     tensors, metadata = read_tensors(path)
     return selector_of(metadata.get("kind", ""), tensors)

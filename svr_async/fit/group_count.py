@@ -98,7 +98,7 @@ class _Part:
     """One part of the prompts, and what the others tell of it: of all views, whichever the groups come from."""
 
     def __init__(self, features: Any, views: Views, rows: Ints, held: int, seed: int) -> None:
-        from scipy.sparse import hstack  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+        from scipy.sparse import hstack
 
         place = np.arange(len(rows)) % PARTS
         inside, outside = np.sort(rows[place != held]), np.sort(rows[place == held])

@@ -137,7 +137,7 @@ def marks_of(view: Any) -> Any:
 
 def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, Ints, Floats]:
     """Return the words that tell (word,), the group of each, and how much it says for that group."""
-    from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+    from sklearn.cluster import KMeans
 
     direction = association.direction[:, : size.directions]
     length = np.linalg.norm(direction, axis=1)
@@ -153,7 +153,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
 
 def _leading(scores: Floats) -> Floats:
     """Return the leading left singular vectors times their values (row, q), largest first."""
-    from scipy.linalg import eigh  # noqa: PLC0415  (slow to import)
+    from scipy.linalg import eigh
 
     wide = scores.shape[1] > scores.shape[0]
     gram = scores @ scores.T if wide else scores.T @ scores

@@ -105,9 +105,9 @@ def curve_of(train: FitArrays, decide: Decide) -> LearningCurve:
 
 def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     """Return 1, ½ or 0 for each held-out pair (pair,), decided by the default's fit on few."""
-    from svr_async.fit.forward import hidden_matrix  # noqa: PLC0415
-    from svr_async.fit.structure import used_points  # noqa: PLC0415  (loads JAX)
-    from svr_async.fit.topics import solve_topics  # noqa: PLC0415
+    from svr_async.fit.forward import hidden_matrix
+    from svr_async.fit.structure import used_points
+    from svr_async.fit.topics import solve_topics
 
     solved = solve_topics(few, config)
     effects, top_k = solved.selector.output.T.astype(np.float64), solved.choice.structure.top_k

@@ -38,7 +38,7 @@ def fit_linear(train: FitArrays, *, penalty: float = 1.0) -> Floats:
 
     Logistic regression without intercept on rows z / (number of judged entries), by L-BFGS with bounds.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+    from scipy.optimize import minimize
 
     require_signal(train)
     z = _mean_pooled(train)
@@ -61,7 +61,7 @@ def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Float
 
 def _mean_pooled(arrays: FitArrays) -> Any:
     """Return z · weight / (sum of the pair's weights: its judged entries) as a sparse matrix (pair, rubric)."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415
+    from scipy.sparse import csr_matrix
 
     counts = np.diff(arrays.z_indptr)
     weights = arrays.entry_weights.astype(np.float64)

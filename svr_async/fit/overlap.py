@@ -52,6 +52,6 @@ def _correlations(z: Any, judged: Any) -> tuple[Any, Any, Floats, Floats]:
 
 
 def _sparse(value: Floats, i: Any, j: Any, kept: Any, size: int) -> Any:
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    from scipy.sparse import csr_matrix
 
     return csr_matrix((value[kept], (i[kept], j[kept])), shape=(size, size))

@@ -199,7 +199,7 @@ def _width(counts: Ints) -> int:
 
 def _likeness(alike: Any, rubrics: int) -> Edges | Singles:
     """Return S as edges, or whole where a product with all of it takes less time."""
-    from scipy.sparse import coo_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    from scipy.sparse import coo_matrix
 
     found = coo_matrix((rubrics, rubrics)) if alike is None else alike.tocoo()
     if found.nnz * EDGE > rubrics**2 and rubrics <= MOST_WHOLE:

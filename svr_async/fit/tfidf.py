@@ -58,7 +58,7 @@ def learn(texts: Sequence[str], *, max_features: int = MAX_FEATURES, pairs_of_wo
     Of terms as frequent as each other the first in the alphabet are taken, on whatever processor; what scikit-learn
     takes of them differs from one to another.
     """
-    from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415  (slow to import)
+    from sklearn.feature_extraction.text import CountVectorizer
 
     if not any(True for text in texts for _ in _terms(text)):
         return Vocabulary(terms={}, idf=np.zeros(0, np.float32))

@@ -59,7 +59,7 @@ class Solved:
 
 def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     """Choose a structure where the settings name none, and return the selector that it gives."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
         known = evidence_of(train, config)
@@ -256,6 +256,6 @@ def _sample(prompts: Ints, seed: int) -> Ints:
 
 
 def _csr(indptr: npt.NDArray[np.integer], index: npt.NDArray[np.integer], value: npt.NDArray[Any], width: int) -> Any:
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow)
+    from scipy.sparse import csr_matrix
 
     return csr_matrix((value, index, indptr), shape=(len(indptr) - 1, width))

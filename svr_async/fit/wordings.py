@@ -160,7 +160,7 @@ def judged_of(z: Any) -> Any:
 
 
 def _home(of: Ints, count: int) -> Any:
-    from scipy.sparse import csr_matrix  # noqa: PLC0415  (comes with scikit-learn; slow to import)
+    from scipy.sparse import csr_matrix
 
     return csr_matrix((np.ones(len(of)), of, np.arange(len(of) + 1)), shape=(len(of), count))
 

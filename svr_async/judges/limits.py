@@ -61,7 +61,7 @@ class JudgeLimits:
 
     def engine_config(self, profile: Profile) -> EngineConfig:
         """Return how an engine asks: these limits before the profile's, and this process's share of them."""
-        from svr_async.engine.config import EngineConfig  # noqa: PLC0415  (offline judges need none)
+        from svr_async.engine.config import EngineConfig
 
         whole = EngineConfig(
             concurrency=profile.concurrency if self.concurrency == AUTO else int(self.concurrency),

@@ -91,11 +91,11 @@ def open_judge(
 def _open_offline(spec: JudgeSpec, prompts: Mapping[str, Prompt]) -> OpenJudge:
     """Open `rules` or a recording; neither loads aiohttp."""
     if spec.recording is None:
-        from svr_async.judges.rules.author import RulesAuthor  # noqa: PLC0415  (each judge loads only its own parts)
-        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
+        from svr_async.judges.rules.author import RulesAuthor
+        from svr_async.judges.rules.judge import RulesJudge
 
         return OpenJudge(judge=RulesJudge(), author=RulesAuthor(), prompts={})
-    from svr_async.judges.recorded import load_recorded  # noqa: PLC0415
+    from svr_async.judges.recorded import load_recorded
 
     return OpenJudge(judge=load_recorded(spec.recording, prompts), prompts={})
 
@@ -104,18 +104,18 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.authoring import ModelAuthor  # noqa: PLC0415
-    from svr_async.judges.model import ModelJudge  # noqa: PLC0415
-    from svr_async.judges.questions import QuestionWriter  # noqa: PLC0415
-    from svr_async.judges.templates import load_templates  # noqa: PLC0415
+    from svr_async.judges.authoring import ModelAuthor
+    from svr_async.judges.model import ModelJudge
+    from svr_async.judges.questions import QuestionWriter
+    from svr_async.judges.templates import load_templates
 
     templates = load_templates(limits.prompts)
     engine = _engine_of(profile, limits, config, budget)
     writer = QuestionWriter(profile, templates)
     judge: Judge = ModelJudge(engine, writer, profile.name)
     if spec.hybrid:
-        from svr_async.judges.hybrid import HybridJudge  # noqa: PLC0415
-        from svr_async.judges.rules.judge import RulesJudge  # noqa: PLC0415
+        from svr_async.judges.hybrid import HybridJudge
+        from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
     author = ModelAuthor(engine, writer)
@@ -123,13 +123,13 @@ def _open_endpoint(
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> Engine:
-    from svr_async.engine.admission.lanes import Endpoints  # noqa: PLC0415
-    from svr_async.engine.engine import Engine  # noqa: PLC0415
-    from svr_async.engine.failures import FailureLog  # noqa: PLC0415
-    from svr_async.engine.http.transport import HttpTransport  # noqa: PLC0415
-    from svr_async.engine.memo import Memo  # noqa: PLC0415
-    from svr_async.engine.money import Budget  # noqa: PLC0415
-    from svr_async.engine.secrets import key_from_environment  # noqa: PLC0415
+    from svr_async.engine.admission.lanes import Endpoints
+    from svr_async.engine.engine import Engine
+    from svr_async.engine.failures import FailureLog
+    from svr_async.engine.http.transport import HttpTransport
+    from svr_async.engine.memo import Memo
+    from svr_async.engine.money import Budget
+    from svr_async.engine.secrets import key_from_environment
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
     key = key_from_environment(profile.key_env)
@@ -147,7 +147,7 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
 def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
     """Bound the calls under way of each engine by the files that this process may open, after asking for more."""
     try:
-        import resource  # noqa: PLC0415  (not on Windows)
+        import resource
     except ImportError:
         return config
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

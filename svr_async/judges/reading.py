@@ -159,7 +159,7 @@ def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
     start = _last_start(text, nonce if nonce and signed else key)
     if start < 0 or len(text) - start > MAX_REPAIR_CHARS or (start and not signed):
         return None
-    from json_repair import repair_json  # noqa: PLC0415  (only broken replies pay for it)
+    from json_repair import repair_json
 
     try:
         value = repair_json(text[start:], return_objects=True, skip_json_loads=True)

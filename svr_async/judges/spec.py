@@ -37,7 +37,7 @@ class JudgeSpec:
             if not path:
                 raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
             return cls(text=text, recording=Path(path))
-        from svr_async.judges.profiles import find_profile  # noqa: PLC0415  (offline judges need none)
+        from svr_async.judges.profiles import find_profile
 
         return cls(text=text, profile=find_profile(text.removesuffix(WITH_RULES), base_url=base_url))
 

@@ -102,7 +102,7 @@ class OtelObserver:
         return self._linked
 
     def _end_call(self, event: CallEnded) -> None:
-        from opentelemetry import context, trace  # noqa: PLC0415  (an extra)
+        from opentelemetry import context, trace
 
         now = time.time_ns()
         common = call_attributes(event)
@@ -138,13 +138,13 @@ class OtelObserver:
                 self._tokens.record(count, {**facts, "gen_ai.token.type": kind})
 
     def _mark(self, span: Span, error: str, detail: str) -> None:
-        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
+        from opentelemetry.trace import Status, StatusCode
 
         if error:
             span.set_status(Status(StatusCode.ERROR, self._redactor.text(detail or error)))
 
     def _links(self) -> list[Link]:
-        from opentelemetry.trace import Link  # noqa: PLC0415
+        from opentelemetry.trace import Link
 
         return [] if self._linked is None else [Link(self._linked)]
 
@@ -159,7 +159,7 @@ class OtelObserver:
         """Return a callback that reads one fact of all engines, by model."""
 
         def read(_: CallbackOptions) -> Iterator[Observation]:
-            from opentelemetry.metrics import Observation  # noqa: PLC0415
+            from opentelemetry.metrics import Observation
 
             for model, engines in self._latest.by_model().items():
                 value = _sum(engines, field)

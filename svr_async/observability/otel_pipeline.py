@@ -28,7 +28,7 @@ class OtelPipeline:
 
     def __init__(self) -> None:
         _require_sdk()
-        from opentelemetry import metrics, trace  # noqa: PLC0415
+        from opentelemetry import metrics, trace
 
         self._closing: list[SdkTracerProvider | SdkMeterProvider] = []
         self.tracers: TracerProvider = trace.get_tracer_provider()
@@ -49,8 +49,8 @@ class OtelPipeline:
         return not any(thread.is_alive() for thread in closing)
 
     def _own_tracers(self) -> SdkTracerProvider:
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
         for exporter in _exporters("traces"):
@@ -59,8 +59,8 @@ class OtelPipeline:
         return provider
 
     def _own_meters(self) -> SdkMeterProvider:
-        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
         readers = [PeriodicExportingMetricReader(exporter) for exporter in _exporters("metrics")]
         provider = MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
@@ -69,7 +69,7 @@ class OtelPipeline:
 
 
 def _resource() -> Any:
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource
 
     named = "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") or os.environ.get("OTEL_SERVICE_NAME")
     return Resource.create({} if named else {"service.name": "svr-async"})
@@ -93,7 +93,7 @@ def _exporter(signal: str, name: str) -> Any:
 
 def _require_sdk() -> None:
     try:
-        import opentelemetry.sdk  # noqa: F401, PLC0415  (an extra)
+        import opentelemetry.sdk  # noqa: F401  (an extra)
     except ImportError:
         raise UsageError(
             "OpenTelemetry needs the package opentelemetry-sdk", hint=f"pip install 'svr-async[{EXTRA}]'"

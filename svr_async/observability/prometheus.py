@@ -136,7 +136,7 @@ def _lanes(core: Any, facts: Facts) -> Iterator[Metric]:
 
 def _client() -> Any:
     try:
-        import prometheus_client  # noqa: PLC0415  (an extra)
+        import prometheus_client
     except ImportError:
         raise UsageError(
             "--metrics-port needs the package prometheus-client", hint=f"pip install 'svr-async[{EXTRA}]'"
@@ -145,7 +145,7 @@ def _client() -> Any:
 
 
 def _core() -> Any:
-    from prometheus_client import core  # noqa: PLC0415
+    from prometheus_client import core
 
     return core
 

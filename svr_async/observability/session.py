@@ -114,7 +114,7 @@ def _open(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> Iter
         stack.callback(_close_log, log, plan.log_json, say)
         yield log
     if plan.port is not None:
-        from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics  # noqa: PLC0415  (an extra)
+        from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
 
         metrics = PrometheusMetrics()
         server = MetricsServer(metrics, plan.port, plan.host)
@@ -136,8 +136,8 @@ def _open_otel(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) ->
 
 
 def _otel_observer(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
-    from svr_async.observability.otel import OtelObserver  # noqa: PLC0415  (an extra)
-    from svr_async.observability.otel_pipeline import OtelPipeline  # noqa: PLC0415
+    from svr_async.observability.otel import OtelObserver
+    from svr_async.observability.otel_pipeline import OtelPipeline
 
     pipeline = OtelPipeline()
     stack.callback(_close_otel, pipeline, say)
@@ -150,7 +150,7 @@ def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
 
 
 def _span_of(plan: WatchPlan) -> SpanContext | None:
-    from opentelemetry.trace import SpanContext, TraceFlags  # noqa: PLC0415  (an extra)
+    from opentelemetry.trace import SpanContext, TraceFlags
 
     if plan.span is None:
         return None

@@ -120,21 +120,21 @@ class RubricBank:
 
         `offline` takes what was fetched before. UsageError where there is none, ArtefactError where it fails a check.
         """
-        from svr_async.scoring.bank_files import load_bank  # noqa: PLC0415  (they import this module)
-        from svr_async.scoring.bank_hub import locate_bank  # noqa: PLC0415
+        from svr_async.scoring.bank_files import load_bank
+        from svr_async.scoring.bank_hub import locate_bank
 
         return load_bank(locate_bank(str(folder), offline=offline))
 
     def save(self, folder: str | Path) -> str:
         """Write the bank's files, each whole, and return the bank's digest."""
-        from svr_async.scoring.bank_files import save_bank  # noqa: PLC0415
+        from svr_async.scoring.bank_files import save_bank
 
         return save_bank(self, Path(folder))
 
     @property
     def digest(self) -> str:
         """SHA-256 of the bank's content: the same for the same bank, whatever folder it lies in."""
-        from svr_async.scoring.bank_files import bank_digest  # noqa: PLC0415
+        from svr_async.scoring.bank_files import bank_digest
 
         return bank_digest(self)
 

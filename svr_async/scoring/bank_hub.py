@@ -112,7 +112,7 @@ def _without_bars(hub: Any) -> Iterator[None]:
 
 def _library() -> Any:
     try:
-        import huggingface_hub.utils  # noqa: PLC0415  (an extra, slow to import, and it loads no part by itself)
+        import huggingface_hub.utils
     except ImportError as error:
         raise UsageError(
             "banks on the hub need huggingface-hub", hint="pip install 'svr-async[hub]', or copy the bank's folder"

@@ -56,7 +56,7 @@ def test_shapes_and_ranges_are_checked(change):
 
 def test_a_missing_entry_is_not_zero():
     """An absent entry leaves its row shorter; padding is marked as not judged."""
-    from svr_async.fit.batches import tabulate  # noqa: PLC0415  (the only test here that needs it)
+    from svr_async.fit.batches import tabulate
 
     arrays = made_arrays(n_pairs=4, pool=3)
     keep = np.ones(12, bool)
@@ -146,7 +146,7 @@ def test_rows_are_cut_into_short_pieces():
 
 def test_the_edges_of_a_pool_are_those_between_its_own_judged_entries():
     """For each row, in the order of the places: what a search through all pairs of places finds, padded with zeros."""
-    from svr_async.fit.batches import tabulate  # noqa: PLC0415  (as above)
+    from svr_async.fit.batches import tabulate
 
     rng = np.random.default_rng(5)
     pairs = np.array(sorted({tuple(sorted(rng.choice(20, 2, replace=False).tolist())) for _ in range(50)}))

@@ -251,8 +251,8 @@ def test_the_loss_equals_the_formula():
 
 def formula(params, arrays, pool):
     """Return L_pref + L_div, one pair at a time, in NumPy."""
-    from svr_async.fit.forward import logits_numpy, sparsemax_numpy  # noqa: PLC0415
-    from svr_async.fit.selector import to_selector  # noqa: PLC0415
+    from svr_async.fit.forward import logits_numpy, sparsemax_numpy
+    from svr_async.fit.selector import to_selector
 
     selector = to_selector(params, "mlp")
     matrix = np.zeros((12, 12))

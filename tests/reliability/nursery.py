@@ -103,8 +103,8 @@ class Nursery:
 
 def _need_library() -> None:
     """Leave the test out, with the reason why there is no library."""
-    import pytest  # noqa: PLC0415  (the script below loads nothing of the tests)
-    from programs import need  # noqa: PLC0415
+    import pytest
+    from programs import need
 
     need("a C compiler")
     pytest.skip("the library that strikes file operations is written for Linux")
@@ -112,7 +112,7 @@ def _need_library() -> None:
 
 def compiled(folder: Path) -> Path | None:
     """Compile the library into a folder; None where there is no C compiler."""
-    from programs import find  # noqa: PLC0415  (the script below loads nothing of the tests)
+    from programs import find
 
     compiler = find("a C compiler")
     if compiler is None or sys.platform != "linux":
@@ -148,20 +148,20 @@ def open_nursery(folder: Path) -> Iterator[Nursery]:
 
 def _load() -> None:
     """Import all that an evaluation needs, and shorten the patience with a full disk."""
-    from importlib import import_module  # noqa: PLC0415  (for the script only)
+    from importlib import import_module
 
     for name in ("commands.main", "commands.eval.run", "engine.http.transport", "judges.opening", "judges.model",
                  "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge", "adapters.pairs",
                  "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")
-    from svr_async.engine.memo import Memo  # noqa: PLC0415
+    from svr_async.engine.memo import Memo
 
     for function in (Memo.open.__func__, Memo.__init__):
         function.__kwdefaults__["patience_s"] = PATIENCE_S
 
 
 def _arm(strike: dict[str, Any]) -> None:
-    import ctypes  # noqa: PLC0415
+    import ctypes
 
     library = ctypes.CDLL(None)
     library.iofault_arm.argtypes = [ctypes.c_char_p, ctypes.c_int, *[ctypes.c_long] * 2, *[ctypes.c_int] * 2]
@@ -173,7 +173,7 @@ def _arm(strike: dict[str, Any]) -> None:
 
 
 def _counted() -> int:
-    import ctypes  # noqa: PLC0415
+    import ctypes
 
     library = ctypes.CDLL(None)
     return int(library.iofault_count()) if hasattr(library, "iofault_count") else 0
@@ -187,7 +187,7 @@ def _child(order: dict[str, Any], folder: Path) -> None:
     os.chdir(order["cwd"])
     os.environ.update(order["env"])
     sys.argv[:] = ["svr", *order["args"]]
-    from svr_async.commands.main import run, svr  # noqa: PLC0415
+    from svr_async.commands.main import run, svr
 
     if "strike" in order:
         _arm(order["strike"])

@@ -162,7 +162,7 @@ def test_one_poisoned_pair_of_ten_thousand(tmp_path: Path) -> None:
 
 def _model(question: object, url: str) -> object:
     """Return the question for a model that the simulated endpoint serves."""
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     request = replace(question.request, model="gpt-oss-120b", endpoint=url)  # type: ignore[attr-defined,type-var]
     return replace(question, request=request)  # type: ignore[type-var]

@@ -110,7 +110,7 @@ class Site:
 
 def quiet(server: SimServer) -> None:
     """Wait until no call is under way at the endpoint."""
-    from rig import wait_until  # noqa: PLC0415  (its other users import it at the top)
+    from rig import wait_until
 
     wait_until(lambda: server.service.history.in_flight == 0)
 

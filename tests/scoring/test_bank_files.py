@@ -332,7 +332,7 @@ def test_an_interrupted_overwrite_is_refused_rather_than_mixed(folder, tmp_path)
 
 def test_safetensors_of_others_can_read_ours_and_we_theirs(folder, tmp_path):
     """The selector is a safetensors file like any other."""
-    from safetensors.numpy import load_file, save_file  # noqa: PLC0415
+    from safetensors.numpy import load_file, save_file
 
     ours = load_file(folder / "selector.safetensors")
     assert sorted(ours) == ["features.idf", "hidden", "output_bias", "weight"]

@@ -372,7 +372,7 @@ def npz(path, *, compression=zipfile.ZIP_STORED, header=None, **arrays):
 )
 def test_hostile_npz_files_are_refused(folder, tmp_path, options, problem):
     """Zip bombs, absurd shapes, objects, other types and other arrays are refused by what the headers say."""
-    import re  # noqa: PLC0415  (one use)
+    import re
 
     arrays = {"idf": np.zeros(3, np.float32)} if "header" in options else {}
     replace_file(folder, "idf.npz", npz(tmp_path / "x.npz", **{**arrays, **options}))

@@ -51,7 +51,7 @@ def show(
       svr bank show bank/ --domain code
       svr bank show bank/ --rubric r3fa9 --json
     """
-    from svr_async.commands.bank import screen  # noqa: PLC0415  (NumPy and rich load only now)
+    from svr_async.commands.bank import screen
 
     held = _load(folder)
     chosen = [_one(held, key)] if key else _listed(held, domain)[: None if everything else top]
@@ -72,8 +72,8 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr bank stats bank/
     """
-    from svr_async.commands.bank import screen  # noqa: PLC0415
-    from svr_async.scoring.bank_stats import bank_stats  # noqa: PLC0415
+    from svr_async.commands.bank import screen
+    from svr_async.scoring.bank_stats import bank_stats
 
     held = _load(folder)
     found = bank_stats(held)
@@ -94,9 +94,9 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
     \b
     Example:  svr bank lint bank/ --kind contradiction --kind duplicate
     """
-    from svr_async.commands.bank import screen  # noqa: PLC0415
-    from svr_async.training.bank.lint import Kind  # noqa: PLC0415
-    from svr_async.training.bank.lint import lint as look_over  # noqa: PLC0415
+    from svr_async.commands.bank import screen
+    from svr_async.training.bank.lint import Kind
+    from svr_async.training.bank.lint import lint as look_over
 
     unknown = sorted(set(kinds) - set(Kind))
     if unknown:
@@ -121,8 +121,8 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.commands.bank import screen  # noqa: PLC0415
-    from svr_async.training.bank.bank_diff import diff_banks  # noqa: PLC0415
+    from svr_async.commands.bank import screen
+    from svr_async.training.bank.bank_diff import diff_banks
 
     found = diff_banks(_load(first), _load(second))
     if as_json:
@@ -150,7 +150,7 @@ def merge(
     \b
     Example:  svr bank merge mine/ theirs/ --out both/
     """
-    from svr_async.training.bank.build import merge_banks  # noqa: PLC0415
+    from svr_async.training.bank.build import merge_banks
 
     banks = [_load(folder) for folder in folders]
     merged = merge_banks(banks, cutoff=cutoff, cap=cap)
@@ -174,8 +174,8 @@ def card(folder: str, out: Path | None, config: object, as_json: bool) -> None: 
     \b
     Example:  svr bank card bank/ --out card.md
     """
-    from svr_async.scoring.bank_card import render_card  # noqa: PLC0415
-    from svr_async.vocabulary.atomic import write_atomic  # noqa: PLC0415
+    from svr_async.scoring.bank_card import render_card
+    from svr_async.vocabulary.atomic import write_atomic
 
     text = render_card(_load(folder))
     if out is not None:
@@ -221,10 +221,10 @@ def export(
 
 
 def _push(held: RubricBank, repository: str, private: bool) -> str:
-    import os  # noqa: PLC0415
+    import os
 
-    from svr_async.adapters.hub import PUBLIC_HUB, reachable  # noqa: PLC0415
-    from svr_async.scoring.bank_hub import checked_repository, push_bank  # noqa: PLC0415
+    from svr_async.adapters.hub import PUBLIC_HUB, reachable
+    from svr_async.scoring.bank_hub import checked_repository, push_bank
 
     checked_repository(repository)
     server = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
@@ -234,7 +234,7 @@ def _push(held: RubricBank, repository: str, private: bool) -> str:
 
 
 def _load(name: str) -> RubricBank:
-    from svr_async.scoring.bank import RubricBank  # noqa: PLC0415
+    from svr_async.scoring.bank import RubricBank
 
     return RubricBank.load(name)
 
@@ -261,19 +261,19 @@ def _listed(held: RubricBank, domain: str | None) -> list[BankRubric]:
 
 
 def _summary(held: RubricBank) -> dict[str, Any]:
-    from svr_async.scoring.bank_files import bank_json  # noqa: PLC0415
+    from svr_async.scoring.bank_files import bank_json
 
     return {key: value for key, value in bank_json(held).items() if key not in {"rubrics", "files"}}
 
 
 def _plain(entry: BankRubric) -> dict[str, Any]:
-    from svr_async.scoring.bank_files import rubric_json  # noqa: PLC0415
+    from svr_async.scoring.bank_files import rubric_json
 
     return rubric_json(entry)
 
 
 def _finding(finding: LintFinding) -> dict[str, str]:
-    from dataclasses import asdict  # noqa: PLC0415
+    from dataclasses import asdict
 
     return asdict(finding)
 

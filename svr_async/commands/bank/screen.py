@@ -40,8 +40,8 @@ NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> None:
     """Print a table whose last `texts` columns are texts and whose others, but for the first, are numbers."""
-    from rich.table import Table  # noqa: PLC0415  (rich loads only when something is shown)
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
@@ -53,15 +53,15 @@ def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     console.print(Text.assemble((f"{label:<12}", "dim"), one_line(text, 2_000)), soft_wrap=True)
 
 
 def _paragraph(console: Console, label: str, text: str) -> None:
     """Print a long line, wrapped between words and set in below its label."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid()
     grid.add_column(width=12)
@@ -71,7 +71,7 @@ def _paragraph(console: Console, label: str, text: str) -> None:
 
 
 def _heading(console: Console, text: str) -> None:
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     console.print()
     console.print(Text(one_line(text, CELL), style="bold"))

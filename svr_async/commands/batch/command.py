@@ -55,8 +55,8 @@ def export(
       svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
       svr batch export batch/ judge pairs.jsonl --candidates candidates.jsonl --judge gpt-5-mini --out store/
     """
-    from svr_async.commands.batch.exporting import run_export  # noqa: PLC0415  (--help stays quick)
-    from svr_async.engine.batch.requests import BatchLimits  # noqa: PLC0415
+    from svr_async.commands.batch.exporting import run_export
+    from svr_async.engine.batch.requests import BatchLimits
 
     limits = BatchLimits(requests=max_requests, bytes=max_mb * 1_000_000)
     return run_export(folder, command, limits, only=only, as_json=as_json)
@@ -74,7 +74,7 @@ def submit(folder: Path, window: str, base_url: str, *, again: bool, as_json: bo
     \b
     Example:  svr batch submit batch/
     """
-    from svr_async.commands.batch.remote import run_submit  # noqa: PLC0415
+    from svr_async.commands.batch.remote import run_submit
 
     return run_submit(folder, window, base_url, again=again, as_json=as_json)
 
@@ -89,7 +89,7 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
     \b
     Example:  svr batch status batch/
     """
-    from svr_async.commands.batch.remote import run_status  # noqa: PLC0415
+    from svr_async.commands.batch.remote import run_status
 
     return run_status(folder, base_url, as_json=as_json)
 
@@ -104,7 +104,7 @@ def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
     \b
     Example:  svr batch cancel batch/
     """
-    from svr_async.commands.batch.remote import run_cancel  # noqa: PLC0415
+    from svr_async.commands.batch.remote import run_cancel
 
     return run_cancel(folder, base_url, as_json=as_json)
 
@@ -126,6 +126,6 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
       svr batch import batch/
       svr batch import batch/ out.jsonl
     """
-    from svr_async.commands.batch.importing import run_import  # noqa: PLC0415
+    from svr_async.commands.batch.importing import run_import
 
     return run_import(folder, results, base_url, wait=wait, as_json=as_json)

@@ -42,18 +42,18 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
 
 
 def _evaluation(params: Mapping[str, Any]) -> BatchRun:
-    from svr_async.commands.settings import eval_settings  # noqa: PLC0415  (each command loads only its own parts)
-    from svr_async.evaluation.running.rehearsal import rehearsed  # noqa: PLC0415
+    from svr_async.commands.settings import eval_settings
+    from svr_async.evaluation.running.rehearsal import rehearsed
 
     return rehearsed(eval_settings({**params, "dry_run": False, "offline": True}, params["given"]))
 
 
 def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
-    from svr_async.commands.train_settings import stage_settings, train_settings  # noqa: PLC0415
-    from svr_async.training.rounds.algorithm import run_rounds  # noqa: PLC0415
-    from svr_async.training.running.candidates import ask_for_candidates, load_rubrics  # noqa: PLC0415
-    from svr_async.training.running.entries import ask_for_entries  # noqa: PLC0415
-    from svr_async.training.running.rehearsal import rehearsed  # noqa: PLC0415
+    from svr_async.commands.train_settings import stage_settings, train_settings
+    from svr_async.training.rounds.algorithm import run_rounds
+    from svr_async.training.running.candidates import ask_for_candidates, load_rubrics
+    from svr_async.training.running.entries import ask_for_entries
+    from svr_async.training.running.rehearsal import rehearsed
 
     if name == "train":
         return rehearsed(train_settings(params), run_rounds, staged=True)

@@ -54,7 +54,7 @@ def doctor(
     \b
     Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
     """
-    from svr_async.commands.doctor import local  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.doctor import local
 
     found = [local.checked("memo", lambda: local.memo_finding(memo))]
     found.append(local.checked("disk", lambda: local.disk_finding(memo)))
@@ -68,9 +68,9 @@ def doctor(
 
 
 def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
-    from svr_async.judges.doctor.endpoint import examine, plan_calls  # noqa: PLC0415
-    from svr_async.judges.doctor.findings import Finding, failed  # noqa: PLC0415
-    from svr_async.judges.spec import JudgeSpec  # noqa: PLC0415
+    from svr_async.judges.doctor.endpoint import examine, plan_calls
+    from svr_async.judges.doctor.findings import Finding, failed
+    from svr_async.judges.spec import JudgeSpec
 
     try:
         spec = JudgeSpec.parse(judge, base_url=base_url)
@@ -88,7 +88,7 @@ def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list
 
 
 def _show(found: list[Finding], *, as_json: bool) -> None:
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line
 
     if as_json:
         rows = [

@@ -23,7 +23,7 @@ def checked(name: str, look: Callable[[], Finding]) -> Finding:
 
 def memo_finding(memo: Path) -> Finding:
     """Open the memo: folder, owner, permissions, database."""
-    from svr_async.engine.memo import Memo  # noqa: PLC0415
+    from svr_async.engine.memo import Memo
 
     opened = Memo.open(memo)
     opened.close()
@@ -35,7 +35,7 @@ def memo_finding(memo: Path) -> Finding:
 
 def disk_finding(memo: Path) -> Finding:
     """Look at the space and the kind of file system where the memo lies."""
-    import shutil  # noqa: PLC0415
+    import shutil
 
     place = next((one for one in (memo, *memo.absolute().parents) if one.exists()), Path.cwd())
     free, kind = shutil.disk_usage(place).free, file_system_of(place)
@@ -53,7 +53,7 @@ def disk_finding(memo: Path) -> Finding:
 
 def data_finding(benchmark: str, path: Path) -> Finding:
     """Read a data set."""
-    from svr_async.adapters import get_adapter  # noqa: PLC0415
+    from svr_async.adapters import get_adapter
 
     dataset = get_adapter(benchmark).load(path)
     notes = "".join(f"; {note}" for note in dataset.notes)
@@ -63,7 +63,7 @@ def data_finding(benchmark: str, path: Path) -> Finding:
 def device_finding() -> Finding:
     """Say what a fit would run on; a GPU that JAX does not use is worth a warning."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # looking takes no memory from others
-    from svr_async.fit.device import device_label  # noqa: PLC0415  (loads JAX)
+    from svr_async.fit.device import device_label
 
     try:
         label = device_label()

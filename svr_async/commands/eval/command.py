@@ -115,6 +115,6 @@ def evaluate(**flags: Any) -> int:
 
     Every flag is also a variable, as SVR_EVAL_JUDGE is --judge, and a key of a --config file.
     """
-    from svr_async.commands.eval.run import run_command  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.eval.run import run_command
 
     return run_command(flags, given_flags(click.get_current_context()))

@@ -44,7 +44,7 @@ def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
 
 
 def _draw_frontier(run: Prepared, *, as_json: bool) -> None:
-    from svr_async.evaluation.running.frontier import write_frontier  # noqa: PLC0415  (it needs jinja2)
+    from svr_async.evaluation.running.frontier import write_frontier
 
     write_frontier([run.folder], run.folder / "frontier.html")
     click.echo(f"frontier  {run.folder}/frontier.html", err=as_json)

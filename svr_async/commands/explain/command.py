@@ -85,7 +85,7 @@ def _flag(name: str) -> str:
 
 def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None:
     """Judge the pair of the flags; CoverageError where the judge gave no verdict."""
-    from svr_async.commands.explain.pair import PairFlags, explain_pair  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.explain.pair import PairFlags, explain_pair
 
     _check_pair(given, flags["judge"])
     settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
@@ -116,8 +116,8 @@ def _check_pair(given: list[str], judge: str) -> None:
 
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
-    from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item  # noqa: PLC0415
-    from svr_async.evaluation.runfolder import RunFolder  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
+    from svr_async.evaluation.runfolder import RunFolder
 
     loaded = RunFolder.load(run)
     if item is None:
@@ -138,10 +138,10 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
 
 def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | None) -> Texts | None:
     """Return the texts of a pair from its data set: the shipped sample, or `data`; None where neither is meant."""
-    from svr_async.adapters import get_adapter, load_sample  # noqa: PLC0415
-    from svr_async.evaluation.labels import SAMPLE_SUFFIX  # noqa: PLC0415
-    from svr_async.evaluation.runfolder import Texts  # noqa: PLC0415
-    from svr_async.vocabulary.pair import prompt_text  # noqa: PLC0415
+    from svr_async.adapters import get_adapter, load_sample
+    from svr_async.evaluation.labels import SAMPLE_SUFFIX
+    from svr_async.evaluation.runfolder import Texts
+    from svr_async.vocabulary.pair import prompt_text
 
     if data is None and run.manifest.get("sample") is not True:
         return None
@@ -157,13 +157,13 @@ def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | 
 
 def show_mistakes(run: Run) -> None:
     """Print the ids of the most confident mistakes, the surest first."""
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.commands.screen import plain_table, safe_console  # noqa: PLC0415
-    from svr_async.evaluation.labels import caption  # noqa: PLC0415
-    from svr_async.evaluation.reporting.explain import confident_mistakes  # noqa: PLC0415
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
-    from svr_async.evaluation.wording import signed  # noqa: PLC0415
+    from svr_async.commands.screen import plain_table, safe_console
+    from svr_async.evaluation.labels import caption
+    from svr_async.evaluation.reporting.explain import confident_mistakes
+    from svr_async.evaluation.safetext import one_line
+    from svr_async.evaluation.wording import signed
 
     console = safe_console()
     console.print(Text(one_line(caption(run), 400), style="bold"))
@@ -180,11 +180,11 @@ def show_mistakes(run: Run) -> None:
 
 def show_explanation(found: Explanation) -> None:
     """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.commands.screen import safe_console  # noqa: PLC0415
-    from svr_async.evaluation.reporting.explain import in_words, nearer_note, votes_in_words  # noqa: PLC0415
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
+    from svr_async.commands.screen import safe_console
+    from svr_async.evaluation.reporting.explain import in_words, nearer_note, votes_in_words
+    from svr_async.evaluation.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(found.caption, 400), style="dim"))
@@ -215,7 +215,7 @@ def _marks(found: Explanation, row: RubricRow) -> list[str]:
 
 
 def _decision(found: Explanation) -> str:
-    from svr_async.evaluation.wording import signed  # noqa: PLC0415
+    from svr_async.evaluation.wording import signed
 
     item = found.item
     if item.margin is None:
@@ -229,11 +229,11 @@ def _decision(found: Explanation) -> str:
 
 
 def _show_rubrics(console: Console, found: Explanation) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
-    from svr_async.evaluation.safetext import one_line  # noqa: PLC0415
-    from svr_async.evaluation.wording import UNKNOWN, signed  # noqa: PLC0415
+    from svr_async.evaluation.safetext import one_line
+    from svr_async.evaluation.wording import UNKNOWN, signed
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -268,9 +268,9 @@ def _counts(row: RubricRow) -> bool:
 
 def _bar(row: RubricRow, largest: float) -> Text:
     """Draw a contribution as a bar: to the left of the middle for A, to the right for B."""
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.evaluation.reporting.explain import favoured  # noqa: PLC0415
+    from svr_async.evaluation.reporting.explain import favoured
 
     cells = max(1, round(BAR_CELLS * abs(row.contribution) / largest)) if row.contribution and largest else 0
     left, right = (cells, 0) if favoured(row.contribution) == "A" else (0, cells)
@@ -283,9 +283,9 @@ def _bar(row: RubricRow, largest: float) -> Text:
 
 
 def _show_texts(console: Console, found: Explanation) -> None:
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from svr_async.evaluation.safetext import capped, for_terminal  # noqa: PLC0415
+    from svr_async.evaluation.safetext import capped, for_terminal
 
     if found.texts is None:
         console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))

@@ -81,6 +81,6 @@ def train(**flags: Any) -> int:
       svr train pairs.jsonl --judge rules --out banks/mine
       svr train pairs.jsonl --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1 --out banks/mine
     """
-    from svr_async.commands.train.run import run_train  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.train.run import run_train
 
     return run_train(flags)

@@ -148,7 +148,7 @@ class EpochTable:
 
     def table(self, *, wide: bool, room: int) -> Table:
         """Return the table for a terminal of `room` rows."""
-        from rich.table import Table  # noqa: PLC0415  (rich loads only when something is shown)
+        from rich.table import Table
 
         rows = self.rows(room)
         negatives = any(row.record.adversarial_loss is not None for row in rows)
@@ -296,9 +296,9 @@ class FitScreen:
 
 def _live(watch: LiveEpochs) -> Live:
     """Return the table and what runs now, to be drawn again and again."""
-    from rich.console import Console, Group  # noqa: PLC0415  (only a terminal pays for rich)
-    from rich.live import Live  # noqa: PLC0415
-    from rich.spinner import Spinner  # noqa: PLC0415
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.spinner import Spinner
 
     spinner = Spinner("dots", style="dim")
 

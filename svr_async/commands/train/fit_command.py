@@ -41,6 +41,6 @@ def fit(**flags: Any) -> int:
       svr-fit store/ --out banks/mine --seeds 5
       svr-fit banks/mine/stores/round-3 --out banks/again
     """
-    from svr_async.commands.train.fit import run_fit  # noqa: PLC0415  (--help loads no JAX)
+    from svr_async.commands.train.fit import run_fit
 
     return run_fit(flags)

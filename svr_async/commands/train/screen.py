@@ -111,9 +111,9 @@ class TrainScreen:
         self._fits.end(curve)
 
     def _open(self) -> None:
-        from rich.console import Console  # noqa: PLC0415  (only a terminal pays for rich)
-        from rich.live import Live  # noqa: PLC0415
-        from rich.spinner import Spinner  # noqa: PLC0415
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
 
         console = Console(stderr=True)
         self._spinner = Spinner("dots", style="dim")
@@ -123,7 +123,7 @@ class TrainScreen:
         self._live.start()
 
     def _frame(self) -> Group:
-        from rich.console import Group  # noqa: PLC0415
+        from rich.console import Group
 
         assert self._bar is not None
         assert self._spinner is not None
@@ -137,8 +137,8 @@ class TrainScreen:
 
 def _hanging(stamp: str, text: str) -> Table:
     """Return a text with its stamp before it; lines that it is broken into begin below its first."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_row(stamp, Text(text))

@@ -33,7 +33,7 @@ def induce(**flags: Any) -> int:
     \b
     Example:  svr induce pairs.jsonl --judge rules --out candidates.jsonl
     """
-    from svr_async.commands.train.stages import run_induce  # noqa: PLC0415  (--help stays quick)
+    from svr_async.commands.train.stages import run_induce
 
     return run_induce(flags)
 
@@ -58,6 +58,6 @@ def judge(**flags: Any) -> int:
     \b
     Example:  svr judge pairs.jsonl --candidates candidates.jsonl --judge rules --out store/
     """
-    from svr_async.commands.train.stages import run_judge  # noqa: PLC0415
+    from svr_async.commands.train.stages import run_judge
 
     return run_judge(flags)

@@ -20,7 +20,7 @@ from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough
 
 def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: float) -> None:
     """Print a table of the rounds and where the bank is."""
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     names = (
@@ -89,7 +89,7 @@ def print_fit(record: Mapping[str, Any], out: Path) -> None:
 
 def print_learning(curve: LearningCurve | None) -> None:
     """Print the curve as a table with a sentence; nothing where there is none."""
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     if curve is None:
         return

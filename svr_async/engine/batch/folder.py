@@ -190,7 +190,7 @@ def _is_awaited(folder: Path, one: Submission) -> bool:
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; UsageError where another one works in it. The hold ends with the process."""
     try:
-        import fcntl  # noqa: PLC0415  (not on Windows, where nothing is held)
+        import fcntl
     except ImportError:
         yield
         return

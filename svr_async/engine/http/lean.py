@@ -228,7 +228,7 @@ class _Origin:
 async def _open_socket(loop: asyncio.AbstractEventLoop, addresses: list[AddressInfo]) -> socket.socket:
     """Connect to the address, or to whichever of several answers first."""
     if len(addresses) > 1:
-        import aiohappyeyeballs  # noqa: PLC0415  (not needed for a single address)
+        import aiohappyeyeballs
 
         return await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=0.25)
     family, kind, protocol, _, address = addresses[0]

@@ -96,11 +96,11 @@ def _suitable(base_url: str) -> str:
 
 def _client_class(name: str) -> type:
     if name == "lean":
-        from svr_async.engine.http.lean import LeanTransport  # noqa: PLC0415  (only what is used is loaded)
+        from svr_async.engine.http.lean import LeanTransport
 
         return LeanTransport
     if name == "aiohttp":
-        from svr_async.engine.http.on_aiohttp import AiohttpTransport  # noqa: PLC0415  (a sixth of a second)
+        from svr_async.engine.http.on_aiohttp import AiohttpTransport
 
         return AiohttpTransport
     raise UsageError(f"SVR_HTTP={name!r} is no HTTP client", hint=f"one of {', '.join(CLIENTS)}")
@@ -174,7 +174,7 @@ def _failed(detail: str, signature: str, billed: Billed) -> CallFailedError:
 
 def classify_exception(error: Exception) -> Failure:
     """Classify an exception of aiohttp: certificates end the run, everything else is tried again."""
-    import aiohttp  # noqa: PLC0415  (a sixth of a second, and the lean client never comes here)
+    import aiohttp
 
     name = type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):

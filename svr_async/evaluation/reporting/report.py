@@ -50,9 +50,9 @@ def page_head(style: str) -> dict[str, Any]:
 @cache
 def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  (not on the path of `svr --help`)
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    from svr_async.evaluation.reporting import charts, curve_charts, explain, frontier_chart  # noqa: PLC0415  (they need markupsafe, which comes with jinja2)
+    from svr_async.evaluation.reporting import charts, curve_charts, explain, frontier_chart
 
     made = Environment(
         loader=FunctionLoader(template_text),
@@ -80,7 +80,7 @@ def template_text(name: str) -> str:
 
 
 def _as_markup(text: str) -> Any:
-    from markupsafe import Markup  # noqa: PLC0415  (comes with jinja2, not on the path of `svr --help`)
+    from markupsafe import Markup
 
     return Markup(text)  # noqa: S704  (the package's own style sheet)
 

@@ -49,7 +49,7 @@ def plan_judge(settings: EvalSettings, text: str, method: Method) -> JudgePlan:
     spec = JudgeSpec.parse(text, base_url=settings.base_url)
     if spec.profile is None:
         return JudgePlan(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
-    from svr_async.judges.templates import load_templates  # noqa: PLC0415  (offline judges need none)
+    from svr_async.judges.templates import load_templates
 
     return JudgePlan(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts).digests)
 

@@ -25,7 +25,7 @@ def choose_method(settings: EvalSettings) -> Method:
     _refuse_misfits(settings, name, recipe)
     bank = None
     if settings.bank is not None:
-        from svr_async.scoring.bank import RubricBank  # noqa: PLC0415  (only a bank needs NumPy's selector)
+        from svr_async.scoring.bank import RubricBank
 
         bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
     rubrics = load_rubric_file(settings.rubrics) if settings.rubrics else ()
@@ -55,7 +55,7 @@ def _names(part: Part) -> str:
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
-    from svr_async.scoring.rephrasing import rephraser_of  # noqa: PLC0415
+    from svr_async.scoring.rephrasing import rephraser_of
 
     use = method.facts.bank
     assert use is not None

@@ -95,8 +95,8 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
-    from svr_async.evaluation.reporting.report import render_report  # noqa: PLC0415  (jinja2 loads only when a report is made)
-    from svr_async.evaluation.reporting.tables import render_table  # noqa: PLC0415
+    from svr_async.evaluation.reporting.report import render_report
+    from svr_async.evaluation.reporting.tables import render_table
 
     files = RunFolder(folder)
     write_atomic(files.items, b"".join(item.to_line() for item in items))

@@ -121,7 +121,7 @@ async def ask(transport: Transport, request: Request, *, room: int) -> Answer:
 
 
 async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure | None]:
-    from svr_async.engine.http.transport import CallFailedError  # noqa: PLC0415  (loads aiohttp)
+    from svr_async.engine.http.transport import CallFailedError
 
     at, began = time.time(), time.monotonic()
     try:
@@ -167,9 +167,9 @@ async def served(profile: Profile, key: Secret) -> Served:
 
     AuthError where the key is refused here already; an endpoint without a list is no failure.
     """
-    import aiohttp  # noqa: PLC0415
+    import aiohttp
 
-    from svr_async.engine.http.proxies import proxy_for  # noqa: PLC0415
+    from svr_async.engine.http.proxies import proxy_for
 
     proxy = proxy_for(profile.base_url)
     tls = "" if proxy else await _tls_of(profile.base_url)

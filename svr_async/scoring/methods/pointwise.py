@@ -73,7 +73,7 @@ class SvrPointwise:
 def _make(_name: str, parts: Parts) -> Pointwise | SvrPointwise:
     if parts.bank is None:
         return Pointwise(parts.rubrics)
-    from svr_async.scoring.chooser import open_chooser  # noqa: PLC0415  (only a bank needs NumPy's selector)
+    from svr_async.scoring.chooser import open_chooser
 
     return SvrPointwise(open_chooser(parts.bank, top_k=parts.top_k))
 

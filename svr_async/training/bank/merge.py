@@ -174,8 +174,8 @@ def _grouped(candidates: Iterable[Candidate]) -> list[_Group]:
 
 def most_central(eligible: Sequence[str], texts: Sequence[str]) -> str:
     """Return the eligible text with the largest sum of LCS ratios to all texts; ties: the first."""
-    from rapidfuzz.distance import Indel  # noqa: PLC0415  (compiled; only training needs it)
-    from rapidfuzz.process import cdist  # noqa: PLC0415
+    from rapidfuzz.distance import Indel
+    from rapidfuzz.process import cdist
 
     if len(eligible) == 1 or len(texts) < 3:
         return eligible[0]

@@ -94,7 +94,7 @@ def possible_pairs(texts: Sequence[str], cutoff: float, *, workers: int | None =
 
 def exact_similarity(first: str, second: str) -> float:
     """Return `vocabulary.similarity.similarity` of two texts, by a faster matcher."""
-    from cdifflib import CSequenceMatcher  # noqa: PLC0415  (compiled; only training needs it)
+    from cdifflib import CSequenceMatcher
 
     if first == second:
         return 1.0
@@ -250,8 +250,8 @@ class _Scan:
 
     def _within_budget(self, row: int, columns: Ints) -> tuple[Ints, Ints]:
         """Return the columns whose LCS with the row is long enough, and the edits between each and the row."""
-        from rapidfuzz.distance import Indel  # noqa: PLC0415  (a compiled library that only training needs)
-        from rapidfuzz.process import cdist  # noqa: PLC0415
+        from rapidfuzz.distance import Indel
+        from rapidfuzz.process import cdist
 
         if not len(columns):
             return columns, columns
@@ -276,7 +276,7 @@ def _with_bound(texts: Sequence[str], rows: Ints, columns: Ints, edits: Ints, cu
 
 def _with_ratio(texts: Sequence[str], rows: Ints, columns: Ints, edits: Ints, cutoff: float) -> SimilarPairs:  # noqa: ARG001
     """Measure the pairs with difflib's own ratio; the longer text stays in place while shorter ones meet it."""
-    from cdifflib import CSequenceMatcher  # noqa: PLC0415  (compiled; only training needs it)
+    from cdifflib import CSequenceMatcher
 
     order = np.lexsort((rows, columns))
     found: list[tuple[int, int, float]] = []

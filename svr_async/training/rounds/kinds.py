@@ -25,7 +25,7 @@ def likely_rubrics(
     is mined from prompts that are not in `trained`. There are as many kinds as tell best what is mined
     (`fit.group_count`).
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415 (scikit-learn's)
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     inside, given = features[trained], mined[trained]
     views: Views = {"rubrics": given} if words is None else {"rubrics": given, "words": marks_of(given @ words)}

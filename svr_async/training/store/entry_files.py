@@ -181,8 +181,8 @@ def _unfolded(path: Path, held: Mapping[str, Array], n_pairs: int, n_rubrics: in
 
 
 def _from_parquet(path: Path, _n_pairs: int, _n_rubrics: int) -> dict[str, Column]:
-    import pyarrow as pa  # noqa: PLC0415  (pyarrow loads only where it is used)
-    from pyarrow import parquet  # noqa: PLC0415
+    import pyarrow as pa
+    from pyarrow import parquet
 
     if not path.is_file():
         raise DataError(f"no such file: {path}", hint="check the path")
@@ -198,7 +198,7 @@ def _from_parquet(path: Path, _n_pairs: int, _n_rubrics: int) -> dict[str, Colum
 
 
 def _column(path: Path, table: Any, name: str) -> Column:
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     column = table[name]
     if column.null_count:

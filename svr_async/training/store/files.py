@@ -54,7 +54,7 @@ def _pack(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
 
 def write_parquet(path: Path, table: pa.Table) -> dict[str, Any]:
     """Write a table whole and return its entry for meta.json."""
-    from pyarrow import parquet  # noqa: PLC0415  (pyarrow loads only where a store is used)
+    from pyarrow import parquet
 
     write_atomic_with(path, lambda file: parquet.write_table(table, file, compression="zstd"), hint=WRITE_HINT)
     return entry_of(path)
@@ -178,8 +178,8 @@ def _vector(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: type[np.gene
 
 def read_parquet(file: BinaryIO, path: Path, schema: pa.Schema, columns: Sequence[str], n_rows: int) -> pa.Table:
     """Return some columns of a parquet file, which must have this schema and this number of rows."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
+    import pyarrow as pa
+    from pyarrow import parquet
 
     try:
         opened = parquet.ParquetFile(file)

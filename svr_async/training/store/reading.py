@@ -45,7 +45,7 @@ _WEIGHT: dict[str, type[np.generic]] = {"weight": np.float32}
 
 def pair_schema() -> pa.Schema:
     """Return the columns of a pairs file."""
-    import pyarrow as pa  # noqa: PLC0415  (pyarrow loads only where a store is used)
+    import pyarrow as pa
 
     word = pa.dictionary(pa.int32(), pa.string())
     return pa.schema(
@@ -65,7 +65,7 @@ def pair_schema() -> pa.Schema:
 
 def rubric_schema() -> pa.Schema:
     """Return the columns of a rubrics file."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     texts = [(name, pa.string()) for name in ("rubric_id", "text", "facet", "importance", "grounding")]
     lists = [("source_pair_ids", pa.list_(pa.string())), ("observed_count", pa.int64()), ("check", pa.string())]
@@ -232,7 +232,7 @@ def read_prompts(store: FeatureStore) -> list[str]:
 
 def _is(pairs: pa.Table, column: str, allowed: Sequence[str], word: str, where: Path) -> NDArray[np.bool_]:
     """Return where a column holds a word, after checking that it holds allowed words only."""
-    from pyarrow import compute  # noqa: PLC0415
+    from pyarrow import compute
 
     values = pairs[column].cast("string")
     found = set(compute.unique(values).to_pylist())
@@ -244,7 +244,7 @@ def _is(pairs: pa.Table, column: str, allowed: Sequence[str], word: str, where: 
 
 def _negative_of(pairs: pa.Table, where: Path) -> NDArray[np.int32]:
     """Return the place of each hard negative's original, −1 for a pair; also checks that ids are there and unique."""
-    from pyarrow import compute  # noqa: PLC0415
+    from pyarrow import compute
 
     ids = pairs["pair_id"]
     if ids.null_count or compute.count_distinct(ids).as_py() != len(ids):

@@ -91,7 +91,7 @@ def _named(what: str, problem: str) -> str:
 
 
 def _pairs_table(pairs: PairRows) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415  (pyarrow loads only where a store is used)
+    import pyarrow as pa
 
     schema = pair_schema()
     columns = [pa.array(list(getattr(pairs, name)), type=schema.field(name).type) for name in schema.names]
@@ -99,7 +99,7 @@ def _pairs_table(pairs: PairRows) -> pa.Table:
 
 
 def _rubrics_table(rubrics: Sequence[StoreRubric]) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     rows = [_rubric_row(entry) for entry in rubrics]
     return pa.Table.from_pylist(rows, schema=rubric_schema())
