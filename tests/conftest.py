@@ -59,6 +59,12 @@ def steady_tracing() -> Iterator[None]:
         sys.settrace(tracer)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Take one worker more than there are cores, unless told otherwise: many tests wait for another process."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Tell below all that a run tells what was left out for want of a program."""

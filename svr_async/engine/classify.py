@@ -5,7 +5,6 @@ The error's code and type are looked at before the status: a 429 may be a rate l
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from svr_async.engine.admission.pacing import read_span
+from svr_async.engine.admission.pacing import header_number, read_span
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -164,25 +163,17 @@ def _rate_limit(headers: Mapping[str, str], detail: str) -> Failure:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that the reply's headers ask to wait, or None; dates are measured against the server's own."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        seconds = _number(headers.get(name, ""), scale)
-        if seconds is not None:
-            return seconds
+        number = header_number(headers.get(name, ""))
+        if number is not None:
+            return number * scale
     dated = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
     if dated is not None:
         return dated
-    left = {unit: _number(headers.get(f"x-ratelimit-remaining-{unit}", ""), 1.0) for unit in ("requests", "tokens")}
+    left = {unit: header_number(headers.get(f"x-ratelimit-remaining-{unit}", "")) for unit in ("requests", "tokens")}
     used_up = [unit for unit, count in left.items() if not count]  # 0, or not said
     resets = [read_span(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in used_up]
     known = [seconds for seconds in resets if seconds is not None]
     return max(known) if known else None
-
-
-def _number(text: str, scale: float) -> float | None:
-    try:
-        seconds = float(text) * scale
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _seconds_until(date: str, now: str) -> float | None:

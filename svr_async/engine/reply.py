@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 
-SURROGATE_REPLACEMENT = "\ufffd"
 MAX_CREDIBLE_TOKENS = 100_000_000
 
 

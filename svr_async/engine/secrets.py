@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import re
 from urllib.parse import urlsplit
@@ -96,22 +95,3 @@ def refuse_key_in_url(url: str) -> str:
     if parts.query or parts.fragment:
         raise ConfigError(f"the base URL of {parts.hostname} has a query or fragment", hint="keep keys out of URLs")
     return url.rstrip("/")
-
-
-class RedactionFilter(logging.Filter):
-    """A logging filter that masks secrets in messages, arguments and tracebacks."""
-
-    def __init__(self, *secrets: Secret) -> None:
-        super().__init__()
-        self._secrets = secrets
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the record in place and let it pass."""
-        text = record.getMessage()
-        if record.exc_info:
-            text += "\n" + logging.Formatter().formatException(record.exc_info)
-        record.exc_info = record.exc_text = None
-        for secret in self._secrets:
-            text = secret.mask(text)
-        record.msg, record.args = text, ()
-        return True

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from svr_async.vocabulary.numbers import is_number, is_whole
+
 Test = Callable[[Any], bool]
 Schema = Mapping[str, tuple[Test, str]]
 """Key → a test of its value and words for what passes. Keys that are not listed pass."""
@@ -16,16 +18,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_interval(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(_is_number(end) for end in value)
+    return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
 
 
 def _is_object(value: Any) -> bool:
@@ -33,7 +27,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_number_table(value: Any) -> bool:
-    return _is_object(value) and all(entry is None or _is_number(entry) for entry in value.values())
+    return _is_object(value) and all(entry is None or is_number(entry) for entry in value.values())
 
 
 def _is_domain_table(value: Any) -> bool:
@@ -43,8 +37,8 @@ def _is_domain_table(value: Any) -> bool:
 def _is_domain(value: Any) -> bool:
     return (
         _is_object(value)
-        and _is_count(value.get("n"))
-        and _optional(_is_number)(value.get("accuracy"))
+        and is_whole(value.get("n"))
+        and _optional(is_number)(value.get("accuracy"))
         and _optional(_is_interval)(value.get("ci95"))
     )
 
@@ -76,12 +70,12 @@ METRICS: Schema = {
     "judge": (_is_text, "a text"),
     "judge_label": (_optional(_is_text), "a text"),
     "bank": (_optional(_is_text), "a text or null"),
-    "n_total": (_is_count, "a count"),
-    "n_scored": (_is_count, "a count"),
-    "coverage": (_optional(_is_number), "a number"),
-    "accuracy": (_optional(_is_number), "a number"),
-    "accuracy_scored": (_optional(_is_number), "a number"),
-    "accuracy_half_credit": (_optional(_is_number), "a number"),
+    "n_total": (is_whole, "a count"),
+    "n_scored": (is_whole, "a count"),
+    "coverage": (_optional(is_number), "a number"),
+    "accuracy": (_optional(is_number), "a number"),
+    "accuracy_scored": (_optional(is_number), "a number"),
+    "accuracy_half_credit": (_optional(is_number), "a number"),
     "accuracy_bounds": (_optional(_is_interval), "[low, high]"),
     "accuracy_ci95": (_optional(_is_interval), "[low, high]"),
     "accuracy_ci95_unit": (_one_of("pair", "prompt", None), "pair or prompt"),
@@ -91,8 +85,8 @@ METRICS: Schema = {
     "order": (_optional(_is_object), "an object"),
     "calls": (_optional(_is_number_table), "{name: count}"),
     "usage": (_optional(_is_number_table), "{name: count}"),
-    "cost_usd": (_optional(_is_number), "a number or null"),
-    "wall_s": (_optional(_is_number), "a number"),
+    "cost_usd": (_optional(is_number), "a number or null"),
+    "wall_s": (_optional(is_number), "a number"),
     "notes": (_optional(_is_list), "a list"),
     "cache": (_optional(_is_number_table), "{name: number}"),
     "votes": (_optional(_is_number_table), "{name: number}"),
@@ -107,7 +101,7 @@ ITEM: Schema = {
     "predicted": (_one_of("A", "B", None), "A, B or null"),
     "gold": (_one_of("A", "B", None), "A, B or null"),
     "correct": (_one_of(True, False, None), "true, false or null"),
-    "margin": (_optional(_is_number), "a number or null"),
+    "margin": (_optional(is_number), "a number or null"),
     "margins": (_is_number_table, "{order: margin}"),
     "rubrics": (_is_list, "a list"),
     "flags": (_is_list, "a list"),
@@ -117,7 +111,7 @@ ITEM: Schema = {
 }
 VOTE: Schema = {
     **dict.fromkeys(("judge", "part", "order", "outcome"), (_is_text, "a text")),
-    "margin": (_optional(_is_number), "a number or null"),
+    "margin": (_optional(is_number), "a number or null"),
     "predicted": (_one_of("A", "B", None), "A, B or null"),
     "contributions": (_optional(_is_number_table), "{rubric: number}"),
     "detail": (_optional(_is_text), "a text"),
@@ -125,10 +119,10 @@ VOTE: Schema = {
 RUBRIC: Schema = {
     **dict.fromkeys(("id", "text"), (_is_text, "a text")),
     "shown": (_one_of("ab", "ba"), "ab or ba"),
-    **dict.fromkeys(("alpha", "weight", "importance", "contribution"), (_is_number, "a number")),
+    **dict.fromkeys(("alpha", "weight", "importance", "contribution"), (is_number, "a number")),
     **dict.fromkeys(("a", "b"), (_one_of("pass", "fail", None), "pass, fail or null")),
     "better": (_one_of("A", "B", None), "A, B or null"),
-    "delta": (_optional(_is_number), "a number or null"),
+    "delta": (_optional(is_number), "a number or null"),
     "rephrased": (_optional(_is_text), "a text or null"),
     "judge": (_optional(_is_text), "a text"),
 }

@@ -17,6 +17,7 @@ import orjson
 
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.fence import clean
+from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
@@ -256,7 +257,7 @@ def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = Fal
         if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
             continue
         local, score = entry["rubric_id"].strip().upper(), entry.get("score")
-        if local in known and isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
+        if local in known and is_number(score) and 0 <= score <= 1:
             given.setdefault(local, set()).add(float(score))
     scores = {local: min(values) for local, values in given.items() if len(values) == 1}
     if not scores:

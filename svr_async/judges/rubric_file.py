@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
 
 
@@ -61,7 +62,7 @@ def _read(entry: Any, where: str) -> tuple[Rubric, float]:
     text, weight = entry.get("text", entry.get("rubric")), entry.get("weight", 1.0)
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_RUBRIC_CHARS:
         raise ConfigError(f"{where} needs a text of 1 to {MAX_RUBRIC_CHARS} characters")
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight) or weight < 0:
+    if not is_number(weight) or not math.isfinite(weight) or weight < 0:
         raise ConfigError(f"{where} has the weight {weight!r}", hint="weights are numbers of at least 0")
     check = _check(entry.get("check"), where)
     texts = {name: str(entry.get(name) or "") for name in ("facet", "importance", "grounding")}

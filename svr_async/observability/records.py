@@ -10,7 +10,6 @@ from typing import Any
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
 
-LEVELS = ("run", "call")
 PER_CALL = (CallEnded, RetryPlanned)
 NEVER = (AttemptEnded,)  # told by the call's line and the retries'
 DRY_RUN = "planned_"  # facts of a dry run, which sends nothing

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.vocabulary.integrity import Marks, marks_of_old_label
+from svr_async.vocabulary.numbers import is_number, is_whole
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
 
 Floats = NDArray[np.float32]
@@ -72,9 +73,9 @@ class InferenceSettings:
     def __post_init__(self) -> None:
         for name in ("top_k", "selection_pool"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_whole(value, least=1):
                 raise ValueError(f"{name} must be a whole number >= 1 (got {value!r})")
-        if not _is_number(self.filler_weight) or not 0 <= self.filler_weight < math.inf:
+        if not is_number(self.filler_weight) or not 0 <= self.filler_weight < math.inf:
             raise ValueError(f"filler_weight must be >= 0 and finite (got {self.filler_weight!r})")
 
 
@@ -233,7 +234,7 @@ def _rubric_problem(entry: BankRubric) -> str:
         return f"its text has {len(rubric.text)} characters, at most {MAX_RUBRIC_CHARS} are allowed"
     for name in ("weight", "activation_rate"):
         value = getattr(entry, name)
-        if not _is_number(value) or not 0 <= value < math.inf:
+        if not is_number(value) or not 0 <= value < math.inf:
             return f"{name} must be >= 0 and finite (got {value!r})"
     if entry.activation_rate > 1:
         return f"activation_rate must be <= 1 (got {entry.activation_rate!r})"
@@ -243,7 +244,7 @@ def _rubric_problem(entry: BankRubric) -> str:
 def _counts_problem(entry: BankRubric) -> str:
     for name in ("observed_count", "support_count"):
         value = getattr(entry, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+        if not is_whole(value) or value >= 2**53:
             return f"{name} must be a whole number >= 0 (got {value!r})"
     return ""
 
@@ -263,10 +264,6 @@ def _array_problem(values: Floats) -> str:
         return f"must be a float32 array (got {getattr(values, 'dtype', type(values).__name__)})"
     bad = values.size - int(np.isfinite(values).sum())
     return f"holds {bad} values that are not finite" if bad else ""
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_text(text: str) -> bool:

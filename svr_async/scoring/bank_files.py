@@ -21,6 +21,7 @@ from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.integrity import marks_kept
+from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import Check, Rubric
 
 SCHEMA_VERSION = 1
@@ -334,7 +335,7 @@ def _get(values: Mapping[str, Any], key: str, kind: type[T]) -> T:
 
 def _number(values: Mapping[str, Any], key: str) -> float:
     value = values.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise ValueError(f"the field {key!r} holds {str(value)[:40]!r}, not a number")
     return float(value)
 

@@ -280,10 +280,10 @@ def read_notices(headers: Mapping[str, str]) -> tuple[Notice | None, Notice | No
 
 
 def _read_notice(headers: Mapping[str, str], unit: str) -> Notice | None:
-    limit = _number(headers.get(f"x-ratelimit-limit-{unit}", ""))
+    limit = header_number(headers.get(f"x-ratelimit-limit-{unit}", ""))
     if limit is None or limit <= 0:
         return None
-    remaining = _number(headers.get(f"x-ratelimit-remaining-{unit}", ""))
+    remaining = header_number(headers.get(f"x-ratelimit-remaining-{unit}", ""))
     return Notice(limit=limit, remaining=remaining, reset_s=read_span(headers.get(f"x-ratelimit-reset-{unit}", "")))
 
 
@@ -291,14 +291,15 @@ _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
 _SPAN = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?")
 
 
-def _number(text: str) -> float | None:
+def header_number(text: str) -> float | None:
+    """Read a plain number >= 0, as headers have it; None for anything else."""
     return float(text) if _NUMBER.fullmatch(text.strip()) else None
 
 
 def read_span(text: str) -> float | None:
     """Read "6m0s", "1.5s", "20ms" or a plain number of seconds."""
     text = text.strip()
-    plain = _number(text)
+    plain = header_number(text)
     if plain is not None or not text:
         return plain
     match = _SPAN.fullmatch(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.engine.batch.client import BatchClient, LostAnswerError, id_in
-from svr_async.engine.batch.folder import Export, State, Submission, result_path, save_state
+from svr_async.engine.batch.folder import State, Submission, result_path, save_state
 from svr_async.errors import EndpointDownError, RefusedError
 
 LOOKS = 3
@@ -161,12 +161,6 @@ def _whole_lines(path: Path) -> int:
             f"{path.name} was cut off in line {found}", hint="run the same command again: it is fetched anew"
         )
     return found
-
-
-def submitted(export: Export, state: State | None) -> int:
-    """Return how many requests of an export are at the endpoint."""
-    ids = {} if state is None else {batch.file: batch.batch_id for batch in state.batches}
-    return sum(file.requests for file in export.files if ids.get(file.name))
 
 
 def _optional_id(value: Mapping[str, Any], field: str) -> str:

@@ -12,6 +12,7 @@ import orjson
 
 from svr_async.evaluation import wording
 from svr_async.evaluation.runfolder import Run
+from svr_async.vocabulary.numbers import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,4 +150,4 @@ def moment(value: Any) -> str:
 
 def number(value: Any) -> float | None:
     """Return a value that is a number; None for anything else."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if is_number(value) else None

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from svr_async.engine.admission.pacing import header_number
 from svr_async.errors import SvrError
 
 State = Literal["ok", "warn", "fail", "none"]
@@ -175,10 +176,8 @@ def _list(lead: str, values: Sequence[str]) -> str:
 
 
 def _whole(text: str | None) -> int | None:
-    try:
-        return int(float(text)) if text else None
-    except (ValueError, OverflowError):
-        return None
+    number = header_number(text or "")
+    return None if number is None else int(number)
 
 
 def schema_finding(answer: Answer, allowed: Sequence[str]) -> Finding:

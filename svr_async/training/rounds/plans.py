@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from svr_async.training.rounds.config import ABLATIONS, PRESETS, TrainConfig
+from svr_async.vocabulary.numbers import is_whole
 
 FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 230 of 492 (docs/fit.md)
 
@@ -47,7 +48,7 @@ class FitPlan:
 
 
 def _require_whole(name: str, value: Any, least: int, most: int = (1 << 32) - 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not is_whole(value, least) or value > most:
         raise ValueError(f"{name} must be a whole number in {least}..{most} (got {str(value)[:40]!r})")
 
 

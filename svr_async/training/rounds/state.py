@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.training.bank.merge import Candidate
-from svr_async.vocabulary.pair import PreferencePair, parse_prompt
+from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import Check, Rubric
 
 
@@ -51,12 +51,6 @@ def pair_to_json(pair: PreferencePair) -> dict[str, Any]:
     prompt = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
     texts = {"id": pair.id, "chosen": pair.chosen, "rejected": pair.rejected, "chosen_first": pair.chosen_first}
     return {"prompt": prompt, **texts}
-
-
-def pair_from_json(value: Mapping[str, Any]) -> PreferencePair:
-    """Read what `pair_to_json` wrote."""
-    names = ("id", "chosen", "rejected", "chosen_first")
-    return PreferencePair(prompt=parse_prompt(value["prompt"]), **{name: value[name] for name in names})
 
 
 def ledger_rows(

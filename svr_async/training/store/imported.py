@@ -22,6 +22,7 @@ from svr_async.training.rounds.state import candidate_from_json
 from svr_async.training.store.entry_files import Entries, names_of, read_entries
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
 from svr_async.training.store.storing import put_beside, settle, store_content, store_header
+from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -103,7 +104,7 @@ def _as_candidate(value: Any) -> dict[str, Any]:
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} must be a list of texts")
     count = value.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_whole(count, least=1):
         raise TypeError(f"count must be a whole number >= 1 (got {str(count)[:40]!r})")
     return {"rubric": rubric, "count": count, **lists}
 

@@ -29,6 +29,7 @@ from svr_async.training.store.records import (
     rubrics_problem,
 )
 from svr_async.vocabulary.integrity import marks_kept
+from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.rubric import Check, Rubric
 
 if TYPE_CHECKING:
@@ -136,18 +137,14 @@ def _meta_problem(meta: Mapping[str, Any]) -> str:
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and sorted(value) == sorted(COUNTS) and all(map(_is_natural, value.values()))
-
-
-def _is_natural(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, dict) and sorted(value) == sorted(COUNTS) and all(map(is_whole, value.values()))
 
 
 def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
     path = folder / "vocabulary.json"
     with files.open_verified(folder, meta["vocabulary"]) as file:
         vocabulary = files.read_json(file, path)
-    if any(not _is_natural(place) for place in vocabulary.values()):
+    if any(not is_whole(place) for place in vocabulary.values()):
         raise files.refused(path, "a term's place is no whole number >= 0")
     with files.open_verified(folder, meta["idf"]) as file:
         idf = files.read_npz(file, folder / "idf.npz", {"idf": np.float32})["idf"]
