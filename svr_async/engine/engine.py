@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.calling import Caller, ItemFailedError, RetryableError
+from svr_async.engine.caller import Caller, ItemFailedError, RetryableError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
@@ -24,8 +24,8 @@ from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
-from svr_async.engine.telling import Hear
 from svr_async.engine.watched import WatchedCalls
+from svr_async.engine.words import Hear
 from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 

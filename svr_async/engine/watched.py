@@ -9,7 +9,7 @@ from svr_async.engine.events import Watch
 from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 
 if TYPE_CHECKING:
-    from svr_async.engine.calling import Caller
+    from svr_async.engine.caller import Caller
     from svr_async.engine.reply import Reply
     from svr_async.engine.request import Request
 

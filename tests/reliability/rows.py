@@ -116,7 +116,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     32: (f"{CLASSIFY}no_header_text_breaks_the_classifier", f"{CLASSIFY}how_long_to_wait_is_read_from_every_spelling"),
     33: (f"{CLASSIFY}rate_limits_carry_what_the_endpoint_asks_for",),
     34: (
-        "engine/test_pacing.py::test_a_rate_that_only_refusals_tell_is_found_and_used",
+        "engine/test_rates.py::test_a_rate_that_only_refusals_tell_is_found_and_used",
         f"{LANE}a_rate_limit_without_a_time_still_pauses",
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
     ),

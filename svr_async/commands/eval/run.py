@@ -17,7 +17,7 @@ from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.signals import draining, has_hung_up
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.running.evaluate import count_calls, run_now
 from svr_async.evaluation.running.listener import EvalResult, Listener

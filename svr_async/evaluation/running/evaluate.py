@@ -12,7 +12,7 @@ from typing import Any
 
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.run import Evaluation, run_evaluation

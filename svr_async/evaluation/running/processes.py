@@ -20,7 +20,7 @@ from svr_async import errors
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item

@@ -20,7 +20,7 @@ import orjson
 
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import Word
+from svr_async.engine.words import Word
 from svr_async.errors import SvrError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import run_evaluation
