@@ -15,7 +15,7 @@ from sim_judge import SimJudge
 
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
-from svr_async.judges.authoring import MAX_INDUCED
+from svr_async.judges.author import MAX_INDUCED
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.simulation.authoring import Author

@@ -24,7 +24,7 @@ from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter

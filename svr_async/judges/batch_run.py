@@ -12,7 +12,7 @@ from svr_async.engine.batch.results import LineKind, ResultFiles
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.request import CONTINGENT, Question
 from svr_async.errors import UsageError
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rig import engine_at, judge_at, writer
 
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.simulation.config import SimConfig

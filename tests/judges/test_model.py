@@ -14,7 +14,7 @@ from rig import completion, judge_at, pairs, scripted_engine, writer
 
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Request
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.fence import nonce_of
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.model import MAX_REASKS, ModelJudge

@@ -7,7 +7,7 @@ import math
 import pytest
 from rig import engine_at, pairs, writer
 
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig

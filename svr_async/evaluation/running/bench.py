@@ -14,7 +14,7 @@ from svr_async.evaluation.run import Evaluation
 from svr_async.evaluation.running.judges import SettledPlan, order_plan
 from svr_async.evaluation.running.method import rephrasing
 from svr_async.evaluation.running.prepared import Prepared
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 

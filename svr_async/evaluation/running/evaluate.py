@@ -25,7 +25,7 @@ from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import free_bytes, network_note, room_at_most, room_for, shortage
 from svr_async.evaluation.running.writing import RunFacts, begin_run, end_run
 from svr_async.judges.keys import naming_keys
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.vocabulary.integrity import Integrity
 
 

@@ -26,7 +26,7 @@ from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import JudgePlan, order_plan, settle_judges
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.registry import find_recipe, names_that_take

@@ -29,7 +29,7 @@ from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
 from svr_async.evaluation.running.shares import places_of
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.observability.session import watching_as_told
 
 REPORT_S = 0.2

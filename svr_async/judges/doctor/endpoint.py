@@ -17,7 +17,8 @@ from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, key_from_environment
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
 from svr_async.judges.doctor import findings
-from svr_async.judges.doctor.asking import (
+from svr_async.judges.doctor.findings import Answer, Finding, failed
+from svr_async.judges.doctor.questions import (
     CHOICES,
     EXPECTED_TOKENS,
     MOST_WAIT_S,
@@ -28,9 +29,8 @@ from svr_async.judges.doctor.asking import (
     questions,
     served,
 )
-from svr_async.judges.doctor.findings import Answer, Finding, failed
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity

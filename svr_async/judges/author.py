@@ -14,7 +14,7 @@ from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
 from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter, listing, local_ids
-from svr_async.judges.reading import read_object
+from svr_async.judges.reply_text import read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt, prompt_text
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 

@@ -104,7 +104,7 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.authoring import ModelAuthor
+    from svr_async.judges.author import ModelAuthor
     from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter
     from svr_async.judges.templates import load_templates
