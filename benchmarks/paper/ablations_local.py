@@ -23,10 +23,10 @@ from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.asking import Crew
-from svr_async.training.rounds.choosing import chosen_round
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.dev_choice import chosen_round
+from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS

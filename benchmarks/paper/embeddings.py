@@ -44,7 +44,7 @@ from svr_async.fit.structure import MOST_GATES, PENALTIES, Evidence, used_points
 from svr_async.fit.topics import DIVERSITY, evidence_of, features_of, mined_of
 from svr_async.training.rounds.plans import FREE_TOP_K
 from svr_async.training.store.arrays import stored_round
-from svr_async.training.store.reading import read_prompts
+from svr_async.training.store.reader import read_prompts
 from svr_async.training.store.records import FeatureStore
 from svr_async.vocabulary.statistics import bootstrap_interval
 

@@ -27,7 +27,7 @@ from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
 from svr_async.training.store.records import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
-from svr_async.training.store.writing import write_store
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
 

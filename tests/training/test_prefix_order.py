@@ -13,7 +13,7 @@ from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.asking import Crew, PoolTask, judge_pools
+from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.rubric import Rubric
 

@@ -30,7 +30,7 @@ from svr_async.training.store.records import (
     StoreRubric,
     judged_problem,
 )
-from svr_async.training.store.writing import write_store
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.rubric import Check, Rubric
 
 HEADER = StoreHeader(

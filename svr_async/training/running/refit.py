@@ -11,9 +11,9 @@ from svr_async.errors import DegenerateFitError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fitting import fit_settings
+from svr_async.training.rounds.fits import fit_settings
 from svr_async.training.rounds.plans import FitPlan, config_of
-from svr_async.training.running.learning import learned_curve, require_solved
+from svr_async.training.running.learning_curve import learned_curve, require_solved
 from svr_async.training.running.listener import FitListener, Silent
 from svr_async.training.running.places import keep_bank
 from svr_async.training.running.refit_bank import bank_of, dev_warnings, history_of, make_record, missing_warnings

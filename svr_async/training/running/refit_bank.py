@@ -12,8 +12,8 @@ from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.training import spread
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.training.rounds.banking import Features, assemble, describe
 from svr_async.training.rounds.plans import FitPlan
+from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.running.refit_runs import FitRuns, Outcome
 from svr_async.training.store.arrays import StoredRound
 from svr_async.training.store.records import FeatureStore

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.training.rounds.asking import StageEndsError
+from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Silent
-from svr_async.training.running.run import open_training_judge, open_session
+from svr_async.training.running.run import open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.training.rounds.asking import Crew
 from svr_async.training.rounds.fit_log import FitLog
-from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData

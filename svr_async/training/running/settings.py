@@ -8,8 +8,8 @@ from pathlib import Path
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
-from svr_async.training.rounds.asking import RUBRICS_PER_CALL
 from svr_async.training.rounds.config import Publish, TrainConfig
+from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL
 from svr_async.training.rounds.plans import FitPlan, config_of
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 from svr_async.vocabulary.prefixes import PrefixOrder

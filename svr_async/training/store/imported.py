@@ -21,7 +21,7 @@ from svr_async.training.rounds.session import Material
 from svr_async.training.rounds.state import candidate_from_json
 from svr_async.training.store.entry_files import Entries, names_of, read_entries
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
-from svr_async.training.store.storing import put_beside, settle, store_content, store_header
+from svr_async.training.store.session_store import put_beside, settle, store_content, store_header
 from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 from svr_async.vocabulary.splits import split_by_prompt

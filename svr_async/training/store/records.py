@@ -155,7 +155,7 @@ class FeatureStore:
     @classmethod
     def load(cls, folder: str | Path) -> FeatureStore:
         """Read and check a store; UsageError where there is none, ArtefactError where it fails a check."""
-        from svr_async.training.store.reading import load_store
+        from svr_async.training.store.reader import load_store
 
         return load_store(Path(folder))
 
@@ -176,7 +176,7 @@ class FeatureStore:
 
     def prompts(self) -> list[str]:
         """Return the text of every prompt row, read from disk."""
-        from svr_async.training.store.reading import read_prompts
+        from svr_async.training.store.reader import read_prompts
 
         return read_prompts(self)
 

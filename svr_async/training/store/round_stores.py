@@ -22,9 +22,9 @@ from svr_async.training.rounds.session import JudgedRound, Session
 from svr_async.training.rounds.stages import digest_of
 from svr_async.training.rounds.state import candidate_to_json, pair_to_json
 from svr_async.training.store import files
-from svr_async.training.store.reading import PART, read_meta
+from svr_async.training.store.reader import PART, read_meta
 from svr_async.training.store.records import MEASURED, OWN, Judged, StoreHeader, StoreRubric
-from svr_async.training.store.storing import move_to, put_beside, store_content, store_header
+from svr_async.training.store.session_store import move_to, put_beside, store_content, store_header
 
 NAME = "round-"
 

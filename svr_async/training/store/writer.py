@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from svr_async.training.store import files
-from svr_async.training.store.reading import FORMAT, pair_schema, rubric_schema
+from svr_async.training.store.reader import FORMAT, pair_schema, rubric_schema
 from svr_async.training.store.records import (
     SCHEMA_VERSION,
     Csr,

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.judging import sources_of
+from svr_async.training.rounds.judgements import sources_of
 from svr_async.training.rounds.plans import FitPlan
 from svr_async.training.rounds.problem import HardNegative, source_names
 from svr_async.training.rounds.session import Material, Session
 from svr_async.training.store.files import META
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
-from svr_async.training.store.writing import write_store as write_files
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.atomic import reason
 from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 
-def write_store(
+def write_session_store(
     session: Session,
     folder: Path,
     bank: Sequence[Candidate],
@@ -94,7 +94,7 @@ def put_beside(folder: Path, header: StoreHeader, content: StoreContent) -> Path
     """Write a whole store beside its place, so that a run that is cut off leaves none that is half there."""
     beside = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
-    write_files(beside, header, content)
+    write_store(beside, header, content)
     return beside
 
 

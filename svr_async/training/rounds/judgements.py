@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import asking
-from svr_async.training.rounds.asking import PoolTask
+from svr_async.training.rounds import judge_calls
+from svr_async.training.rounds.judge_calls import PoolTask
 from svr_async.training.rounds.kinds import likely_rubrics
 from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.pools import PoolInputs, PoolPolicy, plan_pools
@@ -74,7 +74,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
     if z is None:
         if tasks:
             session.say(f"judging {sum(map(len, asked)):,} entries of {len(tasks):,} pairs")
-        found, outcomes = await asking.judge_pools(session.crew, tasks)
+        found, outcomes = await judge_calls.judge_pools(session.crew, tasks)
         values, arrays = ledger_rows(asked, found)
         session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes.outcomes)}, arrays)
         z = arrays["z"]
