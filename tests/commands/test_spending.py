@@ -12,7 +12,7 @@ from rig import read_lines, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.running.pricing import describe_plan
+from svr_async.evaluation.running.dry_run import describe_plan
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer

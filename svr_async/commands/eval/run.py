@@ -19,10 +19,10 @@ from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.running.dry_run import describe_plan
 from svr_async.evaluation.running.evaluate import count_calls, run_now
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.pricing import describe_plan
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import words
 from svr_async.vocabulary.coverage import require_coverage

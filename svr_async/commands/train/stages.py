@@ -13,7 +13,7 @@ from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
-from svr_async.evaluation.running.pricing import DryRunCount, describe_plan
+from svr_async.evaluation.running.dry_run import DryRunCount, describe_plan
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.answers import require_answers, unanswered_lines

@@ -17,13 +17,13 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_plan
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.pricing import DryRunCount, guessed_by, total_plan
 from svr_async.evaluation.running.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.evaluation.running.record import RunFacts, begin_run, end_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import free_bytes, network_note, room_at_most, room_for, shortage
-from svr_async.evaluation.running.writing import RunFacts, begin_run, end_run
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.vocabulary.integrity import Integrity

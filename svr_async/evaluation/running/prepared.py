@@ -13,8 +13,8 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledPlan, settle_judges
 from svr_async.evaluation.running.method import choose_method
+from svr_async.evaluation.running.record import RunRecord, command_line
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.evaluation.running.writing import RunRecord, command_line
 from svr_async.scoring.methods.contract import Method
 
 
