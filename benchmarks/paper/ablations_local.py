@@ -18,7 +18,7 @@ from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.author import MAX_INDUCED
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.selection import TextSimilarities, select
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld

@@ -18,7 +18,7 @@ from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, J
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
-from svr_async.scoring.methods.deciding import decided
+from svr_async.scoring.methods.decisions import decided
 from svr_async.vocabulary.pair import Order
 from svr_async.vocabulary.verdict import Outcome
 

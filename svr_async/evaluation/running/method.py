@@ -55,7 +55,7 @@ def _names(part: Part) -> str:
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
-    from svr_async.scoring.rephrasing import rephraser_of
+    from svr_async.scoring.rephraser import rephraser_of
 
     use = method.facts.bank
     assert use is not None
