@@ -18,8 +18,8 @@ from pathlib import Path
 
 from svr_async.adapters import get_adapter
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
@@ -58,7 +58,7 @@ async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[
         transport = HttpTransport(server.base_url, Secret(""))
         with tempfile.TemporaryDirectory() as folder:
             settings = EngineConfig(concurrency=args.in_flight)
-            async with Engine(transport, Memo.open(Path(folder)), config=settings) as engine:
+            async with CallEngine(transport, Memo.open(Path(folder)), config=settings) as engine:
                 crew = Crew(
                     judge=ModelJudge(engine, writer, "sim"),
                     author=ModelAuthor(engine, writer),

@@ -48,7 +48,7 @@ class Completion(Generic[T]):
     from_memo: bool = False
 
 
-class Engine:
+class CallEngine:
     """Asks questions of one endpoint. Use it as an async context manager on one event loop."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Engine:
             under_way=self._flights.__len__,
             watch=watch,
         )
-        self._calls = self._caller if watch is None else WatchedCalls(self._caller, watch)
+        self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
         self._probe = LagProbe(self._flights.__len__, self._tell_facts if watch else None)
         self._behind = SeenKeys()
         self.fingerprints: set[str] = set()
@@ -404,4 +404,4 @@ def _unreadable(reply: Reply | None) -> Outcome:
     return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR
 
 
-__all__ = ["Completion", "Engine", "LaneStoppedError"]
+__all__ = ["CallEngine", "Completion", "LaneStoppedError"]

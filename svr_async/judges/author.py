@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.model import without_value
@@ -27,7 +27,7 @@ TOKENS_PER_WORDING = 60
 class ModelAuthor:
     """An endpoint as an author."""
 
-    engine: Engine
+    engine: CallEngine
     writer: QuestionWriter
 
     @property

@@ -12,7 +12,7 @@ from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative
 from svr_async.training.rounds.session import prepare
 from svr_async.training.store.arrays import fit_arrays
-from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.reader import load_store
 from svr_async.training.store.session_store import write_session_store
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -40,7 +40,7 @@ def session():
 def test_what_was_judged_comes_back_from_the_store(tmp_path):
     """Entries, splits, hard negatives and own marks are those of the session."""
     write_session_store(session(), tmp_path / "store", BANK, [NEGATIVE])
-    store = FeatureStore.load(tmp_path / "store")
+    store = load_store(tmp_path / "store")
     assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
     assert (store.header.judge, store.header.marks) == ("made", {"simulated"})
@@ -74,7 +74,7 @@ def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path):
     before = meta.read_bytes()
     write_session_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
     assert meta.read_bytes() == before
-    header = FeatureStore.load(tmp_path / "store").header
+    header = load_store(tmp_path / "store").header
     assert header.marks is None
     assert header.integrity == {"simulated"}
     with pytest.raises(UsageError, match="exists already"):
@@ -88,4 +88,4 @@ def test_marks_that_are_none_are_refused(marks, tmp_path):
     meta = tmp_path / "store" / "meta.json"
     meta.write_bytes(orjson.dumps(orjson.loads(meta.read_bytes()) | {"marks": marks}))
     with pytest.raises(ArtefactError, match="marks must be a list of short words"):
-        FeatureStore.load(tmp_path / "store")
+        load_store(tmp_path / "store")

@@ -47,8 +47,8 @@ def judge(
             index = await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # the store there is of another command: this one would have asked nothing
             raise store_exists(store) from error
-        plan, label = settings.plan, run.judge.label
-        write_session_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, plan=plan)
+        terms, label = settings.terms, run.judge.label
+        write_session_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, terms=terms)
         return JudgedEntries(
             entries=sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs),
             outcomes=session.stages.outcomes,

@@ -127,9 +127,9 @@ def _result(
 def _keep_round(run: TrainingRun, kept: list[JudgedRound], session: Session, judged: JudgedRound) -> None:
     """Keep a round as a feature store, for `svr-fit` to fit it again without a call; the last one in memory too."""
     kept[:] = [judged]
-    plan = replace(run.settings.plan, round=judged.number, last=judged.data.last)
+    terms = replace(run.settings.terms, round=judged.number, last=judged.data.last)
     labels = {"judge": run.judge.label, "prompts_digest": run.prompts_digest}
-    keep_round(session, judged, folder=run.settings.out / STORES, plan=plan, **labels)
+    keep_round(session, judged, folder=run.settings.out / STORES, terms=terms, **labels)
 
 
 def _made_of(run: TrainingRun) -> str:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.training.rounds.judgements import sources_of
-from svr_async.training.rounds.plans import FitPlan
 from svr_async.training.rounds.problem import HardNegative, source_names
 from svr_async.training.rounds.session import Material, Session
 from svr_async.training.store.files import META
@@ -34,11 +34,11 @@ def write_session_store(
     *,
     prompts_digest: str = "",
     judge: str = "",
-    plan: FitPlan | None = None,
+    terms: FitTerms | None = None,
 ) -> None:
     """Write the session's pairs and all that was judged of them on this bank as a new feature store.
 
-    `judge` is how results of the judge are labelled, where more is known of it than its name; `plan` how it is fitted.
+    `judge` is how results of the judge are labelled, where more is known of it than its name; `terms` how it is fitted.
     Where the folder exists it must hold that very store; UsageError where it holds anything else.
     """
     material = session.material
@@ -47,7 +47,7 @@ def write_session_store(
         judge=judge or session.crew.judge.name,
         marks=session.crew.judge.marks,
         prompts_digest=prompts_digest,
-        plan=plan or FitPlan(),
+        terms=terms or FitTerms(),
     )
     rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
@@ -60,7 +60,7 @@ def store_header(
     *,
     judge: str,
     prompts_digest: str,
-    plan: FitPlan,
+    terms: FitTerms,
     marks: Marks | None = None,
     made_of: str = "",
 ) -> StoreHeader:
@@ -72,7 +72,7 @@ def store_header(
         marks=marks,
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
-        plan=plan,
+        terms=terms,
         made_of=made_of,
     )
 

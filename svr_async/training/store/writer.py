@@ -66,7 +66,7 @@ def _facts(header: StoreHeader) -> dict[str, Any]:
         "prompts_digest": header.prompts_digest,
         "bank_digest": "",
         "data_digests": dict(header.data_digests),
-        "plan": header.plan.as_json(),
+        "plan": header.terms.as_json(),
         "made_of": header.made_of,
     }
 
