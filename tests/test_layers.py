@@ -56,6 +56,14 @@ HEAVY = {
 COMMAND_MODULES = sorted({place.partition(":")[0] for place, _ in COMMANDS.values()})
 
 
+def name_of(path: Path) -> str:
+    """Return the dotted name of a module; a package's own file has the name of the package."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMED = {name_of(path): path for path in MODULES}
+
+
 def part_of(path: Path) -> str:
     """Return the first folder of a module below the package; its own name for a module at the top."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -76,8 +84,9 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} has a relative import"
             yield str(node.module), node.lineno, id(node) not in lazy
-            if node.module == "svr_async":
-                yield from ((f"svr_async.{alias.name}", node.lineno, id(node) not in lazy) for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = names if node.module == "svr_async" else [name for name in names if name in NAMED]
+            yield from ((name, node.lineno, id(node) not in lazy) for name in modules)
 
 
 def _lazy(node: ast.AST) -> bool:
@@ -119,6 +128,19 @@ def test_rooms_of_a_part_have_one_way_down(part: str, room: str) -> None:
         for name, line, _ in imports(path):
             if name.startswith(f"svr_async.{part}."):
                 assert room_of(name) in allowed, f"{path}:{line} imports {name}; {room or part} may not"
+
+
+def test_no_modules_import_each_other() -> None:
+    """There is no circle of imports between modules, also not by way of functions and type checkers."""
+    left = {name: imported_modules(path) for name, path in NAMED.items()}
+    while loose := {name for name, below in left.items() if not below & left.keys()}:
+        left = {name: below for name, below in left.items() if name not in loose}
+    assert not left, f"in a circle, or above one: {', '.join(sorted(left))}"
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the modules of the package that a file names in an import anywhere in it."""
+    return {name for name, *_ in imports(path)} & NAMED.keys()
 
 
 def test_no_command_imports_another() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from svr_async import errors
+import svr_async.errors
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
@@ -187,7 +187,7 @@ def _ending(code: int) -> str:
 async def _live(shared: SharedRun, share: Share, life: int) -> int | None:
     """Run a worker to its end; return None where it has done what it could, else the code it died with."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-c", LAUNCH, str(Path(errors.__file__).parents[1])),
+        *(sys.executable, "-P", "-c", LAUNCH, str(Path(svr_async.errors.__file__).parents[1])),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_BYTES,
@@ -275,6 +275,6 @@ def error_to_json(error: SvrError | None) -> dict[str, str] | None:
 def _error_from(value: dict[str, str] | None) -> SvrError | None:
     if value is None:
         return None
-    kind = getattr(errors, value["kind"], SvrError)
+    kind = getattr(svr_async.errors, value["kind"], SvrError)
     error: SvrError = kind(value["message"], hint=value["hint"])
     return error
