@@ -8,6 +8,8 @@ loaded when it is first used (PEP 562).
 
 from typing import TYPE_CHECKING, Any
 
+from svr_async.version import __version__
+
 if TYPE_CHECKING:
     from svr_async.evaluation.running.evaluate import evaluate
     from svr_async.evaluation.running.listener import EvalResult, Listener
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from svr_async.training.running.settings import TrainSettings
     from svr_async.training.running.train import train
 
-__version__ = "0.1.0"
 __all__ = [
     "Bank",
     "Engine",

@@ -22,9 +22,10 @@ import orjson
 from aiohttp import web
 
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.http.transport import HttpTransport, RawReply
+from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.http.transport import RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
@@ -111,12 +112,12 @@ async def engine_at(
     price: Price | None = None,
     failures: FailureLog | None = None,
     **config: Any,
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[CallEngine]:
     """Open an engine with short waits on an endpoint."""
     settings = EngineConfig(**{"concurrency": 16, **QUICK, **config})
     transport = HttpTransport(base_url, Secret(key), timeout_s=timeout_s)
     opened = Memo.open(memo, patience_s=0.2)
-    async with Engine(transport, opened, config=settings, budget=budget, price=price, failures=failures) as engine:
+    async with CallEngine(transport, opened, config=settings, budget=budget, price=price, failures=failures) as engine:
         yield engine
 
 
@@ -154,12 +155,12 @@ class Scripted:
 @contextlib.asynccontextmanager
 async def scripted_engine(
     memo: Path, answer: Callable[[Request, int], Any], **settings: Any
-) -> AsyncIterator[tuple[Engine, Scripted]]:
+) -> AsyncIterator[tuple[CallEngine, Scripted]]:
     """Open an engine on a script; `budget`, `price` and `failures` go to the engine, the rest to its config."""
     transport = Scripted(answer)
     parts = {name: settings.pop(name) for name in ("budget", "price", "failures") if name in settings}
     config = EngineConfig(**{"concurrency": 8, **QUICK, **settings})
-    async with Engine(transport, Memo.open(memo, patience_s=0.2), config=config, **parts) as engine:
+    async with CallEngine(transport, Memo.open(memo, patience_s=0.2), config=config, **parts) as engine:
         yield engine, transport
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "svr_async"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What each part may import, besides itself, `errors` and the package's version.
+# What each part may import, besides itself, `errors` and `version`.
 ALLOWED: dict[str, set[str]] = {
     "vocabulary": set(),
     "fit": set(),
@@ -56,6 +56,14 @@ HEAVY = {
 COMMAND_MODULES = sorted({place.partition(":")[0] for place, _ in COMMANDS.values()})
 
 
+def name_of(path: Path) -> str:
+    """Return the dotted name of a module; a package's own file has the name of the package."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMED = {name_of(path): path for path in MODULES}
+
+
 def part_of(path: Path) -> str:
     """Return the first folder of a module below the package; its own name for a module at the top."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -76,8 +84,9 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} has a relative import"
             yield str(node.module), node.lineno, id(node) not in lazy
-            if node.module == "svr_async":
-                yield from ((f"svr_async.{alias.name}", node.lineno, id(node) not in lazy) for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = names if node.module == "svr_async" else [name for name in names if name in NAMED]
+            yield from ((name, node.lineno, id(node) not in lazy) for name in modules)
 
 
 def _lazy(node: ast.AST) -> bool:
@@ -89,12 +98,12 @@ def _lazy(node: ast.AST) -> bool:
 @pytest.mark.parametrize("part", sorted({part_of(path) for path in MODULES}))
 def test_no_arrow_points_up(part: str) -> None:
     """A part imports only what lies below it, also inside functions and for type checkers."""
-    if part in {"__init__", "errors"}:
+    if part in {"__init__", "errors", "version"}:
         own = [found for found in imports(PACKAGE / f"{part}.py") if found[0].startswith("svr_async.")]
-        assert not [name for name, _, eager in own if eager]
+        assert {name for name, _, eager in own if eager} <= {"svr_async.version"}
         assert part == "__init__" or not own  # the front door names what it loads, for type checkers
         return
-    allowed = ALLOWED[part] | {part, "errors", "__version__"}
+    allowed = ALLOWED[part] | {part, "errors", "version"}
     for path in MODULES:
         if part_of(path) == part:
             for name, line, _ in imports(path):
@@ -119,6 +128,19 @@ def test_rooms_of_a_part_have_one_way_down(part: str, room: str) -> None:
         for name, line, _ in imports(path):
             if name.startswith(f"svr_async.{part}."):
                 assert room_of(name) in allowed, f"{path}:{line} imports {name}; {room or part} may not"
+
+
+def test_no_modules_import_each_other() -> None:
+    """There is no circle of imports between modules, also not by way of functions and type checkers."""
+    left = {name: imported_modules(path) for name, path in NAMED.items()}
+    while loose := {name for name, below in left.items() if not below & left.keys()}:
+        left = {name: below for name, below in left.items() if name not in loose}
+    assert not left, f"in a circle, or above one: {', '.join(sorted(left))}"
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the modules of the package that a file names in an import anywhere in it."""
+    return {name for name, *_ in imports(path)} & NAMED.keys()
 
 
 def test_no_command_imports_another() -> None:

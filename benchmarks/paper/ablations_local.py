@@ -15,18 +15,18 @@ from sim_judge import SimJudge
 
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
-from svr_async.judges.authoring import MAX_INDUCED
+from svr_async.judges.author import MAX_INDUCED
 from svr_async.judges.protocol import Answer, Judge
 from svr_async.scoring.selection import TextSimilarities, select
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedPair, PlantedWorld
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.asking import Crew
-from svr_async.training.rounds.choosing import chosen_round
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.dev_choice import chosen_round
+from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.run import OFFLINE_WORKERS

@@ -26,7 +26,7 @@ from scores import logistic, points
 from svr_async.adapters import get_adapter
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.running.data import usable
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
 from svr_async.vocabulary.pair import PreferencePair, prompt_text

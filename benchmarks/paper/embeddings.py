@@ -43,10 +43,9 @@ from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.sparse_margin import Penalties
 from svr_async.fit.structure import MOST_GATES, PENALTIES, used_points
 from svr_async.fit.topics import DIVERSITY
-from svr_async.training.rounds.plans import FREE_TOP_K
+from svr_async.training.rounds.fit_terms import FREE_TOP_K
 from svr_async.training.store.arrays import stored_round
-from svr_async.training.store.reading import read_prompts
-from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.reader import load_store, read_prompts
 from svr_async.vocabulary.statistics import bootstrap_interval
 
 FOLDS = 5
@@ -225,7 +224,7 @@ def nats(above: np.ndarray) -> str:
 
 def compare(store: Path, vectors: Path, top_ks: Sequence[int], repeats: int) -> None:
     """Print the table of a store."""
-    stored = FeatureStore.load(store)
+    stored = load_store(store)
     arrays = replace(stored_round(stored).data.train, pair_source=None)
     held = vectors_of(vectors, read_prompts(stored))
     runs = [compared(arrays, held, top_ks, seed) for seed in range(repeats)]
@@ -257,7 +256,7 @@ def main() -> None:
         step.add_argument("--store", type=Path, required=True, help="the store that `svr judge` wrote")
     args = parser.parse_args()
     if args.step == "texts":
-        args.out.write_text(json.dumps(read_prompts(FeatureStore.load(args.store))), "utf-8")
+        args.out.write_text(json.dumps(read_prompts(load_store(args.store))), "utf-8")
     else:
         compare(args.store, args.vectors, args.top_k, args.repeats)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from svr_async.judges.rules.registry import grid_rubrics
-from svr_async.training.rounds import asking
-from svr_async.training.rounds.asking import Crew, PoolTask
+from svr_async.training.rounds import judge_calls
+from svr_async.training.rounds.judge_calls import Crew, PoolTask
 from svr_async.training.rounds.stages import digest_of
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import Rubric
@@ -40,7 +40,7 @@ def judged_on_all(out: Path, name: str, pairs: Sequence[PreferencePair], crew: C
 async def _table(crew: Crew, pairs: Sequence[PreferencePair], rubrics: Sequence[Rubric]) -> np.ndarray:
     """Return z (pair, rubric) of pairs judged on all of these rubrics; NaN where the judge abstained."""
     crew = replace(crew, rubrics_per_call=max(1, len(rubrics)))
-    found, _ = await asking.judge_pools(crew, [PoolTask(pair, rubrics) for pair in pairs])
+    found, _ = await judge_calls.judge_pools(crew, [PoolTask(pair, rubrics) for pair in pairs])
     return np.array([[z.get(rubric.id, np.nan) for rubric in rubrics] for z in found], dtype=np.float32)
 
 

@@ -27,7 +27,7 @@ from sources_score import APART, GENERAL, LONGEST, by_prompt_table, detail, scor
 
 from svr_async.judges.rules.author import RulesAuthor
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.running.run import OFFLINE_WORKERS, RUBRICS_PER_FREE_CALL
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 

@@ -16,8 +16,8 @@ from typing import Any
 from calls import KEY, Meter, bodies, check, emit, loop_factory, options
 
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
@@ -41,7 +41,7 @@ def questions(count: int, run: str) -> Iterator[Question[list[dict[str, Any]]]]:
         yield Question(request=request, parse=parse, sketch=list)
 
 
-async def ask_all(engine: Engine, count: int, run: str, until: float) -> int:
+async def ask_all(engine: CallEngine, count: int, run: str, until: float) -> int:
     """Ask all questions; return how many were answered before `until` (monotonic)."""
     answered = 0
     async with aclosing(engine.map(questions(count, run))) as results:
@@ -58,12 +58,12 @@ async def main(args: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memo = Memo.open(Path(folder) / "memo")
         meter = Meter()
-        async with Engine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
+        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
             answered = await ask_all(engine, args.calls, args.run, time.monotonic() + args.cap)
         emit(meter.row("ours", answered, args.calls))
         memo = Memo.open(Path(folder) / "memo")
         meter = Meter()
-        async with Engine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
+        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
             hits = await ask_all(engine, answered, args.run, time.monotonic() + args.cap)
             assert engine.stats().sent == 0 or answered < args.calls
         emit(meter.row("ours, memo hit", hits, answered))

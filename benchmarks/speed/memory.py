@@ -25,7 +25,7 @@ from fast_server import completion
 from targets import Figure, hand_over
 
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Request
@@ -75,7 +75,7 @@ async def answer(count: int, in_flight: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         memo = Memo(Path(folder), Forgetful(), writable=True)
         async with (
-            Engine(Echo(), memo, config=EngineConfig(concurrency=in_flight)) as engine,
+            CallEngine(Echo(), memo, config=EngineConfig(concurrency=in_flight)) as engine,
             aclosing(engine.map(questions(count, "memory"))) as results,
         ):
             async for _, done in results:

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from svr_async.adapters import get_adapter
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
@@ -34,7 +34,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
-from svr_async.training.rounds.asking import Crew, PoolTask, judge_pools
+from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.rubric import Rubric
@@ -58,7 +58,7 @@ async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[
         transport = HttpTransport(server.base_url, Secret(""))
         with tempfile.TemporaryDirectory() as folder:
             settings = EngineConfig(concurrency=args.in_flight)
-            async with Engine(transport, Memo.open(Path(folder)), config=settings) as engine:
+            async with CallEngine(transport, Memo.open(Path(folder)), config=settings) as engine:
                 crew = Crew(
                     judge=ModelJudge(engine, writer, "sim"),
                     author=ModelAuthor(engine, writer),

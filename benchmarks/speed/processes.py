@@ -26,8 +26,8 @@ from client_ours import ask_all
 
 from svr_async.engine.claims import FileClaims
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Engine
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
 
@@ -60,7 +60,7 @@ async def claim_us(held: int, *, among: bool) -> float:
 
 async def ask(url: str, memo: Path, in_flight: int, calls: int, run: str) -> None:
     """Ask as one of several processes: say ready, wait for a line, ask, print the result."""
-    engine = Engine(HttpTransport(url, Secret("none")), Memo.open(memo), config=EngineConfig(concurrency=in_flight))
+    engine = CallEngine(HttpTransport(url, Secret("none")), Memo.open(memo), config=EngineConfig(concurrency=in_flight))
     async with engine:
         print("ready", flush=True)
         sys.stdin.readline()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.loading import OfficialCounts, RowParser, load_dataset
+from svr_async.adapters.dataset import OfficialCounts, RowParser, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
 from svr_async.adapters.tables import DEFAULT_CAPS, Caps
 from svr_async.vocabulary.pair import PreferencePair

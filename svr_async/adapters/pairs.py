@@ -11,8 +11,8 @@ from typing import Any
 from svr_async.adapters import helpsteer3, rmb
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.conversations import join_prompt, read_answer
+from svr_async.adapters.dataset import RowParser
 from svr_async.adapters.fields import Fields, RowError, as_integer
-from svr_async.adapters.loading import RowParser
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.vocabulary.pair import PreferencePair, Prompt, user_prompt
 

@@ -107,7 +107,7 @@ def split(
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.splitting import write_split
+    from svr_async.adapters.split import write_split
 
     counts = write_split(get_adapter(adapter).load(path, lenient=lenient).pairs, share, seed, out)
     if as_json:

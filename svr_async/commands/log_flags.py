@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async import __version__
 from svr_async.errors import SvrError
+from svr_async.version import __version__
 
 if TYPE_CHECKING:
-    from svr_async.observability.session import Ending, WatchPlan
+    from svr_async.observability.session import Ending, WatchSettings
 
 NAMES = ("log_json", "log_level", "metrics_port", "otel")
 SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json", "config"})
@@ -115,11 +115,11 @@ def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[s
         return result
 
 
-def _plan(own: Mapping[str, Any], flags: Mapping[str, Any]) -> WatchPlan:
-    from svr_async.observability.session import WatchPlan
+def _plan(own: Mapping[str, Any], flags: Mapping[str, Any]) -> WatchSettings:
+    from svr_async.observability.session import WatchSettings
 
     host, port = own["metrics_port"] or ("127.0.0.1", None)
-    return WatchPlan(
+    return WatchSettings(
         log_json=own["log_json"] or "",
         log_level=own["log_level"],
         host=host,

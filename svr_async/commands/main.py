@@ -10,8 +10,8 @@ from importlib import import_module
 
 import click
 
-from svr_async import __version__
 from svr_async.errors import SvrError
+from svr_async.version import __version__
 
 COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),

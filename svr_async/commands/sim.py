@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
-    from svr_async.simulation.planting import PlantedConfig
+    from svr_async.simulation.worlds import PlantedConfig
 
 
 class _ServeByDefault(click.Group):
@@ -174,7 +174,7 @@ def world(seed: int, world_name: str, draw: int | None, n_train: int | None, n_t
       svr sim world --draw 7 --out drawn/
     """
     from svr_async.simulation.files import write_world
-    from svr_async.simulation.planting import plant
+    from svr_async.simulation.worlds import plant
 
     planted = plant(_planted(draw, world_name, seed))
     written = write_world(planted, out, n_train=n_train, n_test=n_test)

@@ -30,9 +30,9 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
     Example:  svr store show store/
     """
     from svr_async.training.store.facts import store_facts
-    from svr_async.training.store.records import FeatureStore
+    from svr_async.training.store.reader import load_store
 
-    _print(folder, store_facts(FeatureStore.load(folder)), as_json=as_json)
+    _print(folder, store_facts(load_store(folder)), as_json=as_json)
 
 
 @store.command("import", short_help="Make a store of pairs, rubrics and z.")
@@ -65,14 +65,14 @@ def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG00
     Example:  svr store import --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz --out store/
     """
     from svr_async.adapters import get_adapter, refuse_benchmark_for_training
-    from svr_async.training.rounds.plans import FitPlan
+    from svr_async.training.rounds.fit_terms import FitTerms
     from svr_async.training.store.facts import store_facts
     from svr_async.training.store.imported import ImportOptions, import_store
 
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
     dataset = get_adapter(flags["adapter"]).load(flags["pairs"], lenient=flags["lenient"])
-    options = ImportOptions(dev_share=flags["dev_share"], plan=FitPlan(seed=flags["seed"]), judge=flags["judge"])
+    options = ImportOptions(dev_share=flags["dev_share"], terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
     files = flags["rubrics"], flags["z"], flags["out"]
     made = import_store(dataset.pairs, dataset.digest, *files, options)
     _print(flags["out"], store_facts(made), as_json=as_json)

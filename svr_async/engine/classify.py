@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from svr_async.engine.admission.pacing import header_number, read_span
+from svr_async.engine.admission.rates import header_number, read_span
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.calling import Caller, ItemFailedError, RetryableError
+from svr_async.engine.caller import Caller, ItemFailedError, RetryableError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
@@ -24,8 +24,8 @@ from svr_async.engine.reply import Reply
 from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
-from svr_async.engine.telling import Hear
 from svr_async.engine.watched import WatchedCalls
+from svr_async.engine.words import Hear
 from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -48,7 +48,7 @@ class Completion(Generic[T]):
     from_memo: bool = False
 
 
-class Engine:
+class CallEngine:
     """Asks questions of one endpoint. Use it as an async context manager on one event loop."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Engine:
             under_way=self._flights.__len__,
             watch=watch,
         )
-        self._calls = self._caller if watch is None else WatchedCalls(self._caller, watch)
+        self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
         self._probe = LagProbe(self._flights.__len__, self._tell_facts if watch else None)
         self._behind = SeenKeys()
         self.fingerprints: set[str] = set()
@@ -404,4 +404,4 @@ def _unreadable(reply: Reply | None) -> Outcome:
     return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR
 
 
-__all__ = ["Completion", "Engine", "LaneStoppedError"]
+__all__ = ["CallEngine", "Completion", "LaneStoppedError"]

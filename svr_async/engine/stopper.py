@@ -17,7 +17,7 @@ from svr_async.engine.flow import bounded_map
 from svr_async.errors import BudgetError, SvrError
 
 if TYPE_CHECKING:
-    from svr_async.engine.engine import Engine
+    from svr_async.engine.engine import CallEngine
 
 DRAIN_AFTER_SIGNAL_S = 6.0  # what is left of ten seconds is for clearing up and for writing the run folder
 DRAIN_AFTER_ERROR_S = 1.5
@@ -39,7 +39,7 @@ class StoppedError(SvrError):
 class Stopper:
     """Why a run ends before its end: the first error or signal. Waiting calls are turned away, others may finish."""
 
-    engines: tuple[Engine, ...] = ()
+    engines: tuple[CallEngine, ...] = ()
     error: SvrError | None = None
     signal: int = 0
     _limit: asyncio.Timeout | None = None

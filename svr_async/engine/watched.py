@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from svr_async.engine.events import Watch
 from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 
 if TYPE_CHECKING:
-    from svr_async.engine.calling import Caller
+    from svr_async.engine.money import Price
     from svr_async.engine.reply import Reply
     from svr_async.engine.request import Request
 
@@ -43,21 +44,21 @@ class WatchedTransport:
 
 
 class WatchedCalls:
-    """The calls of a caller, each told to the watch when it ends, however it ends."""
+    """Calls, each told to the watch when it ends, however it ends."""
 
-    def __init__(self, caller: Caller, watch: Watch) -> None:
-        self._caller = caller
+    def __init__(self, call: Callable[[Request], Awaitable[Reply]], price: Price | None, watch: Watch) -> None:
+        self._call = call
+        self._price = price
         self._watch = watch
 
     async def call(self, request: Request) -> Reply:
-        """Send until there is a complete reply, as the caller does."""
+        """Send until there is a complete reply, as `call` does."""
         began = time.monotonic()
         try:
-            reply = await self._caller.call(request)
+            reply = await self._call(request)
         except BaseException as error:
             self._watch.call(request, time.monotonic() - began, error=error)
             raise
-        price = self._caller.price
-        usd = None if price is None else price.cost(reply.usage)
+        usd = None if self._price is None else self._price.cost(reply.usage)
         self._watch.call(request, time.monotonic() - began, reply=reply, usd=usd)
         return reply

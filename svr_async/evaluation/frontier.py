@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import cast
 
 from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -140,7 +140,7 @@ class Frontier:
 
 
 async def draw_frontier(
-    pairs: Sequence[PreferencePair], columns: Sequence[Column], extra: Sequence[Column], orders: OrderPlan
+    pairs: Sequence[PreferencePair], columns: Sequence[Column], extra: Sequence[Column], orders: Orders
 ) -> Frontier:
     """Work out the whole grid over the judges of `columns`; `extra` are judged once only, as fewer rubrics are."""
     judged = [pair for pair in pairs if pair.gold is not None]
@@ -184,7 +184,7 @@ async def work_out(pairs: Sequence[PreferencePair], setting: Setting, plan: Plan
 
 
 def settings_of(
-    pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: OrderPlan
+    pairs: Sequence[PreferencePair], columns: Sequence[Column], orders: Orders
 ) -> Iterator[tuple[Setting, Plan]]:
     """Yield every plan of the grid with its setting."""
     for column in columns:
@@ -207,7 +207,7 @@ def settings_of(
 
 
 def thresholds(
-    pairs: Sequence[PreferencePair], column: Column, orders: OrderPlan, shares: Sequence[float]
+    pairs: Sequence[PreferencePair], column: Column, orders: Orders, shares: Sequence[float]
 ) -> tuple[float, ...]:
     """Return |margins| below which these shares of the pairs lie, each once, to three significant digits."""
     held = [column.decisions.get((pair.id, first_order(orders, pair))) for pair in pairs]
@@ -217,26 +217,26 @@ def thresholds(
     return tuple(below for below in found if below > 0)
 
 
-def first_order(orders: OrderPlan, pair: PreferencePair) -> Order:
+def first_order(orders: Orders, pair: PreferencePair) -> Order:
     """Return the order in which a pair is judged first."""
     return _single(orders).orders(pair)[0]
 
 
-def _single(orders: OrderPlan) -> OrderPlan:
+def _single(orders: Orders) -> Orders:
     policy = OrderPolicy.HASH if orders.policy is OrderPolicy.BOTH else orders.policy
     return replace(orders, policy=policy, audit=0.0, audit_below=None)
 
 
-def _seat(column: Column, orders: OrderPlan) -> Seat:
+def _seat(column: Column, orders: Orders) -> Seat:
     return Seat(judge=cast("Judge", Replayed(column)), orders=orders, name=column.name)
 
 
-def _once(column: Column, orders: OrderPlan) -> tuple[Setting, Plan]:
+def _once(column: Column, orders: Orders) -> tuple[Setting, Plan]:
     kind = "once" if column.top_k is None else "top-k"
     return Setting(kind=kind, judges=(column.judge,), top_k=column.top_k), _seat(column, _single(orders))
 
 
-def _audited(column: Column, orders: OrderPlan, below: float) -> tuple[Setting, Plan]:
+def _audited(column: Column, orders: Orders, below: float) -> tuple[Setting, Plan]:
     """Return a plan with both orders below a margin; with an infinite one, of all pairs."""
     both = replace(orders, policy=OrderPolicy.BOTH, audit=0.0, audit_below=below)
     if math.isinf(below):
@@ -255,7 +255,7 @@ def _mean_usd(column: Column) -> float:
     return sum(charge.usd or 0.0 for charge in charges) / max(1, len(charges))
 
 
-def _juries(columns: Sequence[Column], orders: OrderPlan) -> Iterator[tuple[Setting, Plan]]:
+def _juries(columns: Sequence[Column], orders: Orders) -> Iterator[tuple[Setting, Plan]]:
     held = columns[:MOST_JURORS]
     for size in range(2, len(held) + 1):
         for members in combinations(held, size):

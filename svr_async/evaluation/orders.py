@@ -20,7 +20,7 @@ class OrderPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderPlan:
+class Orders:
     """A policy with the share of pairs that are judged both ways only to see whether the order matters.
 
     With `audit_below` the policy `both` asks a second time only where the first |margin| is below it.

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import CONTINGENT
 from svr_async.evaluation.opinions import Case, Opinion, Rows, shared_margins, vote_of
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision, average, halved, scaled
 from svr_async.scoring.jury import JuryRule, verdict
@@ -46,8 +46,8 @@ class Seat:
     """One judge, asked in the orders of a policy. `engine` is None for a judge that sends nothing."""
 
     judge: Judge
-    orders: OrderPlan = field(default_factory=OrderPlan)
-    engine: Engine | None = None
+    orders: Orders = field(default_factory=Orders)
+    engine: CallEngine | None = None
     name: str = ""
     part: str = "first"
 
@@ -168,7 +168,7 @@ class Escalated:
         return decision.outcome is Outcome.TIE or abs(decision.margin) < self.below
 
 
-def engines_of(plan: Plan) -> tuple[Engine, ...]:
+def engines_of(plan: Plan) -> tuple[CallEngine, ...]:
     """Return the engines of a plan's judges."""
     return tuple(seat.engine for seat in plan.seats() if seat.engine is not None)
 

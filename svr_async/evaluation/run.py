@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
@@ -28,7 +28,7 @@ class Evaluation:
     guessed: Guess = nothing_guessed
 
     @property
-    def engines(self) -> tuple[Engine, ...]:
+    def engines(self) -> tuple[CallEngine, ...]:
         """The engines of all judges that send anything."""
         return engines_of(self.plan)
 

@@ -36,7 +36,7 @@ class Table(NamedTuple):
     edge_value: Floats
 
 
-class Plan(NamedTuple):
+class Steps(NamedTuple):
     """The steps of one epoch: rows, their weights, and the pieces of their prompts. Leading axes (step, slice)."""
 
     row: Ints
@@ -84,7 +84,7 @@ def tabulate(arrays: FitArrays, *, pooled: bool) -> tuple[Table, Rows]:
     )
 
 
-def plan(
+def cut_steps(
     rows: Rows,
     order: npt.NDArray[np.int64],
     batch: int,
@@ -93,7 +93,7 @@ def plan(
     width: int,
     first: int,
     transposed: bool = False,
-) -> Plan:
+) -> Steps:
     """Cut `order` into steps of `batch` rows in `slices` slices, each with `width` places for pieces.
 
     A piece has `PIECE` places for features. `transposed` adds their order by feature, for gradients of W1 on CPUs.
@@ -110,7 +110,7 @@ def plan(
     shape = (steps, slices, -1)
     blank = np.zeros((steps * slices, 0), np.int32)
     start, places, border = _by_feature(rows, counts, piece) if transposed else (blank, blank, blank)
-    return Plan(
+    return Steps(
         row.astype(np.int32).reshape(shape),
         share.astype(np.float32).reshape(shape),
         piece.reshape(shape),
@@ -157,7 +157,7 @@ def _place(start: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], width: i
 def _by_feature(
     rows: Rows, counts: npt.NDArray[np.int64], piece: Ints
 ) -> tuple[Ints, npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Return `start`, `by_feature` and `border` of a plan; in 16 bits where they fit, since a plan holds many."""
+    """Return `start`, `by_feature` and `border` of steps; in 16 bits where they fit, since an epoch holds many."""
     slices, width = piece.shape
     small = np.uint16 if width * PIECE < PAST_UINT16 else np.int32
     start = np.zeros((slices, counts.shape[1] + 1), np.int32)

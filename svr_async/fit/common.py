@@ -63,7 +63,7 @@ def moments_of(z: Any, source: Ints | None, prompt: Ints) -> Moments:
     Sources of fewer than `LEAST_PAIRS` pairs are left out where a larger one is there.
     """
     parts = _parts(source, z.shape[0])
-    return _pooled(
+    return _summed(
         [_part(z[rows], prompt[rows]) for rows in parts], sum_of_grams(z, parts), doubting=source is not None
     )
 
@@ -154,7 +154,7 @@ def _part(z: Any, prompt: Ints) -> _Part:
     return _Part(_mean(z), variance_of_mean(z, prompt) + NOTHING)
 
 
-def _pooled(parts: Sequence[_Part], grams: Floats, *, doubting: bool) -> Moments:
+def _summed(parts: Sequence[_Part], grams: Floats, *, doubting: bool) -> Moments:
     """Return the moments of parts that count the same; `grams` is the sum of their means of z zᵀ."""
     mean, gram = np.mean([part.mean for part in parts], axis=0), grams / len(parts)
     if not doubting or len(parts) < LEAST_SOURCES:
@@ -181,7 +181,7 @@ def _gained(
             others.append(held[number] if len(kept) == len(rows) else _part(z[kept], prompt[kept]))
     if not others:
         return np.full((len(parts[place]), len(RIDGES)), 0.5)
-    margins = z[parts[place]] @ weights(_pooled(others, grams, doubting=doubting), RIDGES).T
+    margins = z[parts[place]] @ weights(_summed(others, grams, doubting=doubting), RIDGES).T
     return np.asarray(0.5 + 0.5 * np.sign(np.where(np.abs(margins) < SAME, 0, margins)))
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]  # it ships no types
 
-from svr_async.fit.batches import Plan, Table
+from svr_async.fit.batches import Steps, Table
 from svr_async.fit.config import FitConfig, Kind, Pool
 from svr_async.fit.losses import diversity_loss, preference_loss
 from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, to_alpha, weights
@@ -104,7 +104,7 @@ def _filled(transposed: tuple[jax.Array, ...]) -> bool:
     return bool(transposed) and transposed[0].shape[-1] > 0
 
 
-def _step_gradient(params: Params, table: Table, step: Plan, config: Objective) -> tuple[Params, StepLog]:
+def _step_gradient(params: Params, table: Table, step: Steps, config: Objective) -> tuple[Params, StepLog]:
     """Return gradient and log of one step: the sum over its slices, one after another where there are several."""
 
     def one(part: tuple[jax.Array, ...]) -> tuple[Params, StepLog]:
@@ -136,10 +136,10 @@ def adamw(state: State, gradient: Params, rate: jax.Array, decay: float) -> Stat
 
 
 @partial(jax.jit, static_argnames="config")
-def run_epoch(state: State, table: Table, steps: Plan, rate: jax.Array, config: Objective) -> tuple[State, StepLog]:
+def run_epoch(state: State, table: Table, steps: Steps, rate: jax.Array, config: Objective) -> tuple[State, StepLog]:
     """Go through all steps in one compiled scan; return the state after them and the log of each step."""
 
-    def body(state: State, step: Plan) -> tuple[State, StepLog]:
+    def body(state: State, step: Steps) -> tuple[State, StepLog]:
         gradient, log = _step_gradient(state.params, table, step, config)
         return adamw(state, gradient, rate, config.weight_decay), log
 
@@ -147,10 +147,10 @@ def run_epoch(state: State, table: Table, steps: Plan, rate: jax.Array, config: 
 
 
 @partial(jax.jit, static_argnames="config")
-def run_margins(params: Params, table: Table, steps: Plan, config: Objective) -> tuple[jax.Array, jax.Array]:
+def run_margins(params: Params, table: Table, steps: Steps, config: Objective) -> tuple[jax.Array, jax.Array]:
     """Return per step and row the margin over all judged entries, and over the best `top_k` of them."""
 
-    def body(_: None, step: Plan) -> tuple[None, tuple[jax.Array, jax.Array]]:
+    def body(_: None, step: Steps) -> tuple[None, tuple[jax.Array, jax.Array]]:
         row = step.row[0]
         hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0], config.kind)
         alpha, _edges = pair_alpha(params, hidden, table, row, config)

@@ -41,7 +41,7 @@ def fit_linear(train: FitArrays, *, penalty: float = 1.0) -> Floats:
     from scipy.optimize import minimize
 
     require_signal(train)
-    z = _mean_pooled(train)
+    z = _row_means(train)
 
     def objective(weight: Floats) -> tuple[float, Floats]:
         margin = z @ weight
@@ -56,10 +56,10 @@ def fit_linear(train: FitArrays, *, penalty: float = 1.0) -> Floats:
 
 def linear_margins(weight: npt.NDArray[np.floating], arrays: FitArrays) -> Floats:
     """Return the mean of weight · z over each pair's judged entries (pair,); 0 without entries."""
-    return cast("Floats", _mean_pooled(arrays) @ weight.astype(np.float64))
+    return cast("Floats", _row_means(arrays) @ weight.astype(np.float64))
 
 
-def _mean_pooled(arrays: FitArrays) -> Any:
+def _row_means(arrays: FitArrays) -> Any:
     """Return z · weight / (sum of the pair's weights: its judged entries) as a sparse matrix (pair, rubric)."""
     from scipy.sparse import csr_matrix
 

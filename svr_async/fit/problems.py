@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit import ragged
-from svr_async.fit.rounding import roomy
+from svr_async.fit.sizes import roomy
 from svr_async.fit.solver import Design, Edges, Task, solve_tasks
 from svr_async.fit.threads import in_threads, processors
 

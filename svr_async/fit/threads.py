@@ -19,8 +19,8 @@ def in_threads(function: Callable[[Block], Result], blocks: Iterable[Block]) -> 
     workers = min(MOST, len(blocks), processors())
     if workers < 2:
         return [function(block) for block in blocks]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, blocks))
+    with ThreadPoolExecutor(workers) as threads:
+        return list(threads.map(function, blocks))
 
 
 def processors() -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import batches
 from svr_async.fit.arrays import FitArrays, require_signal
-from svr_async.fit.batches import Plan, Rows, Table
+from svr_async.fit.batches import Rows, Steps, Table
 from svr_async.fit.checkpoints import Progress, load_progress, save_progress
 from svr_async.fit.config import PAPER, FitConfig
 from svr_async.fit.device import device_label, is_out_of_memory
@@ -226,20 +226,20 @@ def _run(progress: Progress, data: _Data, config: FitConfig, rate: float) -> tup
 
 def _run_sliced(progress: Progress, data: _Data, config: FitConfig, rate: float, slices: int) -> tuple[State, StepLog]:
     """Run the steps of one epoch, each in `slices` slices, and wait for the end."""
-    steps = _plan(data.rows, config, progress.epoch, slices)
+    steps = _steps(data.rows, config, progress.epoch, slices)
     state, log = run_epoch(progress.state, data.table, steps, jnp.float32(rate), objective_of(config))
     jax.block_until_ready(log)  # type: ignore[no-untyped-call]  # JAX leaves it untyped
     return state, log
 
 
-def _plan(rows: Rows, config: FitConfig, epoch: int, slices: int) -> Plan:
+def _steps(rows: Rows, config: FitConfig, epoch: int, slices: int) -> Steps:
     """Return the steps of one epoch; the width fits every epoch, so that all share one compiled program."""
     orders = [batches.epoch_order(rows.n_rows, config.seed, number) for number in range(config.epochs)]
     batch = min(config.batch, rows.n_rows)
     width = batches.pieces_needed(rows, orders, batch, slices=slices)
     first = epoch * -(-rows.n_rows // batch)
     on_cpu = jax.default_backend() == "cpu"
-    return batches.plan(rows, orders[epoch], batch, slices=slices, width=width, first=first, transposed=on_cpu)
+    return batches.cut_steps(rows, orders[epoch], batch, slices=slices, width=width, first=first, transposed=on_cpu)
 
 
 def _first_bad_step(state: State, log: StepLog) -> int | None:
@@ -296,7 +296,7 @@ def _margins(
     order = np.arange(rows.n_rows)
     batch = min(EVALUATION_BATCH, rows.n_rows)
     width = batches.pieces_needed(rows, [order], batch, slices=1)
-    steps = batches.plan(rows, order, batch, slices=1, width=width, first=0)
+    steps = batches.cut_steps(rows, order, batch, slices=1, width=width, first=0)
     whole, best = run_margins(params, table, steps, objective_of(config))
     return np.asarray(whole).ravel()[: rows.n_rows], np.asarray(best).ravel()[: rows.n_rows]
 

@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from svr_async import __version__
 from svr_async.engine.batch.folder import EXPORT, Export, alone, awaited_beside, load_export, save_export
-from svr_async.engine.batch.reader import Planned
+from svr_async.engine.batch.reader import CallCount
 from svr_async.engine.batch.requests import BatchLimits, RequestFiles
 from svr_async.engine.batch.results import DamagedLineError, custom_ids
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
 from svr_async.judges.batch_run import BatchRun, collect
 from svr_async.judges.profiles import Profile
+from svr_async.version import __version__
 from svr_async.vocabulary.folders import open_folder
 
 
@@ -26,7 +26,7 @@ class Exported:
     """What an export came to; `export` is None where nothing was missing, `again` where the folder had it already."""
 
     export: Export | None
-    planned: Planned
+    planned: CallCount
     requests: int
     too_long: int
     memo_hits: int
@@ -40,7 +40,7 @@ def export(run: BatchRun, profile: Profile, folder: Path, words: tuple[str, ...]
     """
     open_folder(folder)
     with alone(folder), RequestFiles(folder, limits, dry=(folder / EXPORT).exists()) as files:
-        planned = Planned()
+        planned = CallCount()
 
         def take(question: Question[Any]) -> None:
             if files.add(question.request):
@@ -58,7 +58,7 @@ def export(run: BatchRun, profile: Profile, folder: Path, words: tuple[str, ...]
 
 
 def _settled(
-    folder: Path, profile: Profile, words: tuple[str, ...], files: RequestFiles, planned: Planned
+    folder: Path, profile: Profile, words: tuple[str, ...], files: RequestFiles, planned: CallCount
 ) -> Export | None:
     """Return the export that the folder holds now: a new one, or the same as before; None where there is nothing."""
     if not files.dry:
@@ -98,7 +98,7 @@ def next_folder(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-2")
 
 
-def _export_of(profile: Profile, words: tuple[str, ...], files: RequestFiles, planned: Planned) -> Export:
+def _export_of(profile: Profile, words: tuple[str, ...], files: RequestFiles, planned: CallCount) -> Export:
     return Export(
         command=words,
         judge=profile.name,
@@ -113,7 +113,7 @@ def _export_of(profile: Profile, words: tuple[str, ...], files: RequestFiles, pl
     )
 
 
-def tokens_of(planned: Planned) -> dict[str, Any]:
+def tokens_of(planned: CallCount) -> dict[str, Any]:
     """Return the calls and tokens of an export, for a record."""
     return {
         "calls": planned.calls,

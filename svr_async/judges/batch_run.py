@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svr_async.engine.batch.reader import BatchReader, Kept, Planned, Readers
+from svr_async.engine.batch.reader import BatchReader, CallCount, Kept, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.request import CONTINGENT, Question
 from svr_async.errors import UsageError
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
@@ -133,7 +133,7 @@ class Imported:
     failed: int = 0
     expired: int = 0
     missing: int = 0
-    later: Planned = field(default_factory=Planned)
+    later: CallCount = field(default_factory=CallCount)
 
     @property
     def complete(self) -> bool:

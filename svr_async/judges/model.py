@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from svr_async.engine.engine import Completion, Engine
+from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, local_ids
@@ -25,7 +25,7 @@ MOST_CHARS_PER_TOKEN = 8
 class ModelJudge:
     """An endpoint as a judge. Rubrics that a reply leaves out are asked again alone, at most twice, never filled in."""
 
-    engine: Engine
+    engine: CallEngine
     writer: QuestionWriter
     label: str
 

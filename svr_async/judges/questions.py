@@ -9,7 +9,7 @@ from functools import partial
 from svr_async.engine.request import Question, Request
 from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.profiles import Profile
-from svr_async.judges.reading import (
+from svr_async.judges.reply_text import (
     ReadComparisons,
     read_brackets,
     read_comparisons,

@@ -24,7 +24,7 @@ from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS, local_ids
-from svr_async.judges.reading import read_brackets, read_comparisons, read_rubrics
+from svr_async.judges.reply_text import read_brackets, read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from svr_async.observability.otel import OtelObserver
     from svr_async.observability.otel_pipeline import OtelPipeline
 
-PLAN_VARIABLE = "SVR_WATCH"  # what the processes of a run are told about how it is watched
+SETTINGS_VARIABLE = "SVR_WATCH"  # what the processes of a run are told about how it is watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchPlan:
+class WatchSettings:
     """What watches a run. `log_json` is a file, `-` for standard error or "" for none; `port` None serves no metrics.
 
     `otel_or_not`: where OpenTelemetry cannot be set up, a remark is enough. `key_variables` are names of environment
@@ -56,19 +56,19 @@ class Ending:
 
 
 @contextmanager
-def watching(plan: WatchPlan, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
+def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
     """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one.
 
     Other processes that the block starts find in their environment how to do the same.
     """
     latest, ending, begun = Latest(), Ending(), time.monotonic()
-    plan = replace(plan, run=plan.run or secrets.token_hex(4))
+    settings = replace(settings, run=settings.run or secrets.token_hex(4))
     with ExitStack() as stack:
-        spans = _open_otel(plan, stack, say)
-        observers: list[Observer] = [latest, *_open(plan, stack, say), *([] if spans is None else [spans])]
+        spans = _open_otel(settings, stack, say)
+        observers: list[Observer] = [latest, *_open(settings, stack, say), *([] if spans is None else [spans])]
         _tell(observers, started)
         try:
-            with observing(*observers), _told_to_others(plan, spans):
+            with observing(*observers), _told_to_others(settings, spans):
                 yield ending
         finally:
             ended = RunEnded(
@@ -84,64 +84,64 @@ def watching(plan: WatchPlan, started: RunStarted, say: Callable[[str], None]) -
 @contextmanager
 def watching_as_told(say: Callable[[str], None]) -> Iterator[None]:
     """Watch in a process that another one started, as that one is watched: the same log, the same traces, no port."""
-    told = os.environ.get(PLAN_VARIABLE)
+    told = os.environ.get(SETTINGS_VARIABLE)
     if not told:
         yield
         return
     values = orjson.loads(told)
     span = values["span"] and tuple(values["span"])
-    plan = WatchPlan(**{**values, "key_variables": tuple(values["key_variables"]), "span": span, "port": None})
+    settings = WatchSettings(**{**values, "key_variables": tuple(values["key_variables"]), "span": span, "port": None})
     with ExitStack() as stack:
-        spans = _open_otel(plan, stack, say)
-        with observing(*_open(plan, stack, say), *([] if spans is None else [spans])):
+        spans = _open_otel(settings, stack, say)
+        with observing(*_open(settings, stack, say), *([] if spans is None else [spans])):
             yield
 
 
 @contextmanager
-def _told_to_others(plan: WatchPlan, spans: OtelObserver | None) -> Iterator[None]:
-    log = plan.log_json if plan.log_json in {"", STDERR} else str(Path(plan.log_json).absolute())
+def _told_to_others(settings: WatchSettings, spans: OtelObserver | None) -> Iterator[None]:
+    log = settings.log_json if settings.log_json in {"", STDERR} else str(Path(settings.log_json).absolute())
     span = None if spans is None or spans.run is None else (f"{spans.run.trace_id:032x}", f"{spans.run.span_id:016x}")
-    os.environ[PLAN_VARIABLE] = orjson.dumps(asdict(replace(plan, log_json=log, span=span))).decode()
+    os.environ[SETTINGS_VARIABLE] = orjson.dumps(asdict(replace(settings, log_json=log, span=span))).decode()
     try:
         yield
     finally:
-        os.environ.pop(PLAN_VARIABLE, None)
+        os.environ.pop(SETTINGS_VARIABLE, None)
 
 
-def _open(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
-    if plan.log_json:
-        log = JsonLog(plan.log_json, level=plan.log_level, run=plan.run, redactor=_redactor(plan))
-        stack.callback(_close_log, log, plan.log_json, say)
+def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
+    if settings.log_json:
+        log = JsonLog(settings.log_json, level=settings.log_level, run=settings.run, redactor=_redactor(settings))
+        stack.callback(_close_log, log, settings.log_json, say)
         yield log
-    if plan.port is not None:
+    if settings.port is not None:
         from svr_async.observability.prometheus import MetricsServer, PrometheusMetrics
 
         metrics = PrometheusMetrics()
-        server = MetricsServer(metrics, plan.port, plan.host)
+        server = MetricsServer(metrics, settings.port, settings.host)
         stack.callback(server.close)
-        say(f"metrics at http://{plan.host}:{server.port}/metrics while this runs")
+        say(f"metrics at http://{settings.host}:{server.port}/metrics while this runs")
         yield metrics
 
 
-def _open_otel(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver | None:
-    if not plan.otel:
+def _open_otel(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver | None:
+    if not settings.otel:
         return None
     try:
-        return _otel_observer(plan, stack, say)
+        return _otel_observer(settings, stack, say)
     except UsageError as error:
-        if not plan.otel_or_not:
+        if not settings.otel_or_not:
             raise
         say(f"{error.one_line()}; --no-otel leaves it out")
         return None
 
 
-def _otel_observer(plan: WatchPlan, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
+def _otel_observer(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> OtelObserver:
     from svr_async.observability.otel import OtelObserver
     from svr_async.observability.otel_pipeline import OtelPipeline
 
     pipeline = OtelPipeline()
     stack.callback(_close_otel, pipeline, say)
-    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(plan), run=_span_of(plan))
+    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(settings), run=_span_of(settings))
 
 
 def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
@@ -149,17 +149,17 @@ def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
         say("OpenTelemetry: not all spans and metrics could be sent in time")
 
 
-def _span_of(plan: WatchPlan) -> SpanContext | None:
+def _span_of(settings: WatchSettings) -> SpanContext | None:
     from opentelemetry.trace import SpanContext, TraceFlags
 
-    if plan.span is None:
+    if settings.span is None:
         return None
-    trace, span = (int(part, 16) for part in plan.span)
+    trace, span = (int(part, 16) for part in settings.span)
     return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
-def _redactor(plan: WatchPlan) -> Redactor:
-    return Redactor(os.environ.get(name, "") for name in plan.key_variables)
+def _redactor(settings: WatchSettings) -> Redactor:
+    return Redactor(os.environ.get(name, "") for name in settings.key_variables)
 
 
 def _tell(observers: list[Observer], event: RunStarted | RunEnded) -> None:

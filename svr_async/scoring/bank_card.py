@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from svr_async.fit.choices import Choice
-from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
+from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.scoring.bank_stats import GENERIC, group_rows
 from svr_async.vocabulary.dev_pairs import metrics_in_words
 from svr_async.vocabulary.rubric import IMPORTANCES
@@ -21,7 +21,7 @@ _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-def render_card(bank: RubricBank) -> str:
+def render_card(bank: BankContent) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
     parts = [_front_matter(bank), f"# {_safe(bank.name) or 'A rubric bank'}", _opening(bank)]
     parts += ["## Trained on", _training(bank), "## How it does", _metrics(bank)]
@@ -34,7 +34,7 @@ def render_card(bank: RubricBank) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(bank: RubricBank) -> str:
+def _front_matter(bank: BankContent) -> str:
     values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge"]}
     known = _LICENCE_ID.fullmatch(bank.licence)
     values |= {"license": bank.licence} if known else {"license": "other", "license_name": bank.licence or "unknown"}
@@ -42,7 +42,7 @@ def _front_matter(bank: RubricBank) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _opening(bank: RubricBank) -> str:
+def _opening(bank: BankContent) -> str:
     settings = bank.inference
     return (
         f"{len(bank)} rubrics with weights, and a selector ({_safe(bank.selector_kind)}, {len(bank.vocabulary)} terms) "
@@ -51,7 +51,7 @@ def _opening(bank: RubricBank) -> str:
     )
 
 
-def _training(bank: RubricBank) -> str:
+def _training(bank: BankContent) -> str:
     rows = [("judge", bank.judge or "not recorded"), ("licence", bank.licence or "not recorded")]
     rows += [("prompts", bank.prompts_digest or "not recorded")]
     rows += [(f"data: {name}", digest) for name, digest in sorted(bank.data_digests.items())]
@@ -59,7 +59,7 @@ def _training(bank: RubricBank) -> str:
     return _table(("what", "value"), rows)
 
 
-def _metrics(bank: RubricBank) -> str:
+def _metrics(bank: BankContent) -> str:
     rows = list(_flat(metrics_in_words(bank.dev_metrics)))
     return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
 
@@ -110,7 +110,7 @@ def _heaviest(rubrics: Sequence[BankRubric]) -> str:
     return _table(("weight", "activation %", "domain", "rubric"), rows)
 
 
-def _gaps(bank: RubricBank) -> str:
+def _gaps(bank: BankContent) -> str:
     never = sum(entry.activation_rate == 0 for entry in bank.rubrics)
     checked = sum(entry.rubric.check is not None for entry in bank.rubrics)
     gaps = [

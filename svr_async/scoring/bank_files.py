@@ -16,8 +16,8 @@ import orjson
 
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.fit import tensors
-from svr_async.scoring.bank import BankRubric, Floats, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import render_card
+from svr_async.scoring.bank_content import BankContent, BankRubric, Floats, InferenceSettings
 from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.integrity import marks_kept
@@ -31,13 +31,14 @@ HISTORY = "history.json"  # optional: a bank that was merged, or is of an older 
 FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
 IDF = "features.idf"  # kept beside the selector's arrays
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
+B = TypeVar("B", bound=BankContent)
 T = TypeVar("T")
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def save_bank(bank: RubricBank, folder: Path) -> str:
+def save_bank(bank: BankContent, folder: Path) -> str:
     """Write a bank's files, each whole, bank.json last, and return the bank's digest.
 
     The same bank always gives the same bytes. Where an older bank is replaced and the machine stops half way, the
@@ -57,12 +58,12 @@ def save_bank(bank: RubricBank, folder: Path) -> str:
     return _sha256(files[BANK])
 
 
-def bank_digest(bank: RubricBank) -> str:
+def bank_digest(bank: BankContent) -> str:
     """Return the SHA-256 of bank.json, which holds the digests of the other files."""
     return _sha256(bank_contents(bank)[BANK])
 
 
-def bank_contents(bank: RubricBank) -> dict[str, bytes]:
+def bank_contents(bank: BankContent) -> dict[str, bytes]:
     """Return the bytes of every file."""
     parts = {
         SELECTOR: tensors.pack({**bank.selector, IDF: bank.idf}),
@@ -75,7 +76,7 @@ def bank_contents(bank: RubricBank) -> dict[str, bytes]:
     return {**parts, BANK: text, CARD: render_card(bank).encode()}
 
 
-def bank_json(bank: RubricBank, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def bank_json(bank: BankContent, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return bank.json as plain values; `files` are the entries of the other files."""
     settings = bank.inference
     return {
@@ -128,8 +129,8 @@ def rubric_json(entry: BankRubric) -> dict[str, Any]:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def load_bank(folder: Path) -> RubricBank:
-    """Read a bank folder and check all of it.
+def load_bank(folder: Path, kind: type[B]) -> B:
+    """Read a bank folder into a bank of this class and check all of it.
 
     UsageError where there is no bank. ArtefactError, naming the file and the reason, where a file is missing, too
     large, no plain file, of another fit (its digest is not the one in bank.json), of an unknown schema, or holds a
@@ -145,7 +146,7 @@ def load_bank(folder: Path) -> RubricBank:
     described = _object(_read(where), where)
     _check_schema(described, where)
     try:
-        return _assembled(folder, described)
+        return _assembled(folder, described, kind)
     except (ValueError, TypeError) as error:
         raise _refused(where, str(error), _hint_of(str(error))) from error
 
@@ -161,7 +162,7 @@ def _instead(folder: Path) -> str:
     return "give a bank's folder; svr train makes one"
 
 
-def _assembled(folder: Path, described: Mapping[str, Any]) -> RubricBank:
+def _assembled(folder: Path, described: Mapping[str, Any], kind: type[B]) -> B:
     """Read the other files and make the bank; ValueError where bank.json holds what a bank cannot have."""
     digests = _get(described, "files", dict)
     listed = (SELECTOR, VOCABULARY, HISTORY) if HISTORY in digests else (SELECTOR, VOCABULARY)
@@ -172,7 +173,7 @@ def _assembled(folder: Path, described: Mapping[str, Any]) -> RubricBank:
         raise _refused(folder / SELECTOR, f"it lacks the array {IDF!r}")
     _check_shapes(_get(_get(described, "selector", dict), "arrays", dict), arrays)
     history = _history(parts[HISTORY], folder / HISTORY) if HISTORY in parts else None
-    return _bank(described, arrays, _vocabulary(parts[VOCABULARY], folder / VOCABULARY), idf, history)
+    return _bank(kind, described, arrays, _vocabulary(parts[VOCABULARY], folder / VOCABULARY), idf, history)
 
 
 def _hint_of(problem: str) -> str:
@@ -266,15 +267,16 @@ def _check_shapes(expected: Mapping[str, Any], arrays: Mapping[str, Floats]) -> 
 
 
 def _bank(
+    kind: type[B],
     described: Mapping[str, Any],
     arrays: Mapping[str, Floats],
     vocabulary: Mapping[str, int],
     idf: Floats,
     history: BankHistory | None,
-) -> RubricBank:
+) -> B:
     settings, digests = _get(described, "inference", dict), _get(described, "data_digests", dict)
     entries = _get(described, "rubrics", list)
-    return RubricBank(
+    return kind(
         rubrics=tuple(_rubric(entry, number) for number, entry in enumerate(entries, 1)),
         selector_kind=_get(_get(described, "selector", dict), "kind", str),
         selector=arrays,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import RubricBank
-from svr_async.scoring.bank_files import BANK, CARD, FILES, bank_contents
+from svr_async.scoring.bank_content import BankContent
+from svr_async.scoring.bank_files import BANK, CARD, FILES, bank_contents, bank_digest
 
 SCHEME = "hf:"
 DOWNLOADS = Path("cache/banks")
@@ -22,7 +22,7 @@ _UNREACHABLE = re.compile(r"Connect(?:ion)?(?:Error|Timeout)|LocalEntryNotFoundE
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)  # a branch, a tag, refs/pr/1, or a commit
 
 
-def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpoint: str | None = None) -> str:
+def push_bank(bank: BankContent, repository: str, *, private: bool = False, endpoint: str | None = None) -> str:
     """Upload a bank's files in one commit, its card also as the repository's, and return the commit's address.
 
     The key comes from the hub's own settings (`HF_TOKEN`, `hf auth login`). UsageError in one line where it fails.
@@ -34,7 +34,7 @@ def push_bank(bank: RubricBank, repository: str, *, private: bool = False, endpo
     try:
         name = api.create_repo(repository, private=private, exist_ok=True).repo_id
         operations = [hub.CommitOperationAdd(path, data) for path, data in sorted(files.items())]
-        commit = api.create_commit(name, operations, commit_message=f"Rubric bank {bank.digest[:12]}")
+        commit = api.create_commit(name, operations, commit_message=f"Rubric bank {bank_digest(bank)[:12]}")
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
         raise UsageError(
             f"could not upload the bank to {repository} ({_why(error, endpoint)})",

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.vocabulary.rubric import IMPORTANCES
 
 GENERIC = "generic"  # the domain of a rubric whose source pairs come from several
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def bank_stats(bank: RubricBank) -> dict[str, Any]:
+def bank_stats(bank: BankContent) -> dict[str, Any]:
     """Return counts by domain and facet, quantiles of weights and lengths, and the effective number of rubrics in use.
 
     The effective number is exp(entropy) of the activation rates: n rubrics used equally count n.

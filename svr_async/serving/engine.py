@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.protocol import Author, Judge
 from svr_async.judges.spec import JudgeSpec
 

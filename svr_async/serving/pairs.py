@@ -17,7 +17,7 @@ from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.methods.contract import Method
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.methods.vanilla import Vanilla
-from svr_async.scoring.rephrasing import Rephraser, rephraser_of
+from svr_async.scoring.rephraser import Rephraser, rephraser_of
 from svr_async.serving.engine import Engine
 from svr_async.vocabulary.pair import (
     Message,

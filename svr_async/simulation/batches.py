@@ -280,7 +280,7 @@ class Batches:
         if service.config.quota and service.paid >= service.config.quota:
             raise ApiError.no_quota()
         record.attempt = service.history.begin(record.key)
-        fault = service.plan(chat, record)
+        fault = service.fault_of(chat, record)
         if fault is not None and fault.stage in (Stage.STATUS, Stage.FINAL):
             raise error_of(fault, service.config.faults)
         record.status = fault.status if fault else 200

@@ -7,19 +7,19 @@ from typing import Any
 
 import orjson
 
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.judge import Opinion, PlantedJudge
 from svr_async.simulation.models import MODELS, JudgeModel
 from svr_async.simulation.planted import PlantedWorld
-from svr_async.simulation.planting import plant
-from svr_async.simulation.reading import ResponseReading
+from svr_async.simulation.readings import ResponseReading
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, parse_request
 from svr_async.simulation.variety import NONE
+from svr_async.simulation.worlds import plant
 from svr_async.vocabulary.verdict import RubricComparison
 
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.faults import FaultConfig
-from svr_async.simulation.planting import PlantedConfig
 from svr_async.simulation.world import WorldConfig
+from svr_async.simulation.worlds import PlantedConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ def draw_bytes(*parts: bytes | str | int) -> bytes:
     return hashlib.blake2b(b"".join([*encoded, b"|", sizes]), digest_size=16).digest()
 
 
-def uniform(data: bytes, lane: int = 0) -> float:
-    """Return the number in [0, 1) held by the given four-byte lane (0–3) of 16 drawn bytes."""
-    return int.from_bytes(data[4 * lane : 4 * lane + 4], "big") / SCALE
+def uniform(data: bytes, quarter: int = 0) -> float:
+    """Return the number in [0, 1) held by the given four-byte quarter (0–3) of 16 drawn bytes."""
+    return int.from_bytes(data[4 * quarter : 4 * quarter + 4], "big") / SCALE
 
 
 def draw(*parts: bytes | str | int) -> float:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.drafting import seeded
+from svr_async.simulation.draft import seeded
 
 RubricTexts = Literal["template", "paraphrase", "repeat"]
 DEVELOPMENT = range(40)

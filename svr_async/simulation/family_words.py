@@ -11,7 +11,7 @@ from svr_async.simulation.catalogue import GENERIC, Criterion
 from svr_async.simulation.draws import digest_of, uniform
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.language import with_head
-from svr_async.simulation.reading import (
+from svr_async.simulation.readings import (
     REPHRASED,
     WORD,
     PromptReading,

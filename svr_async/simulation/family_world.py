@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from svr_async.simulation.drafting import Draft, dress, paragraphs, seeded
+from svr_async.simulation.draft import Draft, dress, paragraphs, seeded
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.family_types import attributes_of, plant_kinds
 from svr_async.simulation.family_words import FamilyLanguage, made_up_words
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedPair, PromptKind
-from svr_async.simulation.reading import WORD, PromptReading
+from svr_async.simulation.readings import WORD, PromptReading
 from svr_async.simulation.topics import (
     ASSERTIONS,
     FILLERS,

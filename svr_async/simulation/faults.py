@@ -126,7 +126,7 @@ def parse_kinds(text: str) -> tuple[str, ...]:
     return tuple(name for name in FAULTS if name in chosen)
 
 
-def plan_fault(
+def draw_fault(
     config: FaultConfig, *, seed: int, key: str, attempt: int, role: Role, struck: Collection[str] = ()
 ) -> Fault | None:
     """Return the fault of attempt number `attempt` (from 0) at a request, or None.

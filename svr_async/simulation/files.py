@@ -14,7 +14,7 @@ import orjson
 
 from svr_async.errors import StorageError
 from svr_async.simulation.calibration import Calibration, calibrate_items, share_by_weights
-from svr_async.simulation.drafting import seeded
+from svr_async.simulation.draft import seeded
 from svr_async.simulation.family_files import PROPERTIES, drawn_note, properties_of
 from svr_async.simulation.family_world import TEST, FamilyWorld
 from svr_async.simulation.planted import PlantedPair, PlantedWorld

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
-from svr_async.simulation.reading import PromptReading, ResponseReading, RubricReading
+from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 

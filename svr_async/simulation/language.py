@@ -7,7 +7,7 @@ from typing import Protocol
 
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, Criterion
 from svr_async.simulation.draws import uniform
-from svr_async.simulation.reading import (
+from svr_async.simulation.readings import (
     PromptReading,
     ResponseReading,
     RubricReading,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from svr_async.simulation.language import Language
 from svr_async.simulation.models import JudgeModel
-from svr_async.simulation.reading import PromptReading
+from svr_async.simulation.readings import PromptReading
 from svr_async.simulation.topics import Topic
 from svr_async.vocabulary.pair import PreferencePair
 

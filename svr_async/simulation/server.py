@@ -201,7 +201,7 @@ class SimServer:
     async def _serve(
         self, http: web.Request, chat: ChatRequest, record: CallRecord, headers: dict[str, str]
     ) -> web.StreamResponse:
-        fault = self.service.plan(chat, record)
+        fault = self.service.fault_of(chat, record)
         if fault is not None and fault.stage in (Stage.STATUS, Stage.FINAL):
             raise error_of(fault, self.config.faults)
         record.status = fault.status if fault else 200

@@ -14,7 +14,7 @@ from svr_async.simulation.brain import Composed, Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import corrupt, odd
 from svr_async.simulation.draws import draw_bytes, uniform
-from svr_async.simulation.faults import POISON, Fault, Stage, plan_fault, poisoned
+from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
 from svr_async.simulation.history import CallRecord, History
 from svr_async.simulation.limits import Limits
 from svr_async.simulation.prefix import PrefixCache
@@ -74,14 +74,14 @@ class Service:
         record.attempt = self.history.begin(record.key)
         return chat, headers
 
-    def plan(self, chat: ChatRequest, record: CallRecord) -> Fault | None:
+    def fault_of(self, chat: ChatRequest, record: CallRecord) -> Fault | None:
         """Choose the fault of this attempt and note it."""
         faults, history = self.config.faults, self.history
         if poisoned(faults, chat.contents):
             fault: Fault | None = POISON
         else:
             struck = history.struck.get(chat.topic, ())
-            fault = plan_fault(
+            fault = draw_fault(
                 faults, seed=self.config.seed, key=chat.key, attempt=record.attempt, role=chat.role, struck=struck
             )
         if fault is not None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from svr_async.errors import ConfigError
 from svr_async.simulation.catalogue import CRITERIA, GENERIC, JUNK, LATENT
 from svr_async.simulation.commonplaces import COMMONPLACES
-from svr_async.simulation.drafting import Draft, draw_met, dress, paragraphs, seeded
+from svr_async.simulation.draft import Draft, draw_met, dress, paragraphs, seeded
 from svr_async.simulation.language import CatalogueLanguage, Language
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedPair, PromptKind
-from svr_async.simulation.reading import PromptReading, read_prompt, read_response
+from svr_async.simulation.readings import PromptReading, read_prompt, read_response
 from svr_async.simulation.topics import (
     ASSERTIONS,
     FILLERS,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from svr_async.judges.authoring import read_induced
-from svr_async.simulation.authoring import Author
+from svr_async.judges.author import read_induced
+from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.config import SimConfig

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from rig import engine_at, judge_at, writer
 
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.judges.rules.registry import grid_rubrics
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World, WorldConfig
-from svr_async.training.rounds.asking import Crew
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.vocabulary.pair import Order, PreferencePair, present, user_prompt
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
@@ -60,7 +60,7 @@ def test_pairs_are_judged_once_and_again_only_if_they_change(scripts, tmp_path, 
     assert first.shape == (3, len(grid_rubrics()))
     assert (first[~np.isnan(first)] > 0).any()
     with monkeypatch.context() as patch:
-        patch.setattr(scripts.judged.asking, "judge_pools", None)
+        patch.setattr(scripts.judged.judge_calls, "judge_pools", None)
         np.testing.assert_array_equal(scripts.judged.judged_on_all(tmp_path, "made", pairs, crew), first)
     pairs[0] = PreferencePair(id="p0", prompt=pairs[0].prompt, chosen="So.", rejected="It is so. " * 9)
     again = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)

@@ -15,7 +15,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
-from svr_async.training.running import learning
+from svr_async.training.running import learning_curve
 from svr_async.vocabulary.rubric import Rubric
 
 
@@ -118,9 +118,9 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
 def simple(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let learning curves have one structure, so that each of their forty fits takes no time."""
     structure = Structure(sparsity=0.0, solver="shrunken")
-    fitted = learning.learning_curve
+    fitted = learning_curve.learning_curve
     monkeypatch.setattr(
-        learning, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
+        learning_curve, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from rig import serving, write_bank, write_bench
-from test_spending import RUBRICS, metrics, name_judges
+from test_plan_flags import RUBRICS, metrics, name_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group

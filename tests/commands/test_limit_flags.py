@@ -10,7 +10,7 @@ import pytest
 from made_pairs import write_candidates, write_planted
 from rig import name_judge, serving, write_bank, write_bench
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -47,13 +47,13 @@ def test_limits_reach_the_engine(
 ) -> None:
     """Rates, patience and the number of calls are those of the flags, before the profile's."""
     seen: list[Any] = []
-    opening = Engine.__init__
+    opening = CallEngine.__init__
 
-    def noting(self: Engine, *args: Any, **settings: Any) -> None:
+    def noting(self: CallEngine, *args: Any, **settings: Any) -> None:
         seen.append(settings["config"])
         opening(self, *args, **settings)
 
-    monkeypatch.setattr(Engine, "__init__", noting)
+    monkeypatch.setattr(CallEngine, "__init__", noting)
     limits = ("--rpm", "600", "--tpm", "9000000", "--give-up-after", "77", "--concurrency", "3", "--max-calls", "0")
     code, out, err = ask(sim, *command, *limits)
     assert (code, "--max-calls 0 is reached" in out + err) == (4, True)

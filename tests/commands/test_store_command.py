@@ -11,7 +11,7 @@ from conftest import Cli
 from made_pairs import write_made
 
 from svr_async.adapters import get_adapter
-from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.reader import load_store
 
 IMPORT = ("store", "import", "--pairs", "pairs.jsonl", "--rubrics", "rubrics.jsonl")
 TEXTS = ("Lists what was asked for as bullets", "Is warm in tone", "Names a place")
@@ -132,5 +132,5 @@ def test_the_examples_of_the_page_do_what_it_says(cli: Cli) -> None:
         assert facts["entries"]["all"] == 80
         assert facts["pairs"]["train"] + facts["pairs"]["dev"] == 40
         assert (facts["weight"] is not None) == (name == "z.npz")
-    plain, csr = (FeatureStore.load(f"{name}-store").z for name in ("z.parquet", "z-csr.npz"))
+    plain, csr = (load_store(f"{name}-store").z for name in ("z.parquet", "z-csr.npz"))
     assert plain.value.tolist() == csr.value.tolist()

@@ -18,7 +18,7 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 FAULTS = SimConfig(faults=FaultConfig(rate=0.4, kinds=("context-length",)))
@@ -116,7 +116,7 @@ def test_judging_again_what_failed_says_to_remove_the_store_before_it_asks(
     assert svr(*JUDGE, "--retry-errors") == 2
     assert "store exists already" in capsys.readouterr().err
     assert healthy.stats()["calls"] == calls
-    assert FeatureStore.load(folder / "store").header.prompts_digest
+    assert load_store(folder / "store").header.prompts_digest
 
 
 def test_a_training_says_what_failed_and_comes_back_to_it(

@@ -14,20 +14,21 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import name_judge, read_lines, write_bench
 
 from svr_async.adapters import get_adapter
-from svr_async.commands.batch.plan import params_of
+from svr_async.commands.batch.words import params_of
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.plans import FREE_TOP_K
+from svr_async.training.rounds.fit_terms import FREE_TOP_K
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 from svr_async.training.running.data import decontaminated
 from svr_async.training.running.settings import train_config
-from svr_async.training.store.records import BOTH_ORDERS, Csr, FeatureStore, Judged, PairRows, StoreContent, StoreHeader
-from svr_async.training.store.writing import write_store
+from svr_async.training.store.reader import load_store
+from svr_async.training.store.records import BOTH_ORDERS, Csr, Judged, PairRows, StoreContent, StoreHeader
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -343,7 +344,7 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
         row = {"rubric": {"text": "Lists.", "check": {"name": name, "args": {}}}, "sources": [], "count": 1}
         (folder / "c.jsonl").write_bytes(orjson.dumps(row | {"aliases": []}))
         assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
-        stores.append(FeatureStore.load(folder / "store").z.value.tolist())
+        stores.append(load_store(folder / "store").z.value.tolist())
         (folder / "store").rename(folder / name)
     assert stores[0] != stores[1]
 
@@ -479,7 +480,7 @@ def test_files_of_candidates_may_be_joined(folder: Path) -> None:
     joined = (folder / "one.jsonl").read_bytes() + (folder / "two.jsonl").read_bytes()
     (folder / "both.jsonl").write_bytes(joined)
     assert svr("judge", "made.jsonl", "--candidates", "both.jsonl", "--out", "store", "-q") == 0
-    kind, *others = FeatureStore.load(folder / "store").rubrics
+    kind, *others = load_store(folder / "store").rubrics
     assert kind.candidate.source_pair_ids == ("made-1", "made-2", "made-3")
     assert (kind.candidate.observed_count, len(others)) == (2, 2)
 
@@ -494,7 +495,7 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
     for pool in ("all", "cross"):
         assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", pool, "--pool", pool) == 0
         assert "came from prompts that are held out here" in capsys.readouterr().err
-        store = FeatureStore.load(folder / pool)
+        store = load_store(folder / pool)
         sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
         judged = 0
         for row in np.flatnonzero(store.is_dev).tolist():

@@ -15,7 +15,7 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.errors import CoverageError, UsageError
 from svr_async.fit.history import FitCurve
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.answers import require_answers
 from svr_async.training.running.candidates import induce, load_rubrics
 from svr_async.training.running.entries import judge

@@ -12,8 +12,8 @@ from rig import QUICK, pairs, profile, shown, writer
 
 from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Completion, Engine
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.engine import CallEngine, Completion
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question
 from svr_async.engine.secrets import Secret
@@ -23,11 +23,11 @@ from svr_async.vocabulary.pair import Order, present
 
 
 @asynccontextmanager
-async def engine_over(urls: list[str], memo: Path, **config: Any) -> AsyncIterator[Engine]:
+async def engine_over(urls: list[str], memo: Path, **config: Any) -> AsyncIterator[CallEngine]:
     """Open an engine that finds out how many calls pay, over several endpoints."""
     settings = EngineConfig(**{"concurrency": 64, "adaptive": True, **QUICK, **config})
     transport = Endpoints({url: HttpTransport(url, Secret(""), timeout_s=20.0) for url in urls})
-    async with Engine(transport, Memo.open(memo), config=settings) as engine:
+    async with CallEngine(transport, Memo.open(memo), config=settings) as engine:
         yield engine
 
 
@@ -46,7 +46,7 @@ async def until(ready: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-async def answers(engine: Engine, asked: list[Question[Any]]) -> list[Completion[Any]]:
+async def answers(engine: CallEngine, asked: list[Question[Any]]) -> list[Completion[Any]]:
     """Answer all questions and check that every one has a value."""
     found = await asyncio.gather(*(engine.complete(question) for question in asked))
     assert all(one.value is not None for one in found), [one.detail for one in found if one.value is None][:3]

@@ -35,7 +35,7 @@ from svr_async.engine.batch.folder import (
     save_export,
     save_state,
 )
-from svr_async.engine.batch.reader import BatchReader, Planned, Readers
+from svr_async.engine.batch.reader import BatchReader, CallCount, Readers
 from svr_async.engine.batch.requests import BatchLimits, RequestFiles, batch_line, file_sha256
 from svr_async.engine.batch.results import (
     MAX_LINE_BYTES,
@@ -47,7 +47,7 @@ from svr_async.engine.batch.results import (
     read_line,
 )
 from svr_async.engine.batch.submit import cancel, download, refresh, submit
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import BadBodyError, Reply
@@ -63,7 +63,7 @@ from svr_async.errors import (
     UsageError,
 )
 from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import Escalated, Seat
 from svr_async.judges.model import ModelJudge
 from svr_async.scoring.methods.fixed import Fixed
@@ -381,7 +381,7 @@ async def _import(
 ) -> tuple[list[bool], list[Any], list[Question[str]], Any]:
     """Ask questions of an engine that may send nothing, keep what answers them."""
     missing: list[Question[str]] = []
-    async with Engine(Scripted(_never), Memo.open(memo)) as engine:
+    async with CallEngine(Scripted(_never), Memo.open(memo)) as engine:
         reader = BatchReader(engine, results, on_missing=missing.append)
         done = [await engine.complete(question) for question in questions]
         readers = Readers((reader,), results)
@@ -422,7 +422,7 @@ async def test_a_reply_from_a_batch_is_the_reply_of_a_live_call(
     results = opened([question.request], result(question.request, body("answer", system_fingerprint="f")))
     await _import(memo_folder, results, [question])
     scripted = Scripted(lambda _request, _number: completion("answer", system_fingerprint="f"))
-    async with Engine(scripted, Memo.open(tmp_path / "live")) as engine:
+    async with CallEngine(scripted, Memo.open(tmp_path / "live")) as engine:
         await engine.complete(question)
     rows = []
     for folder in (memo_folder, tmp_path / "live"):
@@ -451,7 +451,7 @@ async def test_importing_again_changes_nothing(memo_folder: Path, opened: Callab
 
 def test_a_batch_is_half_the_price() -> None:
     """Dollars of a plan are half of what the same tokens cost live; unknown without a price."""
-    planned = Planned(calls=1, prompt_tokens=1_000_000, completion_tokens=500_000, max_completion_tokens=2_000_000)
+    planned = CallCount(calls=1, prompt_tokens=1_000_000, completion_tokens=500_000, max_completion_tokens=2_000_000)
     price = Price(input=2.0, cached=1.0, output=8.0)
     assert planned.dollars(price) == 0.5 * (2.0 + 4.0)
     assert planned.dollars(price, worst=True) == 0.5 * (2.0 + 16.0)
@@ -589,7 +589,7 @@ async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_fol
     asked: list[tuple[str, bool]] = []
     judges, readers = [], []
     for name in ("small", "big"):
-        engine = Engine(Scripted(lambda *_: completion("no")), Memo.open(memo_folder))
+        engine = CallEngine(Scripted(lambda *_: completion("no")), Memo.open(memo_folder))
         judges.append(ModelJudge(engine, writer(url, name=name, model=name), name))
         readers.append(BatchReader(engine, on_missing=lambda _, name=name: asked.append((name, CONTINGENT.get()))))
     pair = PreferencePair(id="x", prompt=user_prompt("q"), chosen="a", rejected="b")
@@ -599,7 +599,7 @@ async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_fol
     rows = [{"rubric_id": f"R{place}", **verdicts, "better": side} for place, side in ((1, "A"), (2, "B"))]
     text = orjson.dumps({"nonce": nonce, "rubric_comparisons": rows}).decode()
     await judges[0].engine.memo.put(question.request.key, Reply(text=text))
-    seats = [Seat(judge=one, orders=OrderPlan(policy=OrderPolicy.AB, audit=0.0), name=one.name) for one in judges]
+    seats = [Seat(judge=one, orders=Orders(policy=OrderPolicy.AB, audit=0.0), name=one.name) for one in judges]
     case = Case(
         pair=pair,
         method=Fixed(tuple(zip(rubrics, (0.1, 0.1, 5.0), strict=True))),

@@ -18,7 +18,7 @@ from svr_async.engine import engine as engine_module
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.engine import Completion, Engine
+from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.http.transport import CallFailedError, RawReply
 from svr_async.engine.memo import Memo, _ReadOnlyRows
@@ -60,7 +60,7 @@ async def until(ready: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-async def gather_all(engine: Engine, questions: list[Question[str]]) -> list[Completion[str] | BaseException]:
+async def gather_all(engine: CallEngine, questions: list[Question[str]]) -> list[Completion[str] | BaseException]:
     """Ask all at once; exceptions are results."""
     return await asyncio.gather(*(engine.complete(question) for question in questions), return_exceptions=True)
 
@@ -559,7 +559,7 @@ async def test_a_memo_that_can_only_be_read_costs_nothing(memo_folder: Path) -> 
         await engine.complete(ask("known"))
     transport = Scripted(by_turn(completion("yes")))
     memo = Memo(memo_folder, _ReadOnlyRows(memo_folder / DATABASE), writable=False)
-    async with Engine(transport, memo, config=EngineConfig(concurrency=8)) as engine:
+    async with CallEngine(transport, memo, config=EngineConfig(concurrency=8)) as engine:
         assert (await engine.complete(ask("known"))).from_memo
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
         assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
@@ -768,6 +768,6 @@ async def test_only_so_many_fingerprints_are_kept(memo_folder: Path) -> None:
 async def test_the_script_stands_in_for_a_transport(memo_folder: Path) -> None:
     """What these tests answer with is closed by the engine like a real transport."""
     transport = Scripted(by_turn(completion("yes")))
-    async with Engine(transport, Memo.open(memo_folder)) as engine:
+    async with CallEngine(transport, Memo.open(memo_folder)) as engine:
         assert (await engine.complete(ask())).value == "yes"
     assert transport.closed

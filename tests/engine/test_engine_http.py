@@ -17,7 +17,8 @@ from rig import ask, engine_at, judge_at, pairs, shown
 
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.engine import Completion
-from svr_async.engine.http.transport import CLIENTS, MAX_BODY_BYTES
+from svr_async.engine.http.client import CLIENTS
+from svr_async.engine.http.transport import MAX_BODY_BYTES
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge

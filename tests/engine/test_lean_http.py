@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from svr_async.engine.classify import Billed, Kind
 from svr_async.engine.http import connection, lean
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.http.connection import MAX_HEAD_BYTES, MOST_PARTS, ReplyHeaders, unpacked
 from svr_async.engine.http.lean import LeanTransport
-from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, HttpTransport, RawReply
+from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret

@@ -15,7 +15,7 @@ from rig import ask, completion, scripted_engine
 
 from svr_async.engine import claims as claims_module
 from svr_async.engine.claims import FileClaims, NoClaims
-from svr_async.engine.engine import LOOK_AHEAD, Engine
+from svr_async.engine.engine import LOOK_AHEAD, CallEngine
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question, Request
 
@@ -35,7 +35,7 @@ def numbered(count: int) -> list[Question[str]]:
     return [ask(f"question {number}") for number in range(count)]
 
 
-async def answers(engine: Engine, questions: list[Question[str]], *, workers: int = 4) -> dict[int, str | None]:
+async def answers(engine: CallEngine, questions: list[Question[str]], *, workers: int = 4) -> dict[int, str | None]:
     """Ask all; return the values by number."""
     async with aclosing(engine.map(questions, workers=workers)) as results:
         return {index: done.value async for index, done in results}

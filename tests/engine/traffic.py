@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from svr_async.engine.admission.lane import Lane, Permit
 from svr_async.engine.admission.limiter import Limiter
-from svr_async.engine.admission.pacing import read_notices
+from svr_async.engine.admission.rates import read_notices
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.http.transport import Transport

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from svr_async.engine.calling import Caller
+from svr_async.engine.caller import Caller
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.http.transport import CallFailedError, RawReply, Transport

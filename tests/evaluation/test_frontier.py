@@ -16,7 +16,7 @@ from made_run import write_run
 from rig import pairs
 
 from svr_async.evaluation.frontier import Charge, Column, Setting, draw_frontier, first_order, thresholds
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.reporting.frontier_chart import frontier_chart, scale
 from svr_async.evaluation.reporting.frontier_files import OPTIMISM, as_csv, as_json
 from svr_async.evaluation.reporting.frontier_view import render_frontier, ticks
@@ -26,7 +26,7 @@ from svr_async.vocabulary.pair import Order, Side
 from svr_async.vocabulary.verdict import Outcome
 
 PAIRS = pairs(60)
-ORDERS = OrderPlan(policy=OrderPolicy.HASH)
+ORDERS = Orders(policy=OrderPolicy.HASH)
 
 
 def column(name, skill, usd=0.001, *, orders=tuple(Order), lack=0, top_k=None, seed=""):
@@ -96,7 +96,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals():
 
 async def test_what_nobody_asked_is_left_out_and_counted():
     """Of a judge seen in one order only, both orders are left out; three pairs without any reply leave all out."""
-    once = tuple(OrderPlan(audit=0.0).orders(pair)[0] for pair in PAIRS)
+    once = tuple(Orders(audit=0.0).orders(pair)[0] for pair in PAIRS)
     assert set(once) == set(Order)
     half = column("half", 0.7)
     kept = {key: value for key, value in half.decisions.items() if key[1] is first_order(ORDERS, _pair(key[0]))}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.scoring.decision import Decision, average, halved, settled
 from svr_async.vocabulary.pair import Order, PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -23,19 +23,19 @@ PAIRS = [pair(f"case-{number}") for number in range(4000)]
 
 def test_the_hashed_order_is_balanced_and_depends_on_the_id_alone() -> None:
     """About half of all pairs are swapped; neither the run nor the place in the file plays a part."""
-    plan = OrderPlan(audit=0.0)
+    plan = Orders(audit=0.0)
     orders = [plan.orders(one) for one in PAIRS]
     assert all(len(one) == 1 for one in orders)
     swapped = sum(one == (Order.BA,) for one in orders)
     assert 1850 <= swapped <= 2150
     assert [plan.orders(one) for one in reversed(PAIRS)] == orders[::-1]
-    other = OrderPlan(audit=0.0, salt="other")
+    other = Orders(audit=0.0, salt="other")
     assert 1800 <= sum(other.orders(one) != plan.orders(one) for one in PAIRS) <= 2200
 
 
 def test_a_judge_that_always_says_a_scores_a_half() -> None:
     """With the hashed order a stuck judge gains nothing from how the data set lists its pairs."""
-    plan = OrderPlan(audit=0.0)
+    plan = Orders(audit=0.0)
     right = sum(plan.orders(one)[0] is Order.AB for one in PAIRS)  # every chosen response is listed first
     assert 0.46 < right / len(PAIRS) < 0.54
 
@@ -43,11 +43,11 @@ def test_a_judge_that_always_says_a_scores_a_half() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 1.0])
 def test_the_audit_takes_its_share_both_ways_round(share: float) -> None:
     """About `audit` of the pairs are shown in both orders, the deciding one first."""
-    plan = OrderPlan(audit=share)
+    plan = Orders(audit=share)
     audited = [plan.orders(one) for one in PAIRS if len(plan.orders(one)) == 2]
     assert abs(len(audited) / len(PAIRS) - share) < 0.02
     assert all(first is not second for first, second in audited)
-    once = OrderPlan(audit=0.0)
+    once = Orders(audit=0.0)
     assert all(plan.orders(one)[0] is once.orders(one)[0] for one in PAIRS)
 
 
@@ -56,7 +56,7 @@ def test_the_audit_takes_its_share_both_ways_round(share: float) -> None:
 )
 def test_fixed_policies_show_what_they_say(policy: str, orders: tuple[Order, ...]) -> None:
     """`ab`, `ba` and `both` do not depend on the pair."""
-    plan = OrderPlan(policy=OrderPolicy(policy), audit=0.0)
+    plan = Orders(policy=OrderPolicy(policy), audit=0.0)
     assert {plan.orders(one) for one in PAIRS[:50]} == {orders}
 
 

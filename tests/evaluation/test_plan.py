@@ -13,12 +13,12 @@ from svr_async.engine.request import CONTINGENT
 from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
-from svr_async.scoring.methods.deciding import decided
+from svr_async.scoring.methods.decisions import decided
 from svr_async.vocabulary.pair import Order
 from svr_async.vocabulary.verdict import Outcome
 
@@ -53,7 +53,7 @@ class Ask:
 
 def seat(judge, *, policy=OrderPolicy.AB, below=None, name="one", part="first"):
     """Return a judge in its seat."""
-    return Seat(judge=judge, orders=OrderPlan(policy=policy, audit=0.0, audit_below=below), name=name, part=part)
+    return Seat(judge=judge, orders=Orders(policy=policy, audit=0.0, audit_below=below), name=name, part=part)
 
 
 async def opinion_of(plan, guessed=lambda _: False):
@@ -73,7 +73,7 @@ async def opinion_of(plan, guessed=lambda _: False):
 )  # fmt: skip
 async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(first, second, below, margin, order):
     """Below the margin both orders are averaged; from it on, the first decides and no other is asked."""
-    plan = OrderPlan(policy=OrderPolicy.BOTH, audit_below=below)
+    plan = Orders(policy=OrderPolicy.BOTH, audit_below=below)
     shown_first = plan.orders(PAIR)[0]
     judge = Says(first, second) if shown_first is Order.AB else Says(second, first)
     found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=below))

@@ -14,12 +14,12 @@ import pytest
 from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
 
 from svr_async.engine import stopper as stopper_module
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Budget
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import AuthError, BudgetError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.judges.protocol import Judge
@@ -52,7 +52,7 @@ class Lengths:
 class Asking:
     """A method that asks the engine one question a pair."""
 
-    engine: Engine
+    engine: CallEngine
     name: str = "asking"
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
@@ -61,10 +61,10 @@ class Asking:
 
 
 def by_one(
-    *, judge: Any = None, orders: OrderPlan | None = None, engine: Engine | None = None, **what: Any
+    *, judge: Any = None, orders: Orders | None = None, engine: CallEngine | None = None, **what: Any
 ) -> Evaluation:
     """Return an evaluation by one judge; a method that asks none needs none."""
-    return Evaluation(plan=Seat(judge=judge, orders=orders or OrderPlan(), engine=engine), **what)
+    return Evaluation(plan=Seat(judge=judge, orders=orders or Orders(), engine=engine), **what)
 
 
 def lines(items: Sequence[Item | None]) -> list[bytes]:
@@ -76,7 +76,7 @@ def lines(items: Sequence[Item | None]) -> list[bytes]:
 async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: OrderPolicy) -> None:
     """Whatever was shown first, the item speaks of the data set's A and B, and the method saw no label."""
     method = Lengths()
-    plan = OrderPlan(policy=policy, audit=0.3)
+    plan = Orders(policy=policy, audit=0.3)
     evaluation = by_one(pairs=pairs(N), method=method, orders=plan, workers=4)
     seen: list[Item] = []
     items = await run_evaluation(evaluation, Stopper(), on_item=seen.append)
@@ -105,7 +105,7 @@ async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path
             steady = replace(judge, writer=replace(judge.writer, profile=replace(judge.writer.profile, identity="s")))
             evaluation = by_one(
                 pairs=pairs(N), method=Oracle(), judge=steady, engine=judge.engine, workers=workers,
-                orders=OrderPlan(audit=0.3),
+                orders=Orders(audit=0.3),
             )  # fmt: skip
             found.append(lines(await run_evaluation(evaluation, Stopper())))
     assert len(found[0]) == N
@@ -122,7 +122,7 @@ async def test_an_error_that_ends_the_run_keeps_what_was_judged(memo_folder: Pat
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=2,
-            orders=OrderPlan(audit=0.0),
+            orders=Orders(audit=0.0),
         )  # fmt: skip
         items = await run_evaluation(evaluation, stopper)
         assert isinstance(stopper.error, AuthError)
@@ -142,7 +142,7 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=8,
-            orders=OrderPlan(audit=0.0),
+            orders=Orders(audit=0.0),
         )  # fmt: skip
         task = asyncio.create_task(run_evaluation(evaluation, stopper))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
@@ -156,7 +156,7 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], Engine]]:
+async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], CallEngine]]:
     """Begin a run whose endpoint never answers, and wait until three calls are under way."""
 
     async def never() -> object:
@@ -167,7 +167,7 @@ async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=3,
-            orders=OrderPlan(audit=0.0),
+            orders=Orders(audit=0.0),
         )  # fmt: skip
         task = asyncio.create_task(run_evaluation(evaluation, stopper))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
@@ -207,7 +207,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, m
                 judge=judge,
                 engine=judge.engine,
                 workers=8,
-                orders=OrderPlan(audit=0.0),
+                orders=Orders(audit=0.0),
             )
             items = await run_evaluation(evaluation, stopper)
         assert isinstance(stopper.error, BudgetError)

@@ -50,7 +50,7 @@ def whole_batch(arrays):
     table, rows = batches.tabulate(arrays, pooled=True)
     order = np.arange(rows.n_rows)
     width = batches.pieces_needed(rows, [order], len(order), slices=1)
-    steps = batches.plan(rows, order, len(order), slices=1, width=width, first=0)
+    steps = batches.cut_steps(rows, order, len(order), slices=1, width=width, first=0)
     return table, gather_features(jax.device_put(table), jnp.asarray(steps.piece[0, 0]), jnp.asarray(steps.owner[0, 0]))
 
 
@@ -78,7 +78,7 @@ def test_the_sparse_product_equals_gathering(long, slices):
     table, rows = batches.tabulate(arrays, pooled=True)
     order = np.arange(rows.n_rows)
     width = batches.pieces_needed(rows, [order], len(order), slices=slices)
-    steps = batches.plan(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
+    steps = batches.cut_steps(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
     slope = jnp.asarray(np.random.default_rng(0).normal(size=(steps.row.shape[-1], 8)), jnp.float32)
 
     def total(params, places):

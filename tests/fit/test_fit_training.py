@@ -236,7 +236,7 @@ def test_the_loss_equals_the_formula():
         config = replace(TINY, pool=pool)
         table, rows = batches.tabulate(arrays, pooled=pool == "judged")
         order = np.arange(30)
-        steps = batches.plan(rows, order, 30, slices=1, width=64, first=0)
+        steps = batches.cut_steps(rows, order, 30, slices=1, width=64, first=0)
         last = len(table.piece_index) - 1
         at = np.minimum(steps.piece[0, 0], last)
         features = Features(
@@ -381,7 +381,7 @@ def test_a_step_of_adamw_equals_the_published_update():
     train, _ = split(made_arrays())
     params = random_params(24, 12, 8, 0)
     table, rows = batches.tabulate(train, pooled=False)
-    steps = batches.plan(rows, np.arange(32), 32, slices=1, width=64, first=0)
+    steps = batches.cut_steps(rows, np.arange(32), 32, slices=1, width=64, first=0)
     config = objective_of(replace(TINY, weight_decay=0.1))
     table = jax.device_put(table)
     at = np.minimum(steps.piece[0, 0], len(table.piece_index) - 1)

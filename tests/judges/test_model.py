@@ -14,20 +14,20 @@ from rig import completion, judge_at, pairs, scripted_engine, writer
 
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Request
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.fence import nonce_of
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.model import MAX_REASKS, ModelJudge
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.deciding import equally_weighted
+from svr_async.scoring.methods.decisions import equally_weighted
 from svr_async.scoring.methods.fixed import Fixed
 from svr_async.scoring.methods.oracle import Oracle
 from svr_async.scoring.methods.pointwise import Pointwise
 from svr_async.scoring.methods.self_rubric import SelfRubric
 from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.reading import read_rubric
+from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Prompt, Side, present
 from svr_async.vocabulary.rubric import Rubric

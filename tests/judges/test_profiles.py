@@ -17,7 +17,7 @@ from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.opening import OTHER_FILES, OpenJudge, open_judge, within_descriptors
+from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
 from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.spec import JudgeSpec

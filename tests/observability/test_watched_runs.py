@@ -28,7 +28,7 @@ from svr_async.engine.events import (
     observing,
     tell_whole_run,
 )
-from svr_async.observability.session import WatchPlan, watching, watching_as_told
+from svr_async.observability.session import WatchSettings, watching, watching_as_told
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
@@ -223,7 +223,7 @@ def test_other_processes_of_a_run_are_watched_in_the_same_way(tmp_path: Path, mo
     with watching_as_told(told.append):
         assert Watch.over() is None
     started = RunStarted(command="eval", version="1", config="c")
-    with watching(WatchPlan(log_json="log", key_variables=("K",)), started, told.append):
+    with watching(WatchSettings(log_json="log", key_variables=("K",)), started, told.append):
         monkeypatch.chdir("/")
         with watching_as_told(told.append):
             watch = Watch.over()
@@ -238,7 +238,7 @@ def test_other_processes_of_a_run_are_watched_in_the_same_way(tmp_path: Path, mo
 def test_the_facts_of_a_whole_run_stand_for_those_of_its_engines(tmp_path: Path) -> None:
     """Where other processes ask, the totals are those told of the run, not those of the engines here."""
     ending = RunStarted(command="eval", version="1", config="c")
-    with watching(WatchPlan(log_json=str(tmp_path / "log")), ending, print):
+    with watching(WatchSettings(log_json=str(tmp_path / "log")), ending, print):
         watch = Watch.over()
         assert watch is not None
         watch.facts(facts(sent=3))

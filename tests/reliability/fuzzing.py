@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.reading import read_brackets, read_comparisons, read_rubrics, read_scores
+from svr_async.judges.reply_text import read_brackets, read_comparisons, read_rubrics, read_scores
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import Verdict
 

@@ -150,7 +150,7 @@ def _load() -> None:
     """Import all that an evaluation needs, and shorten the patience with a full disk."""
     from importlib import import_module
 
-    for name in ("commands.main", "commands.eval.run", "engine.http.transport", "judges.opening", "judges.model",
+    for name in ("commands.main", "commands.eval.run", "engine.http.client", "judges.open_judge", "judges.model",
                  "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge", "adapters.pairs",
                  "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")

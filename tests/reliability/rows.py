@@ -17,10 +17,10 @@ PARTS = "engine/test_parts.py::test_"
 ERRORS = "commands/test_eval_errors.py::test_"
 EVAL = "commands/test_eval_command.py::test_"
 RESUME = "commands/test_kill_resume.py::test_"
-READING = "judges/test_reading.py::test_"
+READING = "judges/test_reply_text.py::test_"
 MODEL = "judges/test_model.py::test_"
-AUTHOR = "judges/test_authoring.py::test_"
-LOADING = "adapters/test_adapter_loading.py::test_"
+AUTHOR = "judges/test_model_author.py::test_"
+LOADING = "adapters/test_adapter_dataset.py::test_"
 TABLES = "adapters/test_adapter_tables.py::test_"
 BANK = "scoring/test_bank_files.py::test_"
 FIT = "fit/test_fit_training.py::test_"
@@ -116,7 +116,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     32: (f"{CLASSIFY}no_header_text_breaks_the_classifier", f"{CLASSIFY}how_long_to_wait_is_read_from_every_spelling"),
     33: (f"{CLASSIFY}rate_limits_carry_what_the_endpoint_asks_for",),
     34: (
-        "engine/test_pacing.py::test_a_rate_that_only_refusals_tell_is_found_and_used",
+        "engine/test_rates.py::test_a_rate_that_only_refusals_tell_is_found_and_used",
         f"{LANE}a_rate_limit_without_a_time_still_pauses",
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
     ),

@@ -18,7 +18,7 @@ from rig import ask, completion, engine_at, name_judge, run_python, scripted_eng
 
 from svr_async.engine.http import lean, on_aiohttp, transport
 from svr_async.engine.request import Request
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset

@@ -14,7 +14,7 @@ from rig import ask, completion, name_judge, scripted_engine, serving, svr, writ
 
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ModelError
-from svr_async.judges.reading import read_brackets, read_comparisons
+from svr_async.judges.reply_text import read_brackets, read_comparisons
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 

@@ -14,7 +14,7 @@ from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRu
 from svr_async.scoring.decision import Decision, average
 from svr_async.scoring.methods.content_blind import ContentBlind
 from svr_async.scoring.methods.contract import Method
-from svr_async.scoring.methods.deciding import contributions, equally_weighted
+from svr_async.scoring.methods.decisions import contributions, equally_weighted
 from svr_async.scoring.methods.fixed import Fixed
 from svr_async.scoring.methods.oracle import Oracle
 from svr_async.scoring.methods.pointwise import Pointwise

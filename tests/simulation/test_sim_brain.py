@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.reading import read_rubric
+from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import Role, parse_request
 from svr_async.simulation.world import World

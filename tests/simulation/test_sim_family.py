@@ -11,7 +11,7 @@ from statistics import mean
 import pytest
 
 from svr_async.errors import ConfigError
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.family import DEVELOPMENT, HARDLY_TOLD, REPORT, DrawnConfig, drawn
@@ -20,7 +20,7 @@ from svr_async.simulation.family_world import STRAY, FamilyWorld
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.language import HEADS
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import REPHRASED
+from svr_async.simulation.readings import REPHRASED
 from svr_async.vocabulary.pair import prompt_text
 
 MODEL = MODELS["gpt-oss-120b"]

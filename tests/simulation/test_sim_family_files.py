@@ -14,7 +14,7 @@ import pytest
 import sim_requests as ask
 
 from svr_async.commands.main import run, svr
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate_items
 from svr_async.simulation.config import SimConfig
@@ -23,10 +23,10 @@ from svr_async.simulation.family_world import FamilyWorld
 from svr_async.simulation.files import apportion, drawn_domains, unseen_pairs
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.planting import plant
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.topics import DOMAIN_COUNTS
 from svr_async.simulation.world import World, preset
+from svr_async.simulation.worlds import plant
 from svr_async.vocabulary.pair import prompt_text
 
 DRAW = 104

@@ -12,7 +12,7 @@ from svr_async.errors import ConfigError
 from svr_async.simulation.brain import Composed, Simulator
 from svr_async.simulation.corrupt import corrupt
 from svr_async.simulation.draws import draw_bytes
-from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, parse_kinds, plan_fault, poisoned
+from svr_async.simulation.faults import FAULTS, GROUPS, FaultConfig, Stage, draw_fault, parse_kinds, poisoned
 from svr_async.simulation.request import Role
 from svr_async.simulation.world import World
 
@@ -22,7 +22,7 @@ HALF = FaultConfig(rate=0.5, kinds=tuple(FAULTS))
 
 def plan(config, key, attempt, role=Role.COMPARE, struck=(), seed=0):
     """Return the name of the planned fault, or ""."""
-    fault = plan_fault(config, seed=seed, key=key, attempt=attempt, role=role, struck=struck)
+    fault = draw_fault(config, seed=seed, key=key, attempt=attempt, role=role, struck=struck)
     return fault.name if fault else ""
 
 

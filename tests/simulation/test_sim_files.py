@@ -18,7 +18,7 @@ from svr_async.errors import StorageError
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import apportion, write_world
-from svr_async.simulation.reading import read_prompt, read_rubric
+from svr_async.simulation.readings import read_prompt, read_rubric
 from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
 from svr_async.simulation.world import World, WorldConfig
 

@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from svr_async.commands.sim import sim
-from svr_async.simulation.authoring import Author
+from svr_async.simulation.author import Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import train_row
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import read_prompt, read_response, read_rubric
+from svr_async.simulation.readings import read_prompt, read_response, read_rubric
 from svr_async.simulation.variety import REDUNDANT, VARIED
 from svr_async.simulation.wordings import PREDICATES
 from svr_async.simulation.world import PRESETS, World, preset, preset_name

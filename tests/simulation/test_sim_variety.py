@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from svr_async.commands.sim import sim
 from svr_async.errors import ConfigError
-from svr_async.simulation.authoring import NEAR_COPY, Author
+from svr_async.simulation.author import NEAR_COPY, Author
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.calibration import calibrate
 from svr_async.simulation.catalogue import CRITERIA
@@ -24,7 +24,7 @@ from svr_async.simulation.files import train_row
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.language import HEADS
 from svr_async.simulation.models import MODELS
-from svr_async.simulation.reading import MET, likeness, read_prompt, read_response, read_rubric, squeeze
+from svr_async.simulation.readings import MET, likeness, read_prompt, read_response, read_rubric, squeeze
 from svr_async.simulation.variety import VARIED, Variety
 from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 from svr_async.simulation.world import World, WorldConfig, preset, preset_name

@@ -9,9 +9,9 @@ from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.asking import Crew
 from svr_async.training.rounds.boundary import find_negatives
 from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt

@@ -7,18 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svr_async.commands.batch.plan import params_of
+from svr_async.commands.batch.words import params_of
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.asking import Crew
 from svr_async.training.rounds.boundary import find_negatives, find_support, grow
-from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.dev_choice import chosen_round
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.pruning import prune
+from svr_async.training.rounds.prune import prune
 from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.settings import train_config

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from svr_async.errors import UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.pools import PoolConfig, PoolInputs, PoolPolicy, plan_pools
+from svr_async.training.rounds.pools import PoolConfig, PoolInputs, PoolPolicy, choose_pools
 from svr_async.training.rounds.problem import Sources
 from svr_async.vocabulary.rubric import Rubric
 
@@ -54,7 +54,7 @@ def as_lists(pools):
 def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, number):
     """Whatever the sizes: no own rubric, no rubric twice, rising order, and as many as asked for where there are."""
     made = inputs(seed)
-    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size), round_number=number)):
+    for row, pool in enumerate(choose_pools(made, PoolConfig(size=size), round_number=number)):
         own = set(made.own[row].tolist())
         assert not own & set(pool.tolist())
         assert pool.tolist() == sorted(set(pool.tolist()))
@@ -66,7 +66,7 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
     """With room for all of them, a pool holds the shared rubrics and lacks only the own ones."""
     made = inputs()
     shared = 0
-    for row, pool in enumerate(plan_pools(made, PoolConfig(size=N_RUBRICS), round_number=1)):
+    for row, pool in enumerate(choose_pools(made, PoolConfig(size=N_RUBRICS), round_number=1)):
         assert set(pool.tolist()) == set(range(N_RUBRICS)) - set(made.own[row].tolist())
         shared += len(set(pool.tolist()) & set(made.mined[row].tolist()))
     assert shared > 0
@@ -76,7 +76,7 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
 def test_rubrics_that_the_kind_of_prompts_gives_come_first(size):
     """All but the explored part of a pool is what the pair's kind gives, the likeliest first, without own ones."""
     made = inputs()
-    for row, pool in enumerate(plan_pools(made, PoolConfig(size=size), round_number=1)):
+    for row, pool in enumerate(choose_pools(made, PoolConfig(size=size), round_number=1)):
         own = set(made.own[row].tolist())
         wanted = [index for index in made.likely[row].tolist() if index not in own]
         assert set(wanted[: size - size // 4]) <= set(pool.tolist())
@@ -87,14 +87,14 @@ def test_a_part_of_every_pool_is_drawn_from_the_whole_bank():
     known = np.arange(20, dtype=np.int32)
     made = inputs(own=[NOTHING] * N_PAIRS, likely=[known] * N_PAIRS, preferred=[known[::-1]] * N_PAIRS)
     for size in (1, 4, 10, 20):
-        pools = plan_pools(made, PoolConfig(size=size), round_number=1)
+        pools = choose_pools(made, PoolConfig(size=size), round_number=1)
         drawn = np.concatenate(pools)
         assert 0 < (drawn >= 20).sum() <= max(len(pools), len(drawn) / 2)
 
 
 def test_where_nothing_is_known_of_a_kind_the_whole_pool_is_drawn():
     """No likely rubrics, as of a prompt without known words: pools are as large, and differ from pair to pair."""
-    pools = as_lists(plan_pools(inputs(likely=[NOTHING] * N_PAIRS), PoolConfig(size=6), round_number=1))
+    pools = as_lists(choose_pools(inputs(likely=[NOTHING] * N_PAIRS), PoolConfig(size=6), round_number=1))
     assert {len(pool) for pool in pools} == {6}
     assert len({tuple(pool) for pool in pools}) == N_PAIRS
 
@@ -102,47 +102,47 @@ def test_where_nothing_is_known_of_a_kind_the_whole_pool_is_drawn():
 def test_plans_are_repeatable_and_differ_by_round_and_pair():
     """The same inputs give the same pools; another round or another pair id draws others."""
     made, config = inputs(), PoolConfig(size=6)
-    first = as_lists(plan_pools(made, config, round_number=1))
-    assert as_lists(plan_pools(made, config, round_number=1)) == first
-    assert as_lists(plan_pools(made, config, round_number=2)) != first
+    first = as_lists(choose_pools(made, config, round_number=1))
+    assert as_lists(choose_pools(made, config, round_number=1)) == first
+    assert as_lists(choose_pools(made, config, round_number=2)) != first
     renamed = replace(made, pair_ids=[f"q{n}" for n in range(N_PAIRS)])
-    assert as_lists(plan_pools(renamed, config, round_number=1)) != first
+    assert as_lists(choose_pools(renamed, config, round_number=1)) != first
 
 
 def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
     """Alone in its plan, a pair draws the same rubrics wherever it stood, and later pairs never change earlier ones."""
     made, config = inputs(), PoolConfig(size=6)
-    whole = as_lists(plan_pools(made, config, round_number=1))
+    whole = as_lists(choose_pools(made, config, round_number=1))
 
     def part(rows):
         names = ("pair_ids", "likely", "mined", "own", "judged", "preferred")
         return replace(made, **{name: [getattr(made, name)[row] for row in rows] for name in names})
 
-    assert as_lists(plan_pools(part(range(5)), config, round_number=1)) == whole[:5]
-    alone = as_lists(plan_pools(part([7]), config, round_number=1))
-    assert alone == as_lists(plan_pools(part([7]), config, round_number=1))
-    assert as_lists(plan_pools(part([0]), config, round_number=1)) == whole[:1]
+    assert as_lists(choose_pools(part(range(5)), config, round_number=1)) == whole[:5]
+    alone = as_lists(choose_pools(part([7]), config, round_number=1))
+    assert alone == as_lists(choose_pools(part([7]), config, round_number=1))
+    assert as_lists(choose_pools(part([0]), config, round_number=1)) == whole[:1]
 
 
 def test_rubrics_that_are_judged_already_are_left_out():
     """A second plan of the same round asks nothing again."""
     made, config = inputs(), PoolConfig(size=10)
-    first = plan_pools(made, config, round_number=1)
-    second = plan_pools(replace(made, judged=first), config, round_number=1)
+    first = choose_pools(made, config, round_number=1)
+    second = choose_pools(replace(made, judged=first), config, round_number=1)
     for before, after in zip(first, second, strict=True):
         assert not set(before.tolist()) & set(after.tolist())
     everything = [np.arange(N_RUBRICS, dtype=np.int32)] * N_PAIRS
     for policy in PoolPolicy:
-        again = plan_pools(replace(made, judged=everything), PoolConfig(policy=policy), round_number=1)
+        again = choose_pools(replace(made, judged=everything), PoolConfig(policy=policy), round_number=1)
         assert as_lists(again) == [[]] * N_PAIRS
 
 
 def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank():
     """The two other policies, for the ablation and for judges that cost nothing."""
     made = inputs()
-    own = plan_pools(made, PoolConfig(policy=PoolPolicy.OWN, size=3), round_number=1)
+    own = choose_pools(made, PoolConfig(policy=PoolPolicy.OWN, size=3), round_number=1)
     assert as_lists(own) == [sorted(mined.tolist())[:3] for mined in made.mined]
-    whole = plan_pools(made, PoolConfig(policy=PoolPolicy.ALL, size=3), round_number=1)
+    whole = choose_pools(made, PoolConfig(policy=PoolPolicy.ALL, size=3), round_number=1)
     assert as_lists(whole) == [list(range(N_RUBRICS))] * N_PAIRS
 
 
@@ -150,7 +150,7 @@ def test_the_selectors_favourites_fill_half_of_the_pool():
     """The five best favourites of a pool of ten are taken, before what the kind gives, and own ones never."""
     made = inputs()
     favourites = np.arange(N_RUBRICS, dtype=np.int32)
-    pools = plan_pools(replace(made, preferred=[favourites] * N_PAIRS), PoolConfig(size=10), round_number=2)
+    pools = choose_pools(replace(made, preferred=[favourites] * N_PAIRS), PoolConfig(size=10), round_number=2)
     for row, pool in enumerate(pools):
         own = set(made.own[row].tolist())
         assert {0, 1, 2, 3, 4} - own <= set(pool.tolist())
@@ -173,7 +173,7 @@ def test_rarely_judged_rubrics_are_drawn_more_often():
         judged=[worn if n >= 300 else NOTHING for n in range(many)],
         preferred=[NOTHING] * many,
     )
-    drawn = np.concatenate(plan_pools(grown, PoolConfig(size=3), round_number=1)[:300])
+    drawn = np.concatenate(choose_pools(grown, PoolConfig(size=3), round_number=1)[:300])
     assert (drawn >= 20).sum() > 1.5 * (drawn < 20).sum()
 
 
@@ -188,11 +188,11 @@ def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
         observed=np.zeros(0, np.int64),
         n_rubrics=0,
     )
-    assert as_lists(plan_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
+    assert as_lists(choose_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
 
 
 def test_a_pool_is_as_large_as_asked_for():
     """At every size, whatever a kind gives."""
     made = inputs(own=[NOTHING] * N_PAIRS)
     for size in (1, 4, 8, 9, 18):
-        assert {len(pool) for pool in plan_pools(made, PoolConfig(size=size), round_number=1)} == {size}
+        assert {len(pool) for pool in choose_pools(made, PoolConfig(size=size), round_number=1)} == {size}

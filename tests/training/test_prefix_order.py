@@ -7,13 +7,13 @@ import math
 import pytest
 from rig import engine_at, pairs, writer
 
-from svr_async.judges.authoring import ModelAuthor
+from svr_async.judges.author import ModelAuthor
 from svr_async.judges.model import ModelJudge
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.asking import Crew, PoolTask, judge_pools
+from svr_async.training.rounds.judge_calls import Crew, PoolTask, judge_pools
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.rubric import Rubric
 

@@ -8,14 +8,15 @@ import pytest
 
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import redundancy_edges
+from svr_async.training.rounds.fit_terms import FitTerms, config_of, terms_from_json
 from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.plans import FitPlan, config_of, plan_from_json
 from svr_async.training.rounds.problem import HardNegative, Sources, build_arrays
 from svr_async.training.rounds.round_data import RoundData
 from svr_async.training.rounds.session import JudgedRound, prepare
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.facts import store_facts
-from svr_async.training.store.records import MEASURED, FeatureStore
+from svr_async.training.store.reader import load_store
+from svr_async.training.store.records import MEASURED
 from svr_async.training.store.round_stores import drop_rounds, keep_round
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -29,7 +30,7 @@ BANK = tuple(
 NEGATIVES = (
     HardNegative(pair=PreferencePair(id="p0~probe1", prompt=PAIRS[0].prompt, chosen="a", rejected="c"), of="p0"),
 )
-PLAN = FitPlan(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, last=False)
+TERMS = FitTerms(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, last=False)
 LABELS = {"judge": "made", "prompts_digest": "d"}
 
 
@@ -58,8 +59,8 @@ def judged_round(negatives=NEGATIVES):
 def test_a_rounds_store_gives_back_what_the_round_fitted_on(tmp_path, negatives):
     """Arrays, byte by byte, hard negatives, own entries and sources; bank, support, plan and what measuring saw."""
     session, judged = judged_round(negatives)
-    keep_round(session, judged, folder=tmp_path, plan=PLAN, **LABELS)
-    store = FeatureStore.load(tmp_path / "round-2")
+    keep_round(session, judged, folder=tmp_path, terms=TERMS, **LABELS)
+    store = load_store(tmp_path / "round-2")
     stored = stored_round(store)
     assert stored.data.train.digest() == judged.data.train.digest()
     assert stored.data.dev.digest() == judged.data.dev.digest()
@@ -68,8 +69,8 @@ def test_a_rounds_store_gives_back_what_the_round_fitted_on(tmp_path, negatives)
     assert store.z.flags[store.z.flags >= MEASURED].tolist() == [MEASURED]
     assert stored.data.bank == BANK
     assert (stored.data.support, stored.data.last) == (dict(judged.data.support), False)
-    assert store.header.plan == PLAN
-    assert config_of(PLAN).top_k_choices == (3,)
+    assert store.header.terms == TERMS
+    assert config_of(TERMS).top_k_choices == (3,)
 
 
 def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path, monkeypatch):
@@ -78,8 +79,8 @@ def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "PAIRS", named)
     session, judged = judged_round()
     assert judged.data.train.pair_source[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
-    keep_round(session, judged, folder=tmp_path, plan=PLAN, **LABELS)
-    store = FeatureStore.load(tmp_path / "round-2")
+    keep_round(session, judged, folder=tmp_path, terms=TERMS, **LABELS)
+    store = load_store(tmp_path / "round-2")
     assert store.sources[: len(PAIRS)] == [pair.source for pair in named]
     stored = stored_round(store)
     assert stored.data.train.digest() == judged.data.train.digest()
@@ -93,7 +94,7 @@ def test_a_store_that_is_there_is_left_and_one_of_other_data_or_damaged_is_writt
     place = tmp_path / "round-2"
 
     def keep(one):
-        keep_round(session, one, folder=tmp_path, plan=PLAN, **LABELS)
+        keep_round(session, one, folder=tmp_path, terms=TERMS, **LABELS)
         return {path.name: path.read_bytes() for path in place.iterdir()}
 
     first = keep(judged)
@@ -119,9 +120,9 @@ def test_stores_of_rounds_that_did_not_happen_go(tmp_path):
 
 def test_a_plan_comes_back_and_stands_for_the_settings_of_a_training():
     """As JSON and back; top_k is 6, or 256 where judging is free, and the paper's filler weighs 1."""
-    assert plan_from_json(PLAN.as_json()) == PLAN
-    assert config_of(FitPlan()).top_k_choices == (6,)
-    free = config_of(FitPlan(free=True))
+    assert terms_from_json(TERMS.as_json()) == TERMS
+    assert config_of(FitTerms()).top_k_choices == (6,)
+    free = config_of(FitTerms(free=True))
     assert (free.top_k_choices, free.filler_weights, free.fit.top_k) == ((256,), (0.0,), 256)
-    paper = config_of(FitPlan(preset="paper", seed=3))
+    paper = config_of(FitTerms(preset="paper", seed=3))
     assert (paper.filler_weights, paper.fit.top_k, paper.fit.seed) == ((1.0,), None, 3)

@@ -8,12 +8,12 @@ import pytest
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import pruning
-from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds import prune
 from svr_async.training.rounds.config import PAPER, TrainConfig
+from svr_async.training.rounds.dev_choice import chosen_round
 from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative
-from svr_async.training.rounds.pruning import support_counts
+from svr_async.training.rounds.prune import support_counts
 from svr_async.training.rounds.session import Growth, prepare
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
@@ -51,10 +51,10 @@ def bank(texts=TEXTS, counts=(1, 1, 1, 1)):
 JUDGED = np.full(4, 1000)
 
 
-def prune(here, candidates, fitted, support, judged, *, last):
+def pruned(here, candidates, fitted, support, judged, *, last):
     """Prune as a round does."""
     rates = activation_rates(here, fitted)
-    return pruning.prune(here.config, candidates, fitted, rates, support, judged, last=last)
+    return prune.prune(here.config, candidates, fitted, rates, support, judged, last=last)
 
 
 def activation_rates(here, fitted):
@@ -71,7 +71,7 @@ def activation_rates(here, fitted):
         z_rubric=np.zeros(0, np.int32),
         z_delta=np.zeros(0, np.float32),
     )
-    return pruning.activation_rates(fitted, arrays)
+    return prune.activation_rates(fitted, arrays)
 
 
 def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned():
@@ -79,8 +79,8 @@ def test_relevant_by_weight_activation_or_support_is_kept_and_the_rest_is_pruned
     here = session()
     fitted = selector(here, [0.5, 0.01, 0.9, 0.9], [5.0, 5.0, -5.0, -5.0])
     assert activation_rates(here, fitted).tolist() == [0.5, 0.5, 0.0, 0.0]
-    assert prune(here, bank(), fitted, {}, JUDGED, last=True) == [0, 1]
-    assert prune(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
+    assert pruned(here, bank(), fitted, {}, JUDGED, last=True) == [0, 1]
+    assert pruned(here, bank(), fitted, {bank()[3].rubric.id: 1}, JUDGED, last=True) == [0, 1, 3]
 
 
 def test_the_papers_preset_prunes_by_the_papers_text():
@@ -89,14 +89,14 @@ def test_the_papers_preset_prunes_by_the_papers_text():
     fitted = selector(here, [1.0, 1.5, 0.01, 0.0], [5.0, 0.0, 0.0, 0.0], kind="mlp")
     few = np.zeros(4, np.int64)
     for last in (True, False):
-        assert prune(here, bank(counts=(9, 9, 9, 9)), fitted, {}, few, last=last) == [0, 1]
+        assert pruned(here, bank(counts=(9, 9, 9, 9)), fitted, {}, few, last=last) == [0, 1]
 
 
 def test_a_bank_is_never_left_empty():
     """Where nothing is relevant, the most relevant rubric stays."""
     here = session(min_weight=2.0, min_activation=2.0)
     fitted = selector(here, [0.1, 0.4, 0.2, 0.0], [0.0, 0.0, 0.0, 0.0])
-    assert prune(here, bank(), fitted, {}, JUDGED, last=True) == [1]
+    assert pruned(here, bank(), fitted, {}, JUDGED, last=True) == [1]
 
 
 def test_rubrics_judged_little_are_kept_before_the_last_round():
@@ -105,8 +105,8 @@ def test_rubrics_judged_little_are_kept_before_the_last_round():
     fitted = selector(here, [0.5, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0])
     judged = np.array([1000, 399, 400, 399])
     several = bank(counts=(1, 3, 3, 2))
-    assert prune(here, several, fitted, {}, judged, last=False) == [0, 1]
-    assert prune(here, several, fitted, {}, judged, last=True) == [0]
+    assert pruned(here, several, fitted, {}, judged, last=False) == [0, 1]
+    assert pruned(here, several, fitted, {}, judged, last=True) == [0]
 
 
 def test_of_two_that_read_alike_the_more_relevant_stays():
@@ -114,7 +114,7 @@ def test_of_two_that_read_alike_the_more_relevant_stays():
     here = session()
     texts = ("Keeps a friendly tone throughout", "Keeps a friendly tone throughout it", *TEXTS[:2])
     for weight, kept in (([0.9, 0.5, 0.5, 0.5], [0, 2, 3]), ([0.5, 0.9, 0.5, 0.5], [1, 2, 3])):
-        assert prune(here, bank(texts), selector(here, weight, [0.0] * 4), {}, JUDGED, last=True) == kept
+        assert pruned(here, bank(texts), selector(here, weight, [0.0] * 4), {}, JUDGED, last=True) == kept
 
 
 def test_support_is_counted_over_support_pairs_and_hard_negatives():

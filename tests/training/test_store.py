@@ -17,12 +17,12 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import RedundancyEdges
 from svr_async.training.store import files as store_files
 from svr_async.training.store.arrays import fit_arrays
+from svr_async.training.store.reader import load_store, read_prompts
 from svr_async.training.store.records import (
     BOTH_ORDERS,
     MEASURED,
     OWN,
     Csr,
-    FeatureStore,
     Judged,
     PairRows,
     StoreContent,
@@ -30,7 +30,7 @@ from svr_async.training.store.records import (
     StoreRubric,
     judged_problem,
 )
-from svr_async.training.store.writing import write_store
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.rubric import Check, Rubric
 
 HEADER = StoreHeader(
@@ -125,7 +125,7 @@ def rows_of(matrix):
 def refused(folder):
     """Return the one-line error that loading gives."""
     with pytest.raises(ArtefactError) as caught:
-        FeatureStore.load(folder)
+        load_store(folder)
     assert caught.value.exit_code == 7
     return caught.value.one_line()
 
@@ -135,7 +135,7 @@ def refused(folder):
 
 def test_what_was_written_comes_back(folder):
     """Pairs, prompts, rubrics, features, judged entries and what the store says of itself."""
-    store = FeatureStore.load(folder)
+    store = load_store(folder)
     assert store.pair_ids == ["p0", "p1", "p2", "h0", "p3"]
     assert store.prompt_row.tolist() == [0, 1, 1, 0, 2]
     assert store.is_dev.tolist() == [False, False, True, False, False]
@@ -145,7 +145,7 @@ def test_what_was_written_comes_back(folder):
     assert rows_of(store.features) == [{0: 0.5, 2: 0.5}, {1: 1.0}, {}]
     assert rows_of(store.z) == rows_of(content().z)
     assert store.z.flags.tolist() == [OWN, 0, 0, 0, BOTH_ORDERS, 0]
-    assert store.prompts() == [f"prompt {row} – ≥ 5 °C" for row in range(3)]
+    assert read_prompts(store) == [f"prompt {row} – ≥ 5 °C" for row in range(3)]
     assert dict(store.header.vocabulary) == HEADER.vocabulary
     assert (store.header.judge, store.header.data_digests) == ("a judge", {"made": "e"})
     assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 6}
@@ -155,8 +155,8 @@ def test_an_empty_store_loads(tmp_path):
     """A store of nothing has no pairs."""
     empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([]), z=judged([]))
     write_store(tmp_path, HEADER, empty)
-    store = FeatureStore.load(tmp_path)
-    assert (len(store), store.rubrics, store.z.n_rows, store.prompts()) == (0, (), 0, [])
+    store = load_store(tmp_path)
+    assert (len(store), store.rubrics, store.z.n_rows, read_prompts(store)) == (0, (), 0, [])
 
 
 def test_the_same_content_gives_the_same_bytes(folder, tmp_path):
@@ -188,7 +188,7 @@ def test_a_writer_that_stops_anywhere_leaves_no_store(tmp_path, monkeypatch, sto
         with pytest.raises(KeyboardInterrupt):
             write_store(tmp_path, HEADER, content())
     with pytest.raises(UsageError, match="there is no feature store"):
-        FeatureStore.load(tmp_path)
+        load_store(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -236,15 +236,15 @@ def test_weights_come_back(folder, tmp_path):
     """Entries keep their weights; without any there is none."""
     weighed = replace(content().z, weight=np.array([2, 0.5, 0, 1, 1, 3], np.float32))
     write_store(tmp_path / "weighed", HEADER, content(z=weighed))
-    assert FeatureStore.load(tmp_path / "weighed").z.weight.tolist() == [2, 0.5, 0, 1, 1, 3]
-    assert FeatureStore.load(folder).z.weight is None
+    assert load_store(tmp_path / "weighed").z.weight.tolist() == [2, 0.5, 0, 1, 1, 3]
+    assert load_store(folder).z.weight is None
 
 
 def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_path):
     """The fit's arrays lack both; measuring sees what was judged for it."""
     z = judged([{0: 1.25, 1: -0.25}, {}, {0: 0.25, 1: 0.75}, {}, {}], [0, 0, 0, MEASURED])
     write_store(tmp_path, HEADER, content(z=replace(z, weight=np.array([1, 0, 1, 2], np.float32))))
-    store = FeatureStore.load(tmp_path)
+    store = load_store(tmp_path)
     assert fit_arrays(store, "train").z_delta.tolist() == [1.25]
     assert fit_arrays(store, "dev").z_delta.tolist() == [0.25]
     measured = fit_arrays(store, "dev", measured=True)
@@ -306,7 +306,7 @@ def test_every_file_is_compared_with_its_digest(folder):
             path.write_bytes(bad)
             assert str(path) in refused(folder)
         path.write_bytes(data)
-    assert len(FeatureStore.load(folder)) == 5
+    assert len(load_store(folder)) == 5
 
 
 def test_a_missing_file_a_link_and_a_pipe_are_refused(folder, tmp_path):
@@ -409,7 +409,7 @@ def test_hostile_parquet_files_are_refused(folder, tmp_path):
     replace_file(folder, "pairs-0001.parquet", b"PAR1" + os.urandom(200) + b"PAR1")
     assert "pairs-0001.parquet is refused" in refused(folder)
     replace_file(folder, "pairs-0001.parquet", saved)
-    assert len(FeatureStore.load(folder)) == 5
+    assert len(load_store(folder)) == 5
 
 
 def test_what_no_bank_can_hold_is_refused_before_a_fit(folder, tmp_path):
@@ -499,7 +499,7 @@ def test_arrays_hold_the_pairs_of_a_split(folder):
 
     What a rubric was mined from counts only where it is trained on.
     """
-    store = FeatureStore.load(folder)
+    store = load_store(folder)
     edges = RedundancyEdges(np.array([0], np.int32), np.array([1], np.int32), np.array([0.5], np.float32))
     arrays = fit_arrays(store, "train", redundancy=edges)
     assert (arrays.n_rubrics, arrays.n_pairs, arrays.n_prompts, arrays.n_features) == (3, 4, 3, 3)

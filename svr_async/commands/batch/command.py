@@ -55,7 +55,7 @@ def export(
       svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
       svr batch export batch/ judge pairs.jsonl --candidates candidates.jsonl --judge gpt-5-mini --out store/
     """
-    from svr_async.commands.batch.exporting import run_export
+    from svr_async.commands.batch.exporter import run_export
     from svr_async.engine.batch.requests import BatchLimits
 
     limits = BatchLimits(requests=max_requests, bytes=max_mb * 1_000_000)
@@ -126,6 +126,6 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
       svr batch import batch/
       svr batch import batch/ out.jsonl
     """
-    from svr_async.commands.batch.importing import run_import
+    from svr_async.commands.batch.importer import run_import
 
     return run_import(folder, results, base_url, wait=wait, as_json=as_json)

@@ -68,7 +68,7 @@ def doctor(
 
 
 def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
-    from svr_async.judges.doctor.endpoint import examine, plan_calls
+    from svr_async.judges.doctor.endpoint import choose_questions, examine
     from svr_async.judges.doctor.findings import Finding, failed
     from svr_async.judges.spec import JudgeSpec
 
@@ -81,10 +81,10 @@ def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list
         return [Finding(name="judge", state="ok", text=f"{judge} sends nothing")]
     held = f"key from ${profile.key_env}" if os.environ.get(profile.key_env) else f"${profile.key_env} is not set"
     text = f"{profile.model} at {profile.base_url}, {held if profile.key_env else 'no key'} ({profile.source})"
-    plan = plan_calls(profile, max_calls)
+    checkup = choose_questions(profile, max_calls)
     if not quiet:
-        click.echo(f"asking {profile.base_url}: {plan.describe()}", err=True)
-    return [Finding(name="judge", state="ok", text=text), *asyncio.run(examine(plan, spec))]
+        click.echo(f"asking {profile.base_url}: {checkup.describe()}", err=True)
+    return [Finding(name="judge", state="ok", text=text), *asyncio.run(examine(checkup, spec))]
 
 
 def _show(found: list[Finding], *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from svr_async.commands.eval.spending import spending
+from svr_async.commands.eval.plan_flags import plan_flags
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
@@ -69,7 +69,7 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Share of pairs judged in both orders.",
 )
-@spending
+@plan_flags
 @limited
 @click.option(
     "--processes",

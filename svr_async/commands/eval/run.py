@@ -17,12 +17,12 @@ from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.signals import draining, has_hung_up
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.running.dry_run import describe_count
 from svr_async.evaluation.running.evaluate import count_calls, run_now
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.pricing import describe_plan
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import words
 from svr_async.vocabulary.coverage import require_coverage
@@ -34,7 +34,7 @@ def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     for note in notes_of(run, given, quiet=flags["quiet"]):
         click.echo(f"note: {note}", err=True)
     if run.settings.limits.dry_run:
-        _print_plan(run, as_json=flags["as_json"])
+        _print_count(run, as_json=flags["as_json"])
         return 0
     screen = Screen(quiet=flags["quiet"], verbose=flags["verbose"], as_json=flags["as_json"])
     code = _exit_code(run.settings, run_now(run, screen), screen)
@@ -123,13 +123,13 @@ def _exit_code(settings: EvalSettings, result: EvalResult, screen: Screen) -> in
     return 0
 
 
-def _print_plan(run: Prepared, *, as_json: bool) -> None:
+def _print_count(run: Prepared, *, as_json: bool) -> None:
     """Print what would be asked, as JSON or in words."""
-    plan = count_calls(run)
-    if plan is None:
+    count = count_calls(run)
+    if count is None:
         click.echo("0 calls: this judge sends nothing")
     elif as_json:
-        click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2))
     else:
-        room = f"at most about {words(plan['disk_bytes'])} on the disk, where {words(plan['free_bytes'])} are free"
-        click.echo(f"{describe_plan(plan)}\n  {room}")
+        room = f"at most about {words(count['disk_bytes'])} on the disk, where {words(count['free_bytes'])} are free"
+        click.echo(f"{describe_count(count)}\n  {room}")

@@ -16,7 +16,7 @@ from svr_async.commands.train.epochs import EpochTable
 from svr_async.engine.signals import draining
 from svr_async.engine.stopper import Stopper
 from svr_async.fit.history import EpochRecord, FitCurve
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -13,8 +13,8 @@ from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
-from svr_async.evaluation.running.pricing import DryRunCount, describe_plan
-from svr_async.judges.opening import OpenJudge
+from svr_async.evaluation.running.dry_run import DryRunCount, describe_count
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
 from svr_async.training.running.candidates import induce, load_rubrics
@@ -75,6 +75,6 @@ def _price_judging(flags: Mapping[str, Any], rubrics: Sequence[Candidate]) -> in
     if counted.found is None:
         click.echo("0 calls: this judge sends nothing")
         return 0
-    plan = counted.found.price()
-    click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2) if flags["as_json"] else describe_plan(plan))
+    count = counted.found.price()
+    click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2) if flags["as_json"] else describe_count(count))
     return 0

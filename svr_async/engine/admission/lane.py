@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from svr_async.engine.admission.breaker import Breaker
 from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.admission.limiter import Limiter
-from svr_async.engine.admission.pacing import Bucket, EndpointRate, SeenRate, read_notices
+from svr_async.engine.admission.rates import Bucket, EndpointRate, SeenRate, read_notices
 from svr_async.engine.classify import Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.http.transport import Transport

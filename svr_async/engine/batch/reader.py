@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from svr_async.engine.batch.results import ResultFiles
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
@@ -22,7 +22,7 @@ PUTS_AT_ONCE = 1024
 
 
 @dataclass(slots=True)
-class Planned:
+class CallCount:
     """Calls to make, and the tokens that they take: estimates, as in a dry run."""
 
     calls: int = 0
@@ -87,7 +87,7 @@ class BatchReader:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: CallEngine,
         results: ResultFiles | None = None,
         *,
         on_missing: Callable[[Question[Any]], None] = lambda _: None,

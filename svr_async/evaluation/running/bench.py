@@ -11,10 +11,10 @@ from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
 from svr_async.evaluation.plan import Escalated, Jury, Plan, Seat
 from svr_async.evaluation.run import Evaluation
-from svr_async.evaluation.running.judges import SettledPlan, order_plan
+from svr_async.evaluation.running.judges import SettledJudges, orders_of
 from svr_async.evaluation.running.method import rephrasing
 from svr_async.evaluation.running.prepared import Prepared
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -25,7 +25,7 @@ OFFLINE_WORKERS = 8
 class Bench:
     """All judges of a run, open, with the plan that they work by and the budget that they share."""
 
-    settled: SettledPlan
+    settled: SettledJudges
     plan: Plan
     judges: tuple[OpenJudge, ...]
     budget: Budget
@@ -55,11 +55,11 @@ class Bench:
         """Return what each judge was asked, and its price."""
         return tuple(
             JudgeCost(
-                name=plan.name,
+                name=one.name,
                 stats=None if judge.engine is None else judge.engine.stats(),
                 price=None if judge.profile is None else judge.profile.price,
             )
-            for plan, judge in zip(self.settled.judges, self.judges, strict=True)
+            for one, judge in zip(self.settled.judges, self.judges, strict=True)
         )
 
     @property
@@ -117,13 +117,13 @@ def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] |
 
 
 def _plan(run: Prepared, opened: Sequence[OpenJudge]) -> Plan:
-    orders, settled = order_plan(run.settings), run.judges
+    orders, settled = orders_of(run.settings), run.judges
     several = len(settled.judges) > 1
     part = "jury" if len(settled.jurors) > 1 else "first"
     named = zip(settled.judges, opened, strict=True)
     seats = [
-        Seat(judge=judge.judge, engine=judge.engine, orders=orders, name=plan.name if several else "", part=part)
-        for plan, judge in named
+        Seat(judge=judge.judge, engine=judge.engine, orders=orders, name=one.name if several else "", part=part)
+        for one, judge in named
     ]
     jurors = tuple(seats[: len(settled.jurors)])
     first: Plan = jurors[0] if len(jurors) == 1 else Jury(jurors, settled.rule)

@@ -12,20 +12,20 @@ from typing import Any
 
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.pricing import DryRunCount, guessed_by, total_plan
-from svr_async.evaluation.running.processes import Crew, SharedBench, run_in_processes, share_out
+from svr_async.evaluation.running.processes import SharedBench, SharedRun, run_in_processes, share_out
+from svr_async.evaluation.running.record import RunFacts, begin_run, end_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.space import free_bytes, network_note, room_at_most, room_for, shortage
-from svr_async.evaluation.running.writing import RunFacts, begin_run, end_run
 from svr_async.judges.keys import naming_keys
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.vocabulary.integrity import Integrity
 
 
@@ -103,7 +103,7 @@ async def _count_calls(run: Prepared) -> dict[str, Any] | None:
         stopper = Stopper()
         await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
         stopper.reraise()
-        return total_plan({name: one.price() for name, one in planned.items()})
+        return total_count({name: one.price() for name, one in planned.items()})
     finally:
         await bench.close()
 
@@ -142,8 +142,8 @@ async def _judge(
             engine.tell(listener.hear)
         if not isinstance(bench, SharedBench):
             return await run_evaluation(evaluation, stopper, on_item=listener.done)
-        crew = Crew(run=run, bench=bench, stopper=stopper, listener=listener)
-        return await run_in_processes(crew, evaluation)
+        shared = SharedRun(run=run, bench=bench, stopper=stopper, listener=listener)
+        return await run_in_processes(shared, evaluation)
 
 
 def _with_progress(error: SvrError, left: str) -> SvrError:

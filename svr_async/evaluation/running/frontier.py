@@ -18,15 +18,15 @@ from svr_async.engine.flow import bounded_map
 from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
-from svr_async.evaluation.orders import OrderPlan
+from svr_async.evaluation.orders import Orders
 from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
 from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.evaluation.running.data import load_dataset
-from svr_async.evaluation.running.judges import JudgePlan, order_plan, settle_judges
+from svr_async.evaluation.running.judges import SettledJudge, orders_of, settle_judges
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic
@@ -45,7 +45,7 @@ class Source:
     """One judge of one run: how it was asked, and where its final failures are noted."""
 
     settings: EvalSettings
-    plan: JudgePlan
+    judge: SettledJudge
     folder: Path
 
 
@@ -72,14 +72,14 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
     pairs = _pairs(settings[0], runs[0])
     sources: dict[str, Source] = {}
     for run, own in zip(runs, settings, strict=True):
-        for plan in settle_judges(own, method).judges:
-            sources.setdefault(plan.name, Source(settings=own, plan=plan, folder=run.path))
+        for judge in settle_judges(own, method).judges:
+            sources.setdefault(judge.name, Source(settings=own, judge=judge, folder=run.path))
     columns, extra = [], []
     for source in sources.values():
-        whole, smaller = await _read_back(source, method, pairs, order_plan(settings[0]))
+        whole, smaller = await _read_back(source, method, pairs, orders_of(settings[0]))
         columns.append(whole)
         extra += smaller
-    return await draw_frontier(pairs, columns, extra, order_plan(settings[0]))
+    return await draw_frontier(pairs, columns, extra, orders_of(settings[0]))
 
 
 def settings_of(run: Run) -> EvalSettings:
@@ -129,22 +129,22 @@ def _pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
 
 
 async def _read_back(
-    source: Source, method: Method, pairs: Sequence[PreferencePair], orders: OrderPlan
+    source: Source, method: Method, pairs: Sequence[PreferencePair], orders: Orders
 ) -> tuple[Column, list[Column]]:
     """Return what a judge said of all pairs in both orders, and once with fewer rubrics where replies of that are kept.
 
     Whether there are any is tried on the first pairs.
     """
     limits = replace(source.settings.limits, failures=source.folder / "failures.jsonl")
-    judge = open_judge(source.plan.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
+    judge = open_judge(source.judge.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
     try:
         used = rephrasing(method, judge) if source.settings.rephrase else method
-        whole = await _column(source.plan.name, judge, used, [(pair, order) for pair in pairs for order in Order])
+        whole = await _column(source.judge.name, judge, used, [(pair, order) for pair in pairs for order in Order])
         first = [(pair, first_order(orders, pair)) for pair in pairs]
         smaller = []
         for top_k, fewer in _with_fewer(used):
-            if (await _column(source.plan.name, judge, fewer, first[:TRIED])).decisions:
-                column = await _column(source.plan.name, judge, fewer, first)
+            if (await _column(source.judge.name, judge, fewer, first[:TRIED])).decisions:
+                column = await _column(source.judge.name, judge, fewer, first)
                 smaller.append(replace(column, top_k=top_k))
     finally:
         await judge.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.orders import OrderPlan, OrderPolicy
+from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.jury import JuryRule
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgePlan:
+class SettledJudge:
     """A judge that is settled but not open: its name in the run, and the digests of its prompts or its recording."""
 
     spec: JudgeSpec
@@ -42,16 +42,16 @@ class JudgePlan:
         return facts
 
 
-def plan_judge(settings: EvalSettings, text: str, method: Method) -> JudgePlan:
+def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJudge:
     """Settle which judge is meant, without opening it; a content-blind method needs none."""
     if not method.facts.asks_judge:
-        return JudgePlan(spec=JudgeSpec.parse(RULES), name="none")
+        return SettledJudge(spec=JudgeSpec.parse(RULES), name="none")
     spec = JudgeSpec.parse(text, base_url=settings.base_url)
     if spec.profile is None:
-        return JudgePlan(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
+        return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
     from svr_async.judges.templates import load_templates
 
-    return JudgePlan(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts).digests)
+    return SettledJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts).digests)
 
 
 def _digest_of(recording: Path | None) -> str:
@@ -59,17 +59,17 @@ def _digest_of(recording: Path | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledPlan:
+class SettledJudges:
     """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to."""
 
-    jurors: tuple[JudgePlan, ...]
-    senior: JudgePlan | None
+    jurors: tuple[SettledJudge, ...]
+    senior: SettledJudge | None
     rule: JuryRule
     below: float
     audit_below: float | None
 
     @property
-    def judges(self) -> tuple[JudgePlan, ...]:
+    def judges(self) -> tuple[SettledJudge, ...]:
         """All judges: first the jurors, then the one it is escalated to."""
         return self.jurors if self.senior is None else (*self.jurors, self.senior)
 
@@ -108,23 +108,23 @@ class SettledPlan:
         return "; ".join(told)
 
 
-def order_plan(settings: EvalSettings) -> OrderPlan:
+def orders_of(settings: EvalSettings) -> Orders:
     """Return in which orders the first judges are asked."""
-    return OrderPlan(
+    return Orders(
         policy=OrderPolicy(settings.order), audit=settings.audit, salt=settings.salt, audit_below=settings.audit_below
     )
 
 
-def settle_judges(settings: EvalSettings, method: Method) -> SettledPlan:
+def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
     """Settle who judges; UsageError for judges that are named twice, or that a method has no use for."""
     specs = _jury_of(settings)
     if not method.facts.asks_judge and (len(specs) > 1 or settings.escalate_to or settings.audit_below):
         raise UsageError(
             f"--method {method.name} asks no judge", hint="leave --jury, --escalate-to and --audit-below out"
         )
-    jurors = tuple(plan_judge(settings, spec, method) for spec in specs)
-    senior = None if settings.escalate_to is None else plan_judge(settings, settings.escalate_to, method)
-    settled = SettledPlan(
+    jurors = tuple(settle_judge(settings, spec, method) for spec in specs)
+    senior = None if settings.escalate_to is None else settle_judge(settings, settings.escalate_to, method)
+    settled = SettledJudges(
         jurors=jurors,
         senior=senior,
         rule=JuryRule(settings.jury_rule),

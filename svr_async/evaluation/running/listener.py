@@ -10,7 +10,7 @@ from typing import Any
 
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import Word
+from svr_async.engine.words import Word
 from svr_async.evaluation.items import Item
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
 from svr_async.scoring.methods.registry import find_recipe, names_that_take
@@ -55,7 +55,7 @@ def _names(part: Part) -> str:
 
 def rephrasing(method: Method, judge: OpenJudge) -> Method:
     """Return the method of a bank with the judge's model to fit its rubrics to prompts; UsageError without a model."""
-    from svr_async.scoring.rephrasing import rephraser_of
+    from svr_async.scoring.rephraser import rephraser_of
 
     use = method.facts.bank
     assert use is not None

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from svr_async import __version__
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.running.data import load_dataset
-from svr_async.evaluation.running.judges import SettledPlan, settle_judges
+from svr_async.evaluation.running.judges import SettledJudges, settle_judges
 from svr_async.evaluation.running.method import choose_method
+from svr_async.evaluation.running.record import RunRecord, command_line
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.evaluation.running.writing import RunRecord, command_line
 from svr_async.scoring.methods.contract import Method
+from svr_async.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Prepared:
 
     settings: EvalSettings
     method: Method
-    judges: SettledPlan
+    judges: SettledJudges
     record: RunRecord
 
     @property
@@ -40,7 +40,7 @@ def prepare(settings: EvalSettings) -> Prepared:
     return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges))
 
 
-def _record(settings: EvalSettings, method: Method, judges: SettledPlan) -> RunRecord:
+def _record(settings: EvalSettings, method: Method, judges: SettledJudges) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item."""
     adapter = get_adapter(settings.benchmark)
     dataset = load_dataset(settings, adapter)

@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
-from svr_async import errors
+import svr_async.errors
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item
@@ -104,7 +104,7 @@ def share_out(bench: Bench) -> SharedBench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class SharedRun:
     """What the processes of a run have in common."""
 
     run: Prepared
@@ -113,18 +113,18 @@ class Crew:
     listener: Listener
 
 
-async def run_in_processes(crew: Crew, evaluation: Evaluation) -> list[Item | None]:
+async def run_in_processes(shared: SharedRun, evaluation: Evaluation) -> list[Item | None]:
     """Judge every pair in worker processes; return items as `run_evaluation` does."""
-    bench, stopper, told = crew.bench, crew.stopper, crew.bench.told
+    bench, stopper, told = shared.bench, shared.stopper, shared.bench.told
     stopper.engines = evaluation.engines
-    await _work(crew, min(crew.run.settings.processes, len(evaluation.pairs)))
+    await _work(shared, min(shared.run.settings.processes, len(evaluation.pairs)))
     _carry_over(bench)
     items = await _replay(evaluation, sorted(told.done), stopper)
     told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
     left = [place for place, item in enumerate(items) if item is None]
     if left and not stopper.stopped:
         rest = replace(evaluation, pairs=[evaluation.pairs[place] for place in left])
-        _put(items, left, await run_evaluation(rest, stopper, on_item=crew.listener.done))
+        _put(items, left, await run_evaluation(rest, stopper, on_item=shared.listener.done))
     tell_whole_run(bench.stats(), _model_of(bench), closing=True)
     return items
 
@@ -159,23 +159,23 @@ def _put(items: list[Item | None], places: Iterable[int], found: Iterable[Item |
         items[place] = item
 
 
-async def _work(crew: Crew, count: int) -> None:
+async def _work(shared: SharedRun, count: int) -> None:
     """Have all shares done; a worker that dies is replaced, and what ends one of them ends all."""
     async with asyncio.TaskGroup() as group:
         for number in range(count):
-            group.create_task(_do_share(crew, (number, count)))
+            group.create_task(_do_share(shared, (number, count)))
 
 
-async def _do_share(crew: Crew, share: Share) -> None:
+async def _do_share(shared: SharedRun, share: Share) -> None:
     for life in range(LIVES):
         try:
-            code = await _live(crew, share, life)
+            code = await _live(shared, share, life)
         except OSError as error:  # no memory or no process to be had: this one will do
-            crew.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
+            shared.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
             return
-        if code is None or crew.stopper.stopped:
+        if code is None or shared.stopper.stopped:
             return
-        crew.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
+        shared.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
         if code > 0:  # it would do so again; this process says why, if it cannot do better
             return
 
@@ -184,37 +184,37 @@ def _ending(code: int) -> str:
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-async def _live(crew: Crew, share: Share, life: int) -> int | None:
+async def _live(shared: SharedRun, share: Share, life: int) -> int | None:
     """Run a worker to its end; return None where it has done what it could, else the code it died with."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-c", LAUNCH, str(Path(errors.__file__).parents[1])),
+        *(sys.executable, "-P", "-c", LAUNCH, str(Path(svr_async.errors.__file__).parents[1])),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_BYTES,
         start_new_session=True,  # Ctrl-C is passed on by this process, once
     )
     assert process.stdout is not None
-    ear = asyncio.create_task(_stop_with(crew.stopper, process))
+    ear = asyncio.create_task(_stop_with(shared.stopper, process))
     try:
-        job = {"settings": to_plain(_settings_left(crew, share)), "folder": str(crew.run.folder)}
+        job = {"settings": to_plain(_settings_left(shared, share)), "folder": str(shared.run.folder)}
         _tell(process, orjson.dumps(job) + b"\n")
         ended = False
         async for line in process.stdout:
             report = _report_in(line)
-            ended = (report is not None and _hear(crew, (share[0], life), report)) or ended
+            ended = (report is not None and _hear(shared, (share[0], life), report)) or ended
         code = await process.wait()
     finally:
         ear.cancel()
-        crew.bench.told.end((share[0], life))
+        shared.bench.told.end((share[0], life))
         _kill(process)
     return None if ended else code
 
 
-def _settings_left(crew: Crew, share: Share) -> EvalSettings:
+def _settings_left(shared: SharedRun, share: Share) -> EvalSettings:
     """Return the settings of a share, its caps less what earlier lives of its worker have told to have spent."""
-    told = [report for (number, _), report in crew.bench.told.reports.items() if number == share[0]]
+    told = [report for (number, _), report in shared.bench.told.reports.items() if number == share[0]]
     calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
-    return settings_of(crew.run.settings, share, calls=calls, usd=usd)
+    return settings_of(shared.run.settings, share, calls=calls, usd=usd)
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
@@ -248,22 +248,22 @@ def _report_in(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.keys() & {"word", "ended"} else None
 
 
-def _hear(crew: Crew, who: tuple[int, int], message: dict[str, Any]) -> bool:
+def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]) -> bool:
     """Take a report of a worker; return whether it was its last."""
-    told = crew.bench.told
+    told = shared.bench.told
     if "word" in message:
         about, text = message["word"]
-        crew.listener.hear(Word(About(about), text))
+        shared.listener.hear(Word(About(about), text))
         return False
     told.reports[who] = message
     for place in set(message["done"]) - told.done:
         told.done.add(place)
-        crew.listener.done(place)
-    crew.bench.budget.usd = told.total("usd")
-    tell_whole_run(crew.bench.stats(), _model_of(crew.bench))
+        shared.listener.done(place)
+    shared.bench.budget.usd = told.total("usd")
+    tell_whole_run(shared.bench.stats(), _model_of(shared.bench))
     error = _error_from(message["error"])
     if error is not None and not isinstance(error, BudgetError):  # a share of a cap: what is left is spent from here
-        crew.stopper.fail(error)
+        shared.stopper.fail(error)
     return bool(message["ended"])
 
 
@@ -275,6 +275,6 @@ def error_to_json(error: SvrError | None) -> dict[str, str] | None:
 def _error_from(value: dict[str, str] | None) -> SvrError | None:
     if value is None:
         return None
-    kind = getattr(errors, value["kind"], SvrError)
+    kind = getattr(svr_async.errors, value["kind"], SvrError)
     error: SvrError = kind(value["message"], hint=value["hint"])
     return error

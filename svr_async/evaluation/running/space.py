@@ -42,9 +42,9 @@ def room_at_most(pairs: int, judges: int) -> Room:
     return room_for({"calls": calls, "completion_tokens": calls * MOST_TOKENS}, pairs)
 
 
-def room_for(plan: Mapping[str, Any], pairs: int) -> Room:
+def room_for(count: Mapping[str, Any], pairs: int) -> Room:
     """Return the room for the calls of a dry run and the items of so many pairs."""
-    memo = BASE_BYTES + BYTES_A_CALL * plan["calls"] + int(BYTES_A_TOKEN * plan["completion_tokens"])
+    memo = BASE_BYTES + BYTES_A_CALL * count["calls"] + int(BYTES_A_TOKEN * count["completion_tokens"])
     return Room(memo=memo, run=BASE_BYTES + BYTES_A_PAIR * pairs)
 
 

@@ -20,7 +20,7 @@ import orjson
 
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
-from svr_async.engine.telling import Word
+from svr_async.engine.words import Word
 from svr_async.errors import SvrError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import run_evaluation
@@ -29,7 +29,7 @@ from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
 from svr_async.evaluation.running.shares import places_of
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.observability.session import watching_as_told
 
 REPORT_S = 0.2

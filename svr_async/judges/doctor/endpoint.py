@@ -11,13 +11,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from svr_async.engine.config import EngineConfig
-from svr_async.engine.http.transport import HttpTransport
+from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, key_from_environment
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
 from svr_async.judges.doctor import findings
-from svr_async.judges.doctor.asking import (
+from svr_async.judges.doctor.findings import Answer, Finding, failed
+from svr_async.judges.doctor.questions import (
     CHOICES,
     EXPECTED_TOKENS,
     MOST_WAIT_S,
@@ -28,9 +29,8 @@ from svr_async.judges.doctor.asking import (
     questions,
     served,
 )
-from svr_async.judges.doctor.findings import Answer, Finding, failed
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.opening import OpenJudge, open_judge
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
@@ -43,7 +43,7 @@ FIRST = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Checkup:
     """What will be asked: the questions that the cap on calls leaves, and whether a verdict is asked for."""
 
     profile: Profile
@@ -95,7 +95,7 @@ class Spent:
             self.completion_tokens += facts.completion_tokens
 
 
-def plan_calls(profile: Profile, max_calls: int) -> Plan:
+def choose_questions(profile: Profile, max_calls: int) -> Checkup:
     """Choose what to ask within the cap; the first question comes before the verdict, the verdict before the rest."""
     every = questions(profile)
     verdict = max_calls > VERDICT_CALLS
@@ -104,12 +104,12 @@ def plan_calls(profile: Profile, max_calls: int) -> Plan:
     if ("prefix" in asked) != ("prefix 2" in asked):
         del asked["prefix"]  # one of the two tells nothing
     left_out = [name for name in every if name not in asked and " " not in name] + ["verdict"] * (not verdict)
-    return Plan(profile=profile, max_calls=max_calls, asked=asked, verdict=verdict, left_out=tuple(left_out))
+    return Checkup(profile=profile, max_calls=max_calls, asked=asked, verdict=verdict, left_out=tuple(left_out))
 
 
-async def examine(plan: Plan, spec: JudgeSpec) -> list[Finding]:
-    """Ask what the plan holds and return the findings; what cannot be told any more is left out."""
-    profile, key = plan.profile, key_from_environment(plan.profile.key_env)
+async def examine(checkup: Checkup, spec: JudgeSpec) -> list[Finding]:
+    """Ask what the checkup holds and return the findings; what cannot be told any more is left out."""
+    profile, key = checkup.profile, key_from_environment(checkup.profile.key_env)
     try:
         models = await served(profile, key)
     except SvrError as error:
@@ -117,56 +117,58 @@ async def examine(plan: Plan, spec: JudgeSpec) -> list[Finding]:
     reach = findings.transport_finding(profile.base_url, models.tls, has_key=bool(key))
     transport = HttpTransport(profile.base_url, key, timeout_s=TIMEOUT_S)
     try:
-        found = await _ask_all(plan, spec, models, key, transport)
+        found = await _ask_all(checkup, spec, models, key, transport)
         return [reach, *found] if models.reached else found
     finally:
         await transport.close()
 
 
-async def _ask_all(plan: Plan, spec: JudgeSpec, models: Served, key: Secret, transport: HttpTransport) -> list[Finding]:
+async def _ask_all(
+    checkup: Checkup, spec: JudgeSpec, models: Served, key: Secret, transport: HttpTransport
+) -> list[Finding]:
     spent, names = Spent(), None if models.rows is None else list(models.rows)
-    model = plan.profile.model
-    if FIRST not in plan.asked:
-        return [findings.model_finding(model, names, answers=True), _calls(plan, spent)]
-    first, culprit = await _first(plan, spent, transport)
+    model = checkup.profile.model
+    if FIRST not in checkup.asked:
+        return [findings.model_finding(model, names, answers=True), _calls(checkup, spent)]
+    first, culprit = await _first(checkup, spent, transport)
     if first.error is not None:
-        return [_no_answer(model, names, first.error), _calls(plan, spent)]
+        return [_no_answer(model, names, first.error), _calls(checkup, spent)]
     found = [
         findings.model_finding(model, names, answers=True),
-        *([Finding(name="key", state="ok", text=f"the key in ${plan.profile.key_env} is accepted")] if key else []),
+        *([Finding(name="key", state="ok", text=f"the key in ${checkup.profile.key_env} is accepted")] if key else []),
         *culprit,
-        *([await _verdict(spec, spent)] if plan.verdict else []),
-        *[await _other(plan, url, key, spent) for url in plan.profile.base_urls[1:]],
+        *([await _verdict(spec, spent)] if checkup.verdict else []),
+        *[await _other(checkup, url, key, spent) for url in checkup.profile.base_urls[1:]],
     ]
-    for name, request in list(plan.asked.items())[1:]:
-        room = plan.max_calls - spent.calls
+    for name, request in list(checkup.asked.items())[1:]:
+        room = checkup.max_calls - spent.calls
         if room > 0:
             spent.add(name, await ask(transport, bare(request) if culprit else request, room=room))
     row = (models.rows or {}).get(model, {})
     return [
         *found,
-        *_told(plan, spent.answers, first),
-        findings.context_finding(row, plan.profile.context_tokens),
-        _calls(plan, spent),
+        *_told(checkup, spent.answers, first),
+        findings.context_finding(row, checkup.profile.context_tokens),
+        _calls(checkup, spent),
     ]
 
 
-async def _other(plan: Plan, url: str, key: Secret, spent: Spent) -> Finding:
+async def _other(checkup: Checkup, url: str, key: Secret, spent: Spent) -> Finding:
     """Look at a further endpoint of the judge: whether it lists the model and answers the first question."""
     host = urlsplit(url).netloc
-    room = plan.max_calls - spent.calls
+    room = checkup.max_calls - spent.calls
     try:
-        models = await served(replace(plan.profile, base_url=url, base_urls=()), key)
+        models = await served(replace(checkup.profile, base_url=url, base_urls=()), key)
     except SvrError as error:
         return replace(failed("other", error), text=f"{host}: {error.message}")
-    if models.rows is not None and plan.profile.model not in models.rows:
+    if models.rows is not None and checkup.profile.model not in models.rows:
         cure = "serve the model there too, or leave the endpoint out of base_url"
         return Finding(name="other", state="fail", text=f"{host} does not list the model", cure=cure, exit_code=4)
     if room < 1:
         return Finding(name="other", state="none", text=f"{host} was not asked", cure="raise --max-calls")
     transport = HttpTransport(url, key, timeout_s=TIMEOUT_S)
     try:
-        answer = spent.add(url, await ask(transport, plan.asked[FIRST], room=room))
+        answer = spent.add(url, await ask(transport, checkup.asked[FIRST], room=room))
     finally:
         await transport.close()
     if answer.error is not None:
@@ -181,11 +183,11 @@ def _no_answer(model: str, names: list[str] | None, error: SvrError) -> Finding:
     return failed("key" if isinstance(error, AuthError) else "answer", error)
 
 
-async def _first(plan: Plan, spent: Spent, transport: HttpTransport) -> tuple[Answer, list[Finding]]:
+async def _first(checkup: Checkup, spent: Spent, transport: HttpTransport) -> tuple[Answer, list[Finding]]:
     """Ask the first question; where the endpoint refuses it, ask without the profile's settings to tell whose fault."""
-    request = plan.asked[FIRST]
-    first = spent.add(FIRST, await ask(transport, request, room=plan.max_calls))
-    if not first.refused or not request.params or plan.max_calls <= spent.calls:
+    request = checkup.asked[FIRST]
+    first = spent.add(FIRST, await ask(transport, request, room=checkup.max_calls))
+    if not first.refused or not request.params or checkup.max_calls <= spent.calls:
         return first, []
     plain = spent.add(FIRST, await ask(transport, bare(request), room=1))
     if plain.text is None:
@@ -196,9 +198,9 @@ async def _first(plan: Plan, spent: Spent, transport: HttpTransport) -> tuple[An
     return plain, [refused]
 
 
-def _told(plan: Plan, answers: Mapping[str, Answer], first: Answer) -> list[Finding]:
+def _told(checkup: Checkup, answers: Mapping[str, Answer], first: Answer) -> list[Finding]:
     """Return what the answers tell, without what was not asked."""
-    profile = plan.profile
+    profile = checkup.profile
     equal = [answers[name] for name in (FIRST, "answer 2", "answer 3") if name in answers]
     found = [
         *findings.steadiness_finding(list(answers.values())),
@@ -226,14 +228,14 @@ def _date_of(answer: Answer) -> float | None:
         return None
 
 
-def _calls(plan: Plan, spent: Spent) -> Finding:
+def _calls(checkup: Checkup, spent: Spent) -> Finding:
     usage = Usage(prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens)
-    price = plan.profile.price
+    price = checkup.profile.price
     cost = "" if price is None else f", ${price.cost(usage):.4f}"
     text = f"{spent.calls} made, {spent.prompt_tokens:,} tokens in and {spent.completion_tokens:,} out{cost}"
-    if not plan.left_out:
+    if not checkup.left_out:
         return Finding(name="calls", state="ok", text=text)
-    cure = f"a higher --max-calls finds out about {', '.join(plan.left_out)}"
+    cure = f"a higher --max-calls finds out about {', '.join(checkup.left_out)}"
     return Finding(name="calls", state="none", text=text, cure=cure)
 
 

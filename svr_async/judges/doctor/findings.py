@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from svr_async.engine.admission.pacing import header_number
+from svr_async.engine.admission.rates import header_number
 from svr_async.errors import SvrError
 
 State = Literal["ok", "warn", "fail", "none"]

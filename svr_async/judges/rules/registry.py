@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
 from svr_async.errors import ConfigError
-from svr_async.judges.rules import coding, content, figures, formats, language, length, safety, wording
+from svr_async.judges.rules import code, content, figures, formats, language, length, safety, wording
 from svr_async.judges.rules.spec import CheckSpec, Finding
 from svr_async.judges.rules.text import TextView
 from svr_async.vocabulary.rubric import Check, Rubric
@@ -17,7 +17,7 @@ Bound = Callable[[TextView, TextView], Finding | None]
 """A check with its arguments filled in: (prompt, response) → a finding, or None where it does not apply."""
 
 MAX_RECOGNISED_CHARS = 4_000
-_SUBJECTS = (length, formats, coding, language, wording, content, figures, safety)
+_SUBJECTS = (length, formats, code, language, wording, content, figures, safety)
 _QUESTION = re.compile(
     r"(does|is|has|are|do) (?:the|this) (?:assistant's |model's )?(?:response|answer|reply) ", re.IGNORECASE
 )

@@ -13,7 +13,7 @@ from svr_async.vocabulary.rubric import Rubric
 
 if TYPE_CHECKING:
     from svr_async.scoring.bank import RubricBank
-    from svr_async.scoring.rephrasing import Rephraser
+    from svr_async.scoring.rephraser import Rephraser
 
 WeightedRubrics = tuple[tuple[Rubric, float], ...]
 Needed = Literal["bank", "rubrics"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Parts, Recipe, WeightedRubrics
-from svr_async.scoring.methods.deciding import contributions, decided, identity_of, undecided
+from svr_async.scoring.methods.decisions import contributions, decided, identity_of, undecided
 from svr_async.vocabulary.pair import Presentation, Side
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import RubricComparison, Verdict

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, Recipe
-from svr_async.scoring.methods.deciding import by_preference, undecided
+from svr_async.scoring.methods.decisions import by_preference, undecided
 from svr_async.vocabulary.pair import Presentation
 
 

@@ -9,8 +9,8 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
-from svr_async.scoring.methods.deciding import decided, total, undecided
-from svr_async.scoring.rephrasing import UNOPENED, Rephraser, worded
+from svr_async.scoring.methods.decisions import decided, total, undecided
+from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
 from svr_async.scoring.selection import Active
 from svr_async.vocabulary.pair import Presentation
 from svr_async.vocabulary.verdict import Contribution, RubricComparison

@@ -8,15 +8,8 @@ from dataclasses import replace
 from math import fsum
 
 from svr_async.errors import UsageError
-from svr_async.scoring.bank import (
-    MAX_ALIASES,
-    MAX_NOTE_CHARS,
-    MAX_SOURCES,
-    UNIFORM,
-    BankRubric,
-    InferenceSettings,
-    RubricBank,
-)
+from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_content import MAX_ALIASES, MAX_NOTE_CHARS, MAX_SOURCES
 from svr_async.training.bank.merge import BANK_CAP, MERGE_CUTOFF, Candidate, merge
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair

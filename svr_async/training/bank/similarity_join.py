@@ -197,8 +197,8 @@ def _pairs_by_letters(texts: Sequence[str], cutoff: float, workers: int, measure
         return NO_PAIRS
     scan = _Scan.over(texts, cutoff)
     starts = range(0, len(texts), BLOCK_ROWS)
-    with ThreadPoolExecutor(workers) as pool:
-        near = list(pool.map(scan.survivors, starts))
+    with ThreadPoolExecutor(workers) as threads:
+        near = list(threads.map(scan.survivors, starts))
     rows, columns, edits = (np.concatenate(parts) for parts in zip(*near, strict=True))
     return measure(texts, rows, columns, edits, cutoff)
 

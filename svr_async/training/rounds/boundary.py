@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix
 from svr_async.training.bank.prune_redundant import redundancy_edges
-from svr_async.training.rounds import asking
-from svr_async.training.rounds.asking import PoolTask
-from svr_async.training.rounds.inducing import counted, induced
-from svr_async.training.rounds.judging import judge_tasks, sources_of
+from svr_async.training.rounds import judge_calls
+from svr_async.training.rounds.induction import counted, induced
+from svr_async.training.rounds.judge_calls import PoolTask
+from svr_async.training.rounds.judgements import judge_tasks, sources_of
 from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative, build_arrays
 from svr_async.training.rounds.session import FittedRound, Growth, Session
@@ -144,7 +144,7 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
         return held
     if support:
         session.say(f"probing {len(support)} support pairs")
-    found, asked = await asking.probe(session.crew, support)
+    found, asked = await judge_calls.probe(session.crew, support)
     session.stages.save(stage, digest, {"probes": found, "outcomes": dict(asked.outcomes)})
     return found
 

@@ -74,7 +74,7 @@ class PoolInputs:
     n_rubrics: int
 
 
-def plan_pools(inputs: PoolInputs, config: PoolConfig, *, round_number: int) -> list[Indices]:
+def choose_pools(inputs: PoolInputs, config: PoolConfig, *, round_number: int) -> list[Indices]:
     """Return the rubrics to judge now for each pair, in rising order; those judged already are left out.
 
     Deterministic: draws depend on (pair id, round) and on how often the pairs before it drew a rubric.

@@ -12,7 +12,7 @@ from svr_async.fit.choices import Choice
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.pruning import activation_rates, prune
+from svr_async.training.rounds.prune import activation_rates, prune
 from svr_async.training.rounds.round_data import RoundData
 
 Fit = Callable[[FitArrays, FitArrays], FitResult]  # train, dev

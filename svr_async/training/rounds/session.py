@@ -15,8 +15,8 @@ from svr_async.fit.history import FitResult
 from svr_async.fit.tfidf import Vocabulary, learn
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.asking import Crew
 from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative, Prompts
 from svr_async.training.rounds.round_data import RoundData

@@ -18,9 +18,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from svr_async import __version__
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds.answers import unanswered
+from svr_async.version import __version__
 from svr_async.vocabulary.atomic import reason, write_atomic
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -14,7 +14,7 @@ from svr_async.training.bank.build import bank_rubric, candidate_of
 from svr_async.training.bank.merge import Candidate, merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC
 from svr_async.training.rounds.answers import Outcomes, unanswered_lines
-from svr_async.training.rounds.inducing import counted, induced
+from svr_async.training.rounds.induction import counted, induced
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json
 from svr_async.training.running.listener import Listener

@@ -11,14 +11,14 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.answers import Outcomes
-from svr_async.training.rounds.asking import StageEndsError
-from svr_async.training.rounds.judging import judge_pools, sources_of
+from svr_async.training.rounds.judge_calls import StageEndsError
+from svr_async.training.rounds.judgements import judge_pools, sources_of
 from svr_async.training.rounds.session import Growth, Session
 from svr_async.training.running.listener import Listener
 from svr_async.training.running.run import TrainingRun
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
-from svr_async.training.store.storing import store_exists, write_store
+from svr_async.training.store.session_store import store_exists, write_session_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ def judge(
             index = await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # the store there is of another command: this one would have asked nothing
             raise store_exists(store) from error
-        plan, label = settings.plan, run.judge.label
-        write_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, plan=plan)
+        terms, label = settings.terms, run.judge.label
+        write_session_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, terms=terms)
         return JudgedEntries(
             entries=sum(len(session.ledger.entries(pair.id, index)[0]) for pair in session.material.pairs),
             outcomes=session.stages.outcomes,

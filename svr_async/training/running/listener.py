@@ -7,7 +7,7 @@ from typing import Protocol
 
 from svr_async.engine.stopper import Stopper
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
-from svr_async.judges.opening import OpenJudge
+from svr_async.judges.open_judge import OpenJudge
 
 
 class FitListener(Protocol):

@@ -11,21 +11,21 @@ from svr_async.errors import DegenerateFitError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fitting import fit_settings
-from svr_async.training.rounds.plans import FitPlan, config_of
-from svr_async.training.running.learning import learned_curve, require_solved
+from svr_async.training.rounds.fit_terms import FitTerms, config_of
+from svr_async.training.rounds.fits import fit_settings
+from svr_async.training.running.learning_curve import learned_curve, require_solved
 from svr_async.training.running.listener import FitListener, Silent
 from svr_async.training.running.places import keep_bank
 from svr_async.training.running.refit_bank import bank_of, dev_warnings, history_of, make_record, missing_warnings
 from svr_async.training.running.refit_runs import FitRuns, fit_stored
 from svr_async.training.store.arrays import stored_round
-from svr_async.training.store.records import FeatureStore
+from svr_async.training.store.reader import load_store
 from svr_async.vocabulary.folders import open_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitSettings:
-    """A fit of a feature store to a bank in `out`/bank; None where the store's own plan decides.
+    """A fit of a feature store to a bank in `out`/bank; None where the store's own terms decide.
 
     `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset.
     """
@@ -56,35 +56,36 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     A fit that was stopped goes on.
     """
     listener = listener or Silent()
-    store = FeatureStore.load(settings.store)
+    store = load_store(settings.store)
     if not store.rubrics:
         raise DegenerateFitError(f"{settings.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
     keep_bank(settings.out, "fit")
     open_folder(settings.out)
-    plan = plan_for(settings, store.header.plan)
-    config = with_epochs(config_of(plan), settings.epochs)
+    terms = terms_for(settings, store.header.terms)
+    config = with_epochs(config_of(terms), settings.epochs)
     require_solved(config, settings.learning_curve)
     fit = fit_settings(config)
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
     watch = listener.fits(settings.seeds, fit.epochs)
     runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
     outcome = fit_stored(stored, config, runs)
-    complete = plan.free or (plan.round > 0 and plan == store.header.plan)  # what is missing, the judge abstained from
+    as_trained = terms.round > 0 and terms == store.header.terms
+    complete = terms.free or as_trained  # what is missing, the judge abstained from
     record = make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])
     learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
-    bank = bank_of(store, stored, runs, outcome, history_of(store, plan, runs, record, learned), settings.licence)
+    bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
     bank.save(settings.out / "bank")
     return StoreFit(bank=bank, record=record, learned=learned)
 
 
-def plan_for(settings: FitSettings, plan: FitPlan) -> FitPlan:
-    """Return the store's plan with what these settings say over it."""
+def terms_for(settings: FitSettings, terms: FitTerms) -> FitTerms:
+    """Return the store's terms with what these settings say over it."""
     return replace(
-        plan,
-        preset=settings.preset or plan.preset,
-        seed=plan.seed if settings.seed is None else settings.seed,
-        top_k=settings.top_k or plan.top_k,
+        terms,
+        preset=settings.preset or terms.preset,
+        seed=terms.seed if settings.seed is None else settings.seed,
+        top_k=settings.top_k or terms.top_k,
     )
 
 

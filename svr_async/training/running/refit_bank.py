@@ -12,8 +12,8 @@ from svr_async.fit.tfidf import Vocabulary
 from svr_async.fit.training import spread
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
-from svr_async.training.rounds.banking import Features, assemble, describe
-from svr_async.training.rounds.plans import FitPlan
+from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.running.refit_runs import FitRuns, Outcome
 from svr_async.training.store.arrays import StoredRound
 from svr_async.training.store.records import FeatureStore
@@ -62,13 +62,13 @@ def dev_warnings(store: FeatureStore) -> list[str]:
 
 
 def history_of(
-    store: FeatureStore, plan: FitPlan, runs: FitRuns, record: Mapping[str, Any], learned: LearningCurve | None
+    store: FeatureStore, terms: FitTerms, runs: FitRuns, record: Mapping[str, Any], learned: LearningCurve | None
 ) -> BankHistory:
     """Return the history of a fit's bank."""
     own = store.negative_of < 0  # a hard negative is no pair of the data
     n_train, n_dev = int((own & ~store.is_dev).sum()), int((own & store.is_dev).sum())
     return BankHistory(
-        trained_on=TrainedOn(train_pairs=n_train, dev_pairs=n_dev, preset=plan.preset, ablate=plan.ablate),
+        trained_on=TrainedOn(train_pairs=n_train, dev_pairs=n_dev, preset=terms.preset, ablate=terms.ablate),
         curves=tuple(runs.curves),
         chosen_seed=runs.chosen.seed,
         vote_accuracy=record["vote_accuracy"],

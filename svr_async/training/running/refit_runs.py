@@ -16,8 +16,8 @@ from svr_async.fit.linear import Baselines
 from svr_async.fit.training import OnEpoch, calibrate, fit
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.choosing import choose_settings, unjudged_share
 from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.dev_choice import choose_settings, unjudged_share
 from svr_async.training.rounds.fit_log import empty_curve, yardsticks_of
 from svr_async.training.rounds.round_fit import fit_and_prune
 from svr_async.training.store.arrays import StoredRound

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
-from svr_async.judges.opening import OpenJudge
-from svr_async.training.rounds.asking import StageEndsError
+from svr_async.judges.open_judge import OpenJudge
+from svr_async.training.rounds.judge_calls import StageEndsError
 from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Silent
-from svr_async.training.running.run import open_judge, open_session
+from svr_async.training.running.run import open_session, open_training_judge
 from svr_async.training.running.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class RehearsedTraining:
     async def open(self) -> OneJudge:
         """Open the judge; failures of an earlier run are known where there was one."""
         if self.settings.out.is_dir():
-            return OneJudge((open_judge(self.settings),))
+            return OneJudge((open_training_judge(self.settings),))
         with tempfile.TemporaryDirectory() as nothing:
-            return OneJudge((open_judge(replace(self.settings, out=Path(nothing))),))
+            return OneJudge((open_training_judge(replace(self.settings, out=Path(nothing))),))
 
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Ask stage by stage, up to the first that has no replies to all of its questions."""

@@ -12,12 +12,11 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
-from svr_async.judges import opening
 from svr_async.judges.keys import naming_keys
-from svr_async.judges.opening import OpenJudge
-from svr_async.training.rounds.asking import Crew
+from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.training.rounds.fit_log import FitLog
-from svr_async.training.rounds.fitting import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
+from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData
@@ -61,7 +60,7 @@ class TrainingRun:
 @asynccontextmanager
 async def open_run(settings: TrainSettings, data: TrainingData, listener: Listener) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
-    judge = open_judge(settings)
+    judge = open_training_judge(settings)
     try:
         listener.opened(judge)
         with naming_keys(() if judge.profile is None else (judge.profile.key_env,)):
@@ -72,13 +71,13 @@ async def open_run(settings: TrainSettings, data: TrainingData, listener: Listen
         await judge.close()
 
 
-def open_judge(settings: TrainSettings) -> OpenJudge:
+def open_training_judge(settings: TrainSettings) -> OpenJudge:
     """Open the judge that trains; UsageError for a recording, which induces nothing."""
     spec = settings.spec
     if spec.recording is not None:
         raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint="train with rules or an endpoint")
     open_folder(settings.out)
-    return opening.open_judge(spec, replace(settings.limits, failures=settings.out / "failures.jsonl"))
+    return open_judge(spec, replace(settings.limits, failures=settings.out / "failures.jsonl"))
 
 
 def open_session(

@@ -8,9 +8,9 @@ from pathlib import Path
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
-from svr_async.training.rounds.asking import RUBRICS_PER_CALL
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.plans import FitPlan, config_of
+from svr_async.training.rounds.fit_terms import FitTerms, config_of
+from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 from svr_async.vocabulary.prefixes import PrefixOrder
 
@@ -62,9 +62,9 @@ class TrainSettings:
         return JudgeSpec.parse(self.judge, base_url=self.base_url)
 
     @property
-    def plan(self) -> FitPlan:
+    def terms(self) -> FitTerms:
         """What `svr-fit` needs to fit what this training judges as this training does."""
-        return FitPlan(
+        return FitTerms(
             preset=self.preset,
             seed=self.seed,
             top_k=self.top_k,
@@ -75,8 +75,8 @@ class TrainSettings:
 
 def train_config(settings: TrainSettings) -> TrainConfig:
     """Return the settings of Algorithm 1 that those of a training stand for."""
-    plan = settings.plan
-    config, policy = config_of(plan), PoolPolicy(settings.pool or ("all" if plan.free else "cross"))
+    terms = settings.terms
+    config, policy = config_of(terms), PoolPolicy(settings.pool or ("all" if terms.free else "cross"))
     return replace(
         config,
         rounds=settings.rounds,

@@ -19,13 +19,13 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import TrainedOn
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.answers import Outcomes, unanswered_lines
-from svr_async.training.rounds.banking import build_bank
-from svr_async.training.rounds.choosing import chosen_round
+from svr_async.training.rounds.dev_choice import chosen_round
 from svr_async.training.rounds.fit_log import training_history
+from svr_async.training.rounds.round_bank import build_bank
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import digest_of
 from svr_async.training.running.data import TrainingData, load_data
-from svr_async.training.running.learning import learned_curve, require_solved
+from svr_async.training.running.learning_curve import learned_curve, require_solved
 from svr_async.training.running.listener import Listener, Silent
 from svr_async.training.running.places import keep_bank, keep_training
 from svr_async.training.running.run import TrainingRun, open_run
@@ -127,9 +127,9 @@ def _result(
 def _keep_round(run: TrainingRun, kept: list[JudgedRound], session: Session, judged: JudgedRound) -> None:
     """Keep a round as a feature store, for `svr-fit` to fit it again without a call; the last one in memory too."""
     kept[:] = [judged]
-    plan = replace(run.settings.plan, round=judged.number, last=judged.data.last)
+    terms = replace(run.settings.terms, round=judged.number, last=judged.data.last)
     labels = {"judge": run.judge.label, "prompts_digest": run.prompts_digest}
-    keep_round(session, judged, folder=run.settings.out / STORES, plan=plan, **labels)
+    keep_round(session, judged, folder=run.settings.out / STORES, terms=terms, **labels)
 
 
 def _made_of(run: TrainingRun) -> str:

@@ -34,7 +34,7 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> S
         train=fit_arrays(store, "train", redundancy=edges),
         dev=fit_arrays(store, "dev", redundancy=edges),
         support={entry.id: entry.support_count for entry in store.rubrics if entry.support_count},
-        last=store.header.plan.last,
+        last=store.header.terms.last,
     )
     return StoredRound(data=data, measured=fit_arrays(store, "dev", redundancy=edges, measured=True))
 

@@ -15,7 +15,7 @@ NO_VERDICT = 0.25  # |z| up to here: the responses both pass, or both fail, and 
 
 
 def store_facts(store: FeatureStore) -> dict[str, Any]:
-    """Return counts, splits, entries a pair, ties, hard negatives, weights, sizes and the plan, as plain values."""
+    """Return counts, splits, entries a pair, ties, hard negatives, weights, sizes and terms of the fit, all plain."""
     negative, header = store.negative_of >= 0, store.header
     return {
         "pairs": {
@@ -41,7 +41,7 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
         "weight": None if store.z.weight is None else _spread(store.z.weight),
         "judge": header.judge,
         "marks": sorted(header.integrity),
-        "plan": header.plan.as_json(),
+        "plan": header.terms.as_json(),
         "schema_version": store.meta["schema_version"],
         "bytes": sum(path.stat().st_size for path in store.folder.iterdir() if path.is_file()),
     }

@@ -15,13 +15,14 @@ from svr_async.fit import ragged
 from svr_async.fit.tfidf import learn
 from svr_async.training.bank.build import bank_rubric, refuse_long_names
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.plans import FitPlan, config_of
+from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.problem import Prompts, Sources
 from svr_async.training.rounds.session import Material
 from svr_async.training.rounds.state import candidate_from_json
 from svr_async.training.store.entry_files import Entries, names_of, read_entries
+from svr_async.training.store.reader import load_store
 from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRubric, rubrics_problem
-from svr_async.training.store.storing import put_beside, settle, store_content, store_header
+from svr_async.training.store.session_store import put_beside, settle, store_content, store_header
 from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 from svr_async.vocabulary.splits import split_by_prompt
@@ -31,10 +32,10 @@ RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr induce 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """How an import is made: the share of prompts held out as dev (0: none), the plan of the fit, who judged."""
+    """How an import is made: the share of prompts held out as dev (0: none), the terms of the fit, who judged."""
 
     dev_share: float = 0.05
-    plan: FitPlan = FitPlan()  # noqa: RUF009  (frozen)
+    terms: FitTerms = FitTerms()  # noqa: RUF009  (frozen)
     judge: str = "imported"
 
 
@@ -56,10 +57,10 @@ def import_store(
     entries = read_entries(z, names_of([pair.id for pair in pairs]), len(pairs), _names(rubrics, named))
     material = _material(pairs, digest, options)
     judged = _judged(pairs, material, candidates, entries)
-    header = store_header(material, judge=options.judge, prompts_digest="", plan=options.plan)
+    header = store_header(material, judge=options.judge, prompts_digest="", terms=options.terms)
     content = store_content(material, [StoreRubric(candidate=one) for one in candidates], (), judged)
     settle(put_beside(out, header, content), out)
-    return FeatureStore.load(out)
+    return load_store(out)
 
 
 # ── rubrics ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,13 +126,13 @@ def _material(pairs: Sequence[PreferencePair], digest: str, options: ImportOptio
     """Return the pairs, split by prompt as training splits them, with the features of their prompts."""
     useful = [pair for pair in pairs if pair.has_preference and pair.chosen != pair.rejected]
     refuse_long_names(useful)
-    train, dev = split_by_prompt(useful, options.dev_share, salt=str(options.plan.seed))
+    train, dev = split_by_prompt(useful, options.dev_share, salt=str(options.terms.seed))
     if not train:
         raise UsageError(
             f"0 of {len(pairs)} pairs are left to train on", hint="give more pairs with a preference, or hold out less"
         )
     texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
-    vocabulary = learn(texts, pairs_of_words=config_of(options.plan).fit.pairs_of_words)
+    vocabulary = learn(texts, pairs_of_words=config_of(options.terms).fit.pairs_of_words)
     return Material(
         train=tuple(train),
         dev=tuple(dev),

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.tfidf import MAX_TERM_CHARS
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.plans import FitPlan
+from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 
 SCHEMA_VERSION = 3
 SPLITS = ("train", "dev")
@@ -114,7 +114,7 @@ class StoreContent:
 class StoreHeader:
     """What a store says about itself, and its vocabulary.
 
-    `marks` are those of the judge, None where only its label is known. `plan` is how it is fitted where nobody says
+    `marks` are those of the judge, None where only its label is known. `terms` say how it is fitted where nobody says
     otherwise. `made_of` is a digest of all that a training made it of.
     """
 
@@ -124,7 +124,7 @@ class StoreHeader:
     marks: Marks | None = None
     prompts_digest: str = ""
     data_digests: Mapping[str, str] = field(default_factory=dict)
-    plan: FitPlan = field(default_factory=FitPlan)
+    terms: FitTerms = field(default_factory=FitTerms)
     made_of: str = ""
 
     @property
@@ -135,7 +135,7 @@ class StoreHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureStore:
-    """A store in memory, checked. Prompts' texts stay on disk until `prompts` asks for them.
+    """A store in memory, checked. Prompts' texts stay on disk until `reader.read_prompts` asks for them.
 
     `pairs` has the columns of `PairRows` without the texts. `is_dev` (n_pairs,), `negative_of` (n_pairs,): the place of
     a hard negative's original, −1 for a pair. `features` has a row a prompt, `z` a row a pair.
@@ -152,13 +152,6 @@ class FeatureStore:
     features: Csr
     z: Judged
 
-    @classmethod
-    def load(cls, folder: str | Path) -> FeatureStore:
-        """Read and check a store; UsageError where there is none, ArtefactError where it fails a check."""
-        from svr_async.training.store.reading import load_store
-
-        return load_store(Path(folder))
-
     def __len__(self) -> int:
         return len(self.prompt_row)
 
@@ -173,12 +166,6 @@ class FeatureStore:
         """The name of each pair's source, empty where it is unknown."""
         names: list[str] = self.pairs["source"].to_pylist()
         return names
-
-    def prompts(self) -> list[str]:
-        """Return the text of every prompt row, read from disk."""
-        from svr_async.training.store.reading import read_prompts
-
-        return read_prompts(self)
 
 
 # ── checks, the same on writing and on reading: each returns what is wrong, or nothing ──────────────────────────────

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from svr_async.errors import SvrError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays
-from svr_async.training.rounds.plans import FitPlan
+from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.training.rounds.session import JudgedRound, Session
 from svr_async.training.rounds.stages import digest_of
 from svr_async.training.rounds.state import candidate_to_json, pair_to_json
 from svr_async.training.store import files
-from svr_async.training.store.reading import PART, read_meta
+from svr_async.training.store.reader import PART, read_meta
 from svr_async.training.store.records import MEASURED, OWN, Judged, StoreHeader, StoreRubric
-from svr_async.training.store.storing import move_to, put_beside, store_content, store_header
+from svr_async.training.store.session_store import move_to, put_beside, store_content, store_header
 
 NAME = "round-"
 
 
 def keep_round(
-    session: Session, judged: JudgedRound, *, folder: Path, plan: FitPlan, judge: str, prompts_digest: str
+    session: Session, judged: JudgedRound, *, folder: Path, terms: FitTerms, judge: str, prompts_digest: str
 ) -> None:
     """Write a round's store as `folder`/round-N, over one of other data; the very same one is left as it is."""
     place = folder / f"{NAME}{judged.number}"
@@ -39,8 +39,8 @@ def keep_round(
         judge=judge,
         marks=session.crew.judge.marks,
         prompts_digest=prompts_digest,
-        plan=plan,
-        made_of=_made_of(session, judged, plan),
+        terms=terms,
+        made_of=_made_of(session, judged, terms),
     )
     if holds(place, header):
         return
@@ -75,13 +75,13 @@ def holds(place: Path, header: StoreHeader) -> bool:
     return True
 
 
-def _made_of(session: Session, judged: JudgedRound, plan: FitPlan) -> str:
+def _made_of(session: Session, judged: JudgedRound, terms: FitTerms) -> str:
     """Return a digest of all that the store holds."""
     data = judged.data
     bank = [candidate_to_json(candidate) for candidate in data.bank]
     negatives = [[pair_to_json(negative.pair), negative.of] for negative in judged.negatives]
     arrays = [part.digest() for part in (data.train, data.dev, judged.measured)]
-    return digest_of(session.material.digest, bank, negatives, arrays, dict(data.support), plan.as_json())
+    return digest_of(session.material.digest, bank, negatives, arrays, dict(data.support), terms.as_json())
 
 
 def entries_of(judged: JudgedRound) -> Judged:

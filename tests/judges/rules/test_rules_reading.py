@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from svr_async.judges.rules.coding import brackets_balance, parses_as_json, parses_as_python, parses_as_xml
+from svr_async.judges.rules.code import brackets_balance, parses_as_json, parses_as_python, parses_as_xml
 from svr_async.judges.rules.danger import danger, needs_care, seems_harmful, seems_harmless
 from svr_async.judges.rules.intent import asked_code_language, keywords, offered_options, wants_code
 from svr_async.judges.rules.language import language_of

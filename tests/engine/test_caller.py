@@ -25,9 +25,9 @@ from virtual import (
 from svr_async.commands.eval.run import pass_on
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.admission.lanes import Endpoints
-from svr_async.engine.calling import Caller, RetryableError
+from svr_async.engine.caller import Caller, RetryableError
 from svr_async.engine.request import Request
-from svr_async.engine.telling import About, Word
+from svr_async.engine.words import About, Word
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 
 SEED = 1

@@ -12,8 +12,8 @@ from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.problem import HardNegative
 from svr_async.training.rounds.session import prepare
 from svr_async.training.store.arrays import fit_arrays
-from svr_async.training.store.records import FeatureStore
-from svr_async.training.store.storing import write_store
+from svr_async.training.store.reader import load_store
+from svr_async.training.store.session_store import write_session_store
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 
@@ -39,8 +39,8 @@ def session():
 
 def test_what_was_judged_comes_back_from_the_store(tmp_path):
     """Entries, splits, hard negatives and own marks are those of the session."""
-    write_store(session(), tmp_path / "store", BANK, [NEGATIVE])
-    store = FeatureStore.load(tmp_path / "store")
+    write_session_store(session(), tmp_path / "store", BANK, [NEGATIVE])
+    store = load_store(tmp_path / "store")
     assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
     assert (store.header.judge, store.header.marks) == ("made", {"simulated"})
@@ -55,37 +55,37 @@ def test_what_was_judged_comes_back_from_the_store(tmp_path):
 
 def test_a_store_is_not_written_over(tmp_path):
     """The same store again is left as it is; a folder that holds anything else is refused and left as it is."""
-    write_store(session(), tmp_path / "store", BANK)
+    write_session_store(session(), tmp_path / "store", BANK)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
-    write_store(session(), tmp_path / "store", BANK)
+    write_session_store(session(), tmp_path / "store", BANK)
     with pytest.raises(UsageError, match="exists already"):
-        write_store(session(), tmp_path / "store", BANK[:1])
+        write_session_store(session(), tmp_path / "store", BANK[:1])
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path):
     """Without marks its judge's label tells; it is read, and judging the same again leaves it as it is."""
-    write_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
+    write_session_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
     meta = tmp_path / "store" / "meta.json"
     held = orjson.loads(meta.read_bytes())
     assert held.pop("marks") == ["simulated"]
     meta.write_bytes(orjson.dumps(held, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
     before = meta.read_bytes()
-    write_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
+    write_session_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
     assert meta.read_bytes() == before
-    header = FeatureStore.load(tmp_path / "store").header
+    header = load_store(tmp_path / "store").header
     assert header.marks is None
     assert header.integrity == {"simulated"}
     with pytest.raises(UsageError, match="exists already"):
-        write_store(session(), tmp_path / "store", BANK, judge="another")
+        write_session_store(session(), tmp_path / "store", BANK, judge="another")
 
 
 @pytest.mark.parametrize("marks", ["simulated", [1], ["x" * 41], {}])
 def test_marks_that_are_none_are_refused(marks, tmp_path):
     """A store whose marks are no list of short words is not read."""
-    write_store(session(), tmp_path / "store", BANK)
+    write_session_store(session(), tmp_path / "store", BANK)
     meta = tmp_path / "store" / "meta.json"
     meta.write_bytes(orjson.dumps(orjson.loads(meta.read_bytes()) | {"marks": marks}))
     with pytest.raises(ArtefactError, match="marks must be a list of short words"):
-        FeatureStore.load(tmp_path / "store")
+        load_store(tmp_path / "store")

@@ -17,7 +17,7 @@ from svr_async.vocabulary.pair import Prompt
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
-    from svr_async.engine.engine import Engine
+    from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
@@ -33,7 +33,7 @@ class OpenJudge:
 
     judge: Judge
     author: Author | None = None
-    engine: Engine | None = None
+    engine: CallEngine | None = None
     profile: Profile | None = None
     prompts: Mapping[str, str]
 
@@ -104,7 +104,7 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.authoring import ModelAuthor
+    from svr_async.judges.author import ModelAuthor
     from svr_async.judges.model import ModelJudge
     from svr_async.judges.questions import QuestionWriter
     from svr_async.judges.templates import load_templates
@@ -122,11 +122,11 @@ def _open_endpoint(
     return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
 
 
-def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> Engine:
+def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:
     from svr_async.engine.admission.lanes import Endpoints
-    from svr_async.engine.engine import Engine
+    from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.http.transport import HttpTransport
+    from svr_async.engine.http.client import HttpTransport
     from svr_async.engine.memo import Memo
     from svr_async.engine.money import Budget
     from svr_async.engine.secrets import key_from_environment
@@ -134,7 +134,7 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
     key = key_from_environment(profile.key_env)
     members = {url: HttpTransport(url, key, timeout_s=limits.timeout_s) for url in profile.base_urls}
-    return Engine(
+    return CallEngine(
         Endpoints(members),
         Memo.open(limits.memo),
         config=config,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from svr_async.training.store import files
-from svr_async.training.store.reading import FORMAT, pair_schema, rubric_schema
+from svr_async.training.store.reader import FORMAT, pair_schema, rubric_schema
 from svr_async.training.store.records import (
     SCHEMA_VERSION,
     Csr,
@@ -66,7 +66,7 @@ def _facts(header: StoreHeader) -> dict[str, Any]:
         "prompts_digest": header.prompts_digest,
         "bank_digest": "",
         "data_digests": dict(header.data_digests),
-        "plan": header.plan.as_json(),
+        "plan": header.terms.as_json(),
         "made_of": header.made_of,
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
@@ -27,7 +27,7 @@ class DryRunCount:
     The share of input that prefix caches serve is that of requests in the order in which they would leave.
     """
 
-    engine: Engine
+    engine: CallEngine
     prefix: PrefixOrder = PrefixOrder.LEADER
     keys: set[str] = field(default_factory=set)
     cached_tokens: int = 0
@@ -55,17 +55,17 @@ class DryRunCount:
 
     def price(self) -> dict[str, Any]:
         """Return calls, tokens and dollars of this engine."""
-        plan = price_plan(self.engine.stats(), self.engine.price, self.cached_tokens)
-        share = self.maybe_calls / plan["calls"] if plan["calls"] else 0.0
-        maybe = Usage(prompt_tokens=self.maybe_prompt_tokens, completion_tokens=int(share * plan["completion_tokens"]))
+        count = price_calls(self.engine.stats(), self.engine.price, self.cached_tokens)
+        share = self.maybe_calls / count["calls"] if count["calls"] else 0.0
+        maybe = Usage(prompt_tokens=self.maybe_prompt_tokens, completion_tokens=int(share * count["completion_tokens"]))
         price = self.engine.price
-        return plan | {
+        return count | {
             "maybe_calls": self.maybe_calls,
             "maybe_usd": None if price is None else round(price.cost(maybe), 4),
         }
 
 
-def price_plan(stats: EngineStats, price: Price | None, cached_tokens: int = 0) -> dict[str, Any]:
+def price_calls(stats: EngineStats, price: Price | None, cached_tokens: int = 0) -> dict[str, Any]:
     """Return calls, tokens and dollars, expected and at worst (every answer as long as it may be).
 
     `saved_usd` is by how much the expected price falls where the endpoint keeps a prefix cache and bills it.
@@ -89,48 +89,48 @@ def price_plan(stats: EngineStats, price: Price | None, cached_tokens: int = 0) 
     }
 
 
-def total_plan(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sum of the plans of several judges, with each by name; the plan itself where there is one."""
-    found = list(plans.values())
+def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sum of the counts of several judges, with each by name; the count itself where there is one."""
+    found = list(counts.values())
     if len(found) == 1:
         return dict(found[0])
     sums: dict[str, Any] = {}
     for key in found[0]:
-        values = [plan[key] for plan in found]
+        values = [count[key] for count in found]
         sums[key] = None if None in values else round(sum(values), 4) if key.endswith("usd") else sum(values)
-    return sums | {"judges": {name: dict(plan) for name, plan in plans.items()}}
+    return sums | {"judges": {name: dict(count) for name, count in counts.items()}}
 
 
-def describe_plan(plan: Mapping[str, Any]) -> str:
-    """Return the plan in words; token counts are estimates at 3.6 characters a token."""
+def describe_count(count: Mapping[str, Any]) -> str:
+    """Return the count in words; token counts are estimates at 3.6 characters a token."""
     whole = (
-        f"dry run: {plan['calls']:,} calls to send, {plan['memo_hits']:,} answers already in the memo; "
-        f"about {plan['prompt_tokens']:,} tokens in and {plan['completion_tokens']:,} out "
-        f"(at worst {plan['max_completion_tokens']:,}); {_cost(plan)}. Nothing was sent."
+        f"dry run: {count['calls']:,} calls to send, {count['memo_hits']:,} answers already in the memo; "
+        f"about {count['prompt_tokens']:,} tokens in and {count['completion_tokens']:,} out "
+        f"(at worst {count['max_completion_tokens']:,}); {_cost(count)}. Nothing was sent."
     )
     lines = [whole]
-    if plan.get("maybe_calls"):
-        money = "" if plan["maybe_usd"] is None else f", about {dollars(plan['maybe_usd'])} of it"
-        lines.append(f"  {plan['maybe_calls']:,} of the calls{money}, are needed only where margins turn out small")
-    if plan["cached_tokens"]:
-        share = plan["cached_tokens"] / plan["prompt_tokens"]
+    if count.get("maybe_calls"):
+        money = "" if count["maybe_usd"] is None else f", about {dollars(count['maybe_usd'])} of it"
+        lines.append(f"  {count['maybe_calls']:,} of the calls{money}, are needed only where margins turn out small")
+    if count["cached_tokens"]:
+        share = count["cached_tokens"] / count["prompt_tokens"]
         money = (
-            "" if plan["saved_usd"] is None else f": {dollars(plan['saved_usd'])} less, about {dollars(_left(plan))}"
+            "" if count["saved_usd"] is None else f": {dollars(count['saved_usd'])} less, about {dollars(_left(count))}"
         )
         lines.append(f"  a prefix cache at the endpoint can serve {100 * share:.0f} % of the tokens in{money}")
-    for name, one in plan.get("judges", {}).items():
+    for name, one in count.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
     return "\n".join(lines)
 
 
-def _left(plan: Mapping[str, Any]) -> float:
-    return max(0.0, float(plan["usd"]) - float(plan["saved_usd"]))
+def _left(count: Mapping[str, Any]) -> float:
+    return max(0.0, float(count["usd"]) - float(count["saved_usd"]))
 
 
-def _cost(plan: Mapping[str, Any]) -> str:
-    if plan["usd"] is None:
+def _cost(count: Mapping[str, Any]) -> str:
+    if count["usd"] is None:
         return "price unknown: add price = [in, cached, out] to the judge in judges.toml"
-    return f"about {dollars(plan['usd'])}, at worst {dollars(plan['max_usd'])}"
+    return f"about {dollars(count['usd'])}, at worst {dollars(count['max_usd'])}"
 
 
 def guessed_by(planned: Sequence[DryRunCount], decision: Decision) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from rig import completion, pairs, scripted_engine, writer
 
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.authoring import (
+from svr_async.judges.author import (
     MAX_INDUCED,
     ModelAuthor,
     induction,

@@ -15,7 +15,7 @@ from svr_async.judges.batch_run import BatchRun
 TRAINING = ("judge", "induce", "train")
 
 
-def plan_run(words: Sequence[str]) -> BatchRun:
+def run_of(words: Sequence[str]) -> BatchRun:
     """Read a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError where it asks no endpoint."""
     name, args = command_of(words)
     if name == "eval":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from svr_async.errors import UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.plans import plan_from_json
+from svr_async.training.rounds.fit_terms import terms_from_json
 from svr_async.training.store import files
 from svr_async.training.store.records import (
     KINDS,
@@ -73,8 +73,9 @@ def rubric_schema() -> pa.Schema:
     return pa.schema([*texts, *lists, *rest])
 
 
-def load_store(folder: Path) -> FeatureStore:
+def load_store(folder: str | Path) -> FeatureStore:
     """Read and check a store; UsageError where there is none, ArtefactError naming the file that fails a check."""
+    folder = Path(folder)
     meta = read_meta(folder)
     header = _header(folder, meta)
     rubrics = read_rubrics(folder, meta)
@@ -124,7 +125,7 @@ def _meta_problem(meta: Mapping[str, Any]) -> str:
         return "judge and digests must be texts"
     try:
         marks_kept(meta.get("marks"))
-        plan_from_json(meta.get("plan"))
+        terms_from_json(meta.get("plan"))
     except (ValueError, TypeError) as error:
         return str(error)
     parts, counts = meta.get("parts"), meta.get("counts")
@@ -157,7 +158,7 @@ def _header(folder: Path, meta: Mapping[str, Any]) -> StoreHeader:
         marks=marks_kept(meta.get("marks")),
         prompts_digest=meta["prompts_digest"],
         data_digests=meta["data_digests"],
-        plan=plan_from_json(meta["plan"]),
+        terms=terms_from_json(meta["plan"]),
         made_of=meta["made_of"],
     )
 

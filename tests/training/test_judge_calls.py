@@ -8,7 +8,7 @@ import pytest
 from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.training.rounds.asking import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
+from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
 from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict

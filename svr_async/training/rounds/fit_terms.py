@@ -13,7 +13,7 @@ FREE_TOP_K = 256  # a free judge may use all that have a weight; that were some 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitPlan:
+class FitTerms:
     """What decides, beside the data, which bank comes of a fit: `svr train` and `svr-fit` take it from here alike.
 
     `top_k` of None is what the preset says, or 256 where judging is `free`. `round` is the round of a training, 0 where
@@ -43,7 +43,7 @@ class FitPlan:
             raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)} (got {unknown[0][:40]!r})")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
+        """Return the terms as plain values."""
         return {**asdict(self), "ablate": list(self.ablate)}
 
 
@@ -52,31 +52,31 @@ def _require_whole(name: str, value: Any, least: int, most: int = (1 << 32) - 1)
         raise ValueError(f"{name} must be a whole number in {least}..{most} (got {str(value)[:40]!r})")
 
 
-def plan_from_json(value: Any) -> FitPlan:
+def terms_from_json(value: Any) -> FitTerms:
     """Read what `as_json` wrote; ValueError says what is wrong with it."""
     if not isinstance(value, Mapping):
         raise ValueError("the plan must be an object")
-    known = {field.name for field in fields(FitPlan)}
+    known = {field.name for field in fields(FitTerms)}
     if unknown := sorted(set(map(str, value)) - known):
         raise ValueError(f"the plan has an unknown setting {unknown[0][:40]!r}")
     ablate = value.get("ablate", [])
     if not isinstance(ablate, list) or not all(isinstance(name, str) for name in ablate):
         raise ValueError("the plan's ablate must be a list of texts")
-    return FitPlan(**{**value, "ablate": tuple(ablate)})
+    return FitTerms(**{**value, "ablate": tuple(ablate)})
 
 
-def config_of(plan: FitPlan) -> TrainConfig:
-    """Return the settings of fit, prune, calibration and choice that the plan stands for."""
-    preset = PRESETS[plan.preset]
-    ours = plan.free and preset.fit.kind == "topics"  # what is ours for a free judge is in the default preset only
-    top_k = plan.top_k or (FREE_TOP_K if ours else None)
-    fit = replace(preset.fit, seed=plan.seed)
+def config_of(terms: FitTerms) -> TrainConfig:
+    """Return the settings of fit, prune, calibration and choice that the terms stand for."""
+    preset = PRESETS[terms.preset]
+    ours = terms.free and preset.fit.kind == "topics"  # what is ours for a free judge is in the default preset only
+    top_k = terms.top_k or (FREE_TOP_K if ours else None)
+    fit = replace(preset.fit, seed=terms.seed)
     if top_k is not None:
         fit = replace(fit, top_ks=(top_k,), top_k=None if fit.top_k is None else top_k)
     return replace(
         preset,
-        split_seed=plan.seed,
+        split_seed=terms.seed,
         fit=fit,
         top_k_choices=preset.top_k_choices if top_k is None else (top_k,),
-        ablate=frozenset(plan.ablate),
+        ablate=frozenset(terms.ablate),
     )

@@ -43,7 +43,7 @@ _OPTIONS = (
 )
 
 
-def spending(function: F) -> F:
+def plan_flags(function: F) -> F:
     """Add the flags of a judging plan to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)

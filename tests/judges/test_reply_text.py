@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.authoring import read_induced, read_text
-from svr_async.judges.reading import read_brackets, read_comparisons, read_rubrics, read_scores
+from svr_async.judges.author import read_induced, read_text
+from svr_async.judges.reply_text import read_brackets, read_comparisons, read_rubrics, read_scores
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import Verdict
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from svr_async import __version__
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
 from svr_async.engine.stats import EngineStats
@@ -26,6 +25,7 @@ from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
+from svr_async.version import __version__
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 EXAMPLE_CHARS = 20_000

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.batch.plan import command_of, plan_run
+from svr_async.commands.batch.words import command_of, run_of
 from svr_async.engine.batch.folder import Export
 from svr_async.engine.batch.requests import BatchLimits
 from svr_async.engine.money import BATCH_PRICE_SHARE
@@ -23,7 +23,7 @@ from svr_async.judges.profiles import Profile
 def run_export(folder: Path, words: Sequence[str], limits: BatchLimits, *, only: str | None, as_json: bool) -> int:
     """Export and return the exit code; a folder that holds another export is left as it is."""
     name, args = command_of(tuple(words))
-    run = plan_run((name, *args))
+    run = run_of((name, *args))
     profile = choose_endpoint(run, only)
     exported = export(run, profile, folder, (name, *args), limits)
     if exported.again:

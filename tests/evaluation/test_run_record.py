@@ -18,7 +18,7 @@ from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.runfolder import RunFolder
-from svr_async.evaluation.running.writing import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, command_line, end_run
+from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 JUDGE = {"name": "j", "label": "j (test)"}

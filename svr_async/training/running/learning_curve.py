@@ -6,7 +6,7 @@ from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fitting import fit_settings
+from svr_async.training.rounds.fits import fit_settings
 from svr_async.training.rounds.session import Say
 
 

@@ -14,7 +14,7 @@ from svr_async.engine.admission.lane import Lane, LaneStoppedError, Permit
 from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.admission.lanes import Lanes, members_of
 from svr_async.engine.admission.poison import Misfits, Record, Step, Trouble
-from svr_async.engine.admission.weighing import Weigher
+from svr_async.engine.admission.weigher import Weigher
 from svr_async.engine.classify import Billed, Failure, Kind, classify_status
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
@@ -23,8 +23,8 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage, error_in_body, read_completion
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
-from svr_async.engine.telling import About, Hear, Word
 from svr_async.engine.watched import WatchedTransport
+from svr_async.engine.words import About, Hear, Word
 from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
 
 TELL_S = 5.0  # waits from here on are told

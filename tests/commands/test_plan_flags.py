@@ -12,7 +12,7 @@ from rig import read_lines, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.evaluation.running.pricing import describe_plan
+from svr_async.evaluation.running.dry_run import describe_count
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -301,6 +301,6 @@ def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:
         "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "saved_usd": 0.0041, "maybe_calls": 3,
         "maybe_usd": 0.0009,
     }  # fmt: skip
-    said = describe_plan(plan)
+    said = describe_count(plan)
     for text in ("about $0.0812, at worst $1.50", "$0.0041 less, about $0.0771", "about $0.0009 of it"):
         assert text in said

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.engine.admission.pacing import BURST_S, Bucket, EndpointRate, Notice, SeenRate, read_notices, read_span
+from svr_async.engine.admission.rates import BURST_S, Bucket, EndpointRate, Notice, SeenRate, read_notices, read_span
 
 
 def drain(bucket: Bucket, units: float, count: int, *, now: float = 0.0) -> float:

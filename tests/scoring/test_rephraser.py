@@ -12,7 +12,7 @@ from svr_async.judges.rules.author import RulesAuthor
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.svr import Svr
-from svr_async.scoring.rephrasing import FAILED, KEPT, rephraser_of, worded
+from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of, worded
 from svr_async.vocabulary.pair import Presentation, Side, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict

@@ -9,7 +9,7 @@ from typing import Any
 from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld, PromptKind
-from svr_async.simulation.reading import REPHRASED, WORD, PromptReading, ResponseReading, likeness
+from svr_async.simulation.readings import REPHRASED, WORD, PromptReading, ResponseReading, likeness
 from svr_async.simulation.topics import ASSERTIONS
 
 Row = dict[str, Any]

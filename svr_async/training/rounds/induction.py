@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from svr_async.training.bank.leaks import screen
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import asking
+from svr_async.training.rounds import judge_calls
 from svr_async.training.rounds.session import Session
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, pair_to_json
 from svr_async.vocabulary.pair import PreferencePair
@@ -26,7 +26,7 @@ async def induced(
     if held is not None:
         return held
     session.say(f"inducing rubrics from {len(pairs)} pairs")
-    proposals, asked = await asking.induce(session.crew, pairs, contrastive=contrastive)
+    proposals, asked = await judge_calls.induce(session.crew, pairs, contrastive=contrastive)
     refused: Counter[str] = Counter()
     found: list[Candidate] = []
     for pair, rubrics in zip(pairs, proposals, strict=True):

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.batch.plan import plan_run
 from svr_async.commands.batch.remote import table_of
+from svr_async.commands.batch.words import run_of
 from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.errors import ArtefactError, CoverageError
@@ -26,7 +26,7 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
     with alone(folder):
         paths = tuple(files) or _fetched(folder, export, base_url, wait=wait, quiet=as_json)
         own = {key for file in export.files for key in custom_ids(folder / file.name)}
-        run = plan_run(export.command)
+        run = run_of(export.command)
         with ResultFiles.open(paths, own, secret_of(export)) as results:
             report = read_into_memo(run, results, own)
             price = next((profile.price for profile in run.profiles if profile.name == export.judge), None)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from svr_async.engine.engine import Engine
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError
 from svr_async.judges.fence import clean, fence, nonce_of
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
 from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter, listing, local_ids
-from svr_async.judges.reading import read_object
+from svr_async.judges.reply_text import read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt, prompt_text
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
@@ -27,7 +27,7 @@ TOKENS_PER_WORDING = 60
 class ModelAuthor:
     """An endpoint as an author."""
 
-    engine: Engine
+    engine: CallEngine
     writer: QuestionWriter
 
     @property

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import asking
-from svr_async.training.rounds.asking import PoolTask
+from svr_async.training.rounds import judge_calls
+from svr_async.training.rounds.judge_calls import PoolTask
 from svr_async.training.rounds.kinds import likely_rubrics
 from svr_async.training.rounds.ledger import Ledger
-from svr_async.training.rounds.pools import PoolInputs, PoolPolicy, plan_pools
+from svr_async.training.rounds.pools import PoolInputs, PoolPolicy, choose_pools
 from svr_async.training.rounds.problem import Sources
 from svr_async.training.rounds.session import FittedRound, Growth, Session
 from svr_async.training.rounds.state import ledger_rows, pair_to_json, rubric_to_json
@@ -52,7 +52,7 @@ async def judge_pools(
         preferred=_preferred(session, rows, index, before),
         n_rubrics=len(bank),
     )
-    pools = plan_pools(inputs, session.config.pools, round_number=number)
+    pools = choose_pools(inputs, session.config.pools, round_number=number)
     tasks = [
         PoolTask(pair, _rubrics(bank, pool, sources, row)) for pair, pool, row in zip(pairs, pools, rows, strict=True)
     ]
@@ -74,7 +74,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
     if z is None:
         if tasks:
             session.say(f"judging {sum(map(len, asked)):,} entries of {len(tasks):,} pairs")
-        found, outcomes = await asking.judge_pools(session.crew, tasks)
+        found, outcomes = await judge_calls.judge_pools(session.crew, tasks)
         values, arrays = ledger_rows(asked, found)
         session.stages.save(stage, digest, {**values, "outcomes": dict(outcomes.outcomes)}, arrays)
         z = arrays["z"]

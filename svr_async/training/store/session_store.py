@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.judging import sources_of
-from svr_async.training.rounds.plans import FitPlan
+from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.rounds.judgements import sources_of
 from svr_async.training.rounds.problem import HardNegative, source_names
 from svr_async.training.rounds.session import Material, Session
 from svr_async.training.store.files import META
 from svr_async.training.store.records import OWN, Csr, Judged, PairRows, StoreContent, StoreHeader, StoreRubric
-from svr_async.training.store.writing import write_store as write_files
+from svr_async.training.store.writer import write_store
 from svr_async.vocabulary.atomic import reason
 from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 
-def write_store(
+def write_session_store(
     session: Session,
     folder: Path,
     bank: Sequence[Candidate],
@@ -34,11 +34,11 @@ def write_store(
     *,
     prompts_digest: str = "",
     judge: str = "",
-    plan: FitPlan | None = None,
+    terms: FitTerms | None = None,
 ) -> None:
     """Write the session's pairs and all that was judged of them on this bank as a new feature store.
 
-    `judge` is how results of the judge are labelled, where more is known of it than its name; `plan` how it is fitted.
+    `judge` is how results of the judge are labelled, where more is known of it than its name; `terms` how it is fitted.
     Where the folder exists it must hold that very store; UsageError where it holds anything else.
     """
     material = session.material
@@ -47,7 +47,7 @@ def write_store(
         judge=judge or session.crew.judge.name,
         marks=session.crew.judge.marks,
         prompts_digest=prompts_digest,
-        plan=plan or FitPlan(),
+        terms=terms or FitTerms(),
     )
     rubrics = [StoreRubric(candidate=candidate) for candidate in bank]
     pairs = [*material.pairs, *(negative.pair for negative in negatives)]
@@ -60,7 +60,7 @@ def store_header(
     *,
     judge: str,
     prompts_digest: str,
-    plan: FitPlan,
+    terms: FitTerms,
     marks: Marks | None = None,
     made_of: str = "",
 ) -> StoreHeader:
@@ -72,7 +72,7 @@ def store_header(
         marks=marks,
         prompts_digest=prompts_digest,
         data_digests={"pairs": material.digest},
-        plan=plan,
+        terms=terms,
         made_of=made_of,
     )
 
@@ -94,7 +94,7 @@ def put_beside(folder: Path, header: StoreHeader, content: StoreContent) -> Path
     """Write a whole store beside its place, so that a run that is cut off leaves none that is half there."""
     beside = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
-    write_files(beside, header, content)
+    write_store(beside, header, content)
     return beside
 
 

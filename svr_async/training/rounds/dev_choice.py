@@ -15,9 +15,9 @@ from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.scoring.selection import TextSimilarities, select
 from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.asking import PoolTask
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.judging import judge_tasks
+from svr_async.training.rounds.judge_calls import PoolTask
+from svr_async.training.rounds.judgements import judge_tasks
 from svr_async.training.rounds.session import FittedRound, Session
 
 

@@ -1,0 +1,252 @@
+"""What a rubric bank holds: rubrics and what is known of each, a fitted selector, TF-IDF features, settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svr_async.fit.tfidf import MAX_TERM_CHARS
+from svr_async.scoring.bank_history import BankHistory
+from svr_async.vocabulary.integrity import Marks, marks_of_old_label
+from svr_async.vocabulary.numbers import is_number, is_whole
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric, rubric_id
+
+Floats = NDArray[np.float32]
+
+UNIFORM = "uniform"  # the selector kind without arrays: every prompt has alpha = 1 / n_rubrics
+MAX_RUBRICS = 65_536
+MAX_FEATURES = 262_144
+MAX_NOTE_CHARS = 4_096
+MAX_ALIASES = 1_024
+MAX_SOURCES = 1_024  # what training keeps of a rubric's source pairs; a bank with more is read all the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankRubric:
+    """A rubric of a bank and what is known about it.
+
+    `weight` is w ≥ 0. `activation_rate` is the mean of alpha over training prompts. `observed_count` counts proposals,
+    `support_count` the support pairs that it covered. `example_prompts` are ids of pairs whose prompts activate it.
+    `domain` is where most of its source pairs come from; empty for a rubric of several domains.
+    """
+
+    rubric: Rubric
+    weight: float = 1.0
+    domain: str = ""
+    observed_count: int = 1
+    support_count: int = 0
+    activation_rate: float = 0.0
+    aliases: tuple[str, ...] = ()
+    source_pair_ids: tuple[str, ...] = ()
+    example_prompts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if problem := _rubric_problem(self):
+            raise ValueError(f"rubric {self.rubric.id}: {problem}")
+
+    @property
+    def id(self) -> str:
+        """The rubric's id."""
+        return self.rubric.id
+
+    @property
+    def text(self) -> str:
+        """The rubric's text."""
+        return self.rubric.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceSettings:
+    """How rubrics are chosen: `top_k` of the best `selection_pool`; slots left free weigh `filler_weight` each."""
+
+    top_k: int = 6  # app:hparams
+    selection_pool: int = 18  # app:hparams
+    filler_weight: float = 1.0  # app:topk; a fit chooses its own on the dev split
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "selection_pool"):
+            value = getattr(self, name)
+            if not is_whole(value, least=1):
+                raise ValueError(f"{name} must be a whole number >= 1 (got {value!r})")
+        if not is_number(self.filler_weight) or not 0 <= self.filler_weight < math.inf:
+            raise ValueError(f"filler_weight must be >= 0 and finite (got {self.filler_weight!r})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BankContent:
+    """Everything that scoring with a trained bank needs, and where it came from. ValueError where it is not coherent.
+
+    `selector` holds float32 arrays by name, their meaning set by `selector_kind` (see `fit.forward`); an array named
+    `weight`, where there is one, equals the rubrics' weights. `vocabulary` maps a term to its place in `idf`.
+    `history` tells how the bank came to be; scoring does not need it. `marks` are those of the judge that the bank was
+    trained with, None for a bank from before they were kept.
+    """
+
+    rubrics: tuple[BankRubric, ...]
+    selector_kind: str = UNIFORM
+    selector: Mapping[str, Floats] = field(default_factory=dict)
+    vocabulary: Mapping[str, int] = field(default_factory=dict)
+    idf: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    inference: InferenceSettings = field(default_factory=InferenceSettings)
+    fit_settings: Mapping[str, Any] = field(default_factory=dict)
+    dev_metrics: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    judge: str = ""
+    marks: Marks | None = None
+    licence: str = ""
+    prompts_digest: str = ""
+    data_digests: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    history: BankHistory | None = None
+
+    def __post_init__(self) -> None:
+        if problem := bank_problem(self):
+            raise ValueError(problem)
+        frozen = {name: _read_only(values) for name, values in sorted(self.selector.items())}
+        object.__setattr__(self, "selector", MappingProxyType(frozen))
+        object.__setattr__(self, "vocabulary", MappingProxyType(dict(self.vocabulary)))
+        object.__setattr__(self, "idf", _read_only(self.idf))
+
+    def __len__(self) -> int:
+        return len(self.rubrics)
+
+    @property
+    def integrity(self) -> Marks:
+        """What the judge was not that the bank was trained with; of an old bank, by the words of the judge's label."""
+        return marks_of_old_label(self.judge) if self.marks is None else self.marks
+
+    @property
+    def weights(self) -> Floats:
+        """The rubrics' weights, shape (n_rubrics,)."""
+        return np.array([entry.weight for entry in self.rubrics], dtype=np.float32)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The rubrics' texts."""
+        return tuple(entry.text for entry in self.rubrics)
+
+    def find(self, key: str) -> BankRubric | None:
+        """Return the rubric with this id, or the only one whose id begins so; None where there is no such one."""
+        exact = [entry for entry in self.rubrics if entry.id == key]
+        near = exact or [entry for entry in self.rubrics if key and entry.id.startswith(key)]
+        return near[0] if len(near) == 1 else None
+
+
+def bank_problem(bank: BankContent) -> str:
+    """Say in one line what is wrong with a bank; empty when nothing is."""
+    return (
+        _rubrics_problem(bank.rubrics)
+        or _selector_problem(bank.selector_kind, bank.selector, bank.rubrics)
+        or _features_problem(bank.vocabulary, bank.idf)
+        or _words_problem(bank)
+    )
+
+
+def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
+    if not rubrics:
+        return "a bank needs at least one rubric"
+    if len(rubrics) > MAX_RUBRICS:
+        return f"a bank holds at most {MAX_RUBRICS} rubrics (got {len(rubrics)})"
+    seen: set[str] = set()
+    for entry in rubrics:
+        if entry.id in seen:
+            return f"the rubric {entry.id} occurs twice"
+        seen.add(entry.id)
+    return ""
+
+
+def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence[BankRubric]) -> str:
+    if not kind or len(kind) > MAX_TERM_CHARS:
+        return f"selector_kind must be a short word (got {kind[:40]!r})"
+    if kind != UNIFORM and not arrays:
+        return f"a selector of kind {kind!r} needs arrays"
+    for name, values in arrays.items():
+        if problem := _array_problem(values):
+            return f"selector array {name!r} {problem}"
+    weight = arrays.get("weight")
+    if weight is None:
+        return ""
+    if weight.shape != (len(rubrics),):
+        return f"selector array 'weight' must have one entry for each of {len(rubrics)} rubrics (got {weight.shape})"
+    own = np.array([entry.weight for entry in rubrics], dtype=np.float32)
+    differing = np.flatnonzero(own != weight)
+    return f"the weight of {rubrics[differing[0]].id} differs from the selector's" if len(differing) else ""
+
+
+def _features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
+    if problem := _array_problem(idf):
+        return f"idf {problem}"
+    if idf.ndim != 1 or len(idf) != len(vocabulary):
+        return f"the vocabulary has {len(vocabulary)} terms, idf has shape {idf.shape}"
+    if len(vocabulary) > MAX_FEATURES:
+        return f"a vocabulary holds at most {MAX_FEATURES} terms (got {len(vocabulary)})"
+    if bool((idf < 0).any()):
+        return "idf must be >= 0"
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        return "the vocabulary must number its terms 0, 1, 2 …, each once"
+    bad = next((term for term in vocabulary if not term or len(term) > MAX_TERM_CHARS or not _is_text(term)), None)
+    return f"the vocabulary holds the term {bad[:40]!r}" if bad is not None else ""
+
+
+def _words_problem(bank: BankContent) -> str:
+    words = [bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes]
+    words += [*bank.data_digests, *bank.data_digests.values()]
+    bad = next((word for word in words if len(word) > MAX_NOTE_CHARS or not _is_text(word)), None)
+    return f"a text is too long or not valid Unicode: {bad[:40]!r}" if bad is not None else ""
+
+
+def _rubric_problem(entry: BankRubric) -> str:
+    rubric = entry.rubric
+    if rubric.id != rubric_id(rubric.text):
+        return f"its id is not the hash of its text ({rubric_id(rubric.text)})"
+    if len(rubric.text) > MAX_RUBRIC_CHARS:
+        return f"its text has {len(rubric.text)} characters, at most {MAX_RUBRIC_CHARS} are allowed"
+    for name in ("weight", "activation_rate"):
+        value = getattr(entry, name)
+        if not is_number(value) or not 0 <= value < math.inf:
+            return f"{name} must be >= 0 and finite (got {value!r})"
+    if entry.activation_rate > 1:
+        return f"activation_rate must be <= 1 (got {entry.activation_rate!r})"
+    return _counts_problem(entry) or _texts_problem(entry)
+
+
+def _counts_problem(entry: BankRubric) -> str:
+    for name in ("observed_count", "support_count"):
+        value = getattr(entry, name)
+        if not is_whole(value) or value >= 2**53:
+            return f"{name} must be a whole number >= 0 (got {value!r})"
+    return ""
+
+
+def _texts_problem(entry: BankRubric) -> str:
+    rubric = entry.rubric
+    texts = [rubric.text, rubric.facet, rubric.importance, rubric.grounding, entry.domain]
+    texts += [*entry.aliases, *entry.source_pair_ids, *entry.example_prompts]
+    if len(entry.aliases) > MAX_ALIASES:
+        return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
+    bad = next((text for text in texts if len(text) > MAX_NOTE_CHARS or not _is_text(text)), None)
+    return f"a text is too long or not valid Unicode: {bad[:40]!r}" if bad is not None else ""
+
+
+def _array_problem(values: Floats) -> str:
+    if not isinstance(values, np.ndarray) or values.dtype != np.float32:
+        return f"must be a float32 array (got {getattr(values, 'dtype', type(values).__name__)})"
+    bad = values.size - int(np.isfinite(values).sum())
+    return f"holds {bad} values that are not finite" if bad else ""
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: no half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _read_only(values: Floats) -> Floats:
+    held = np.array(values, dtype=np.float32, order="C")
+    held.flags.writeable = False
+    return held
