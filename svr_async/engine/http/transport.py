@@ -15,6 +15,8 @@ from svr_async.engine.classify import STALE, Billed, Failure, Kind
 from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires.contract import Wire
+from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import RefusedError, UsageError
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -57,7 +59,7 @@ class _Client(Transport, Protocol):
 
 
 class HttpTransport:
-    """`{base_url}/chat/completions` through one of two clients, which keep the same promises and pass the same tests.
+    """The wire's path below a base URL by one of two clients, which keep the same promises and pass the same tests.
 
     `lean` is our own, at a fraction of the cost; it knows no proxies and does not run on Windows. `aiohttp` is taken
     there, and where the environment names a proxy for the endpoint. SVR_HTTP, or the caller, says otherwise: `lean`
@@ -72,9 +74,11 @@ class HttpTransport:
         timeout_s: float = 600.0,
         headers: Mapping[str, str] = {},
         client: str | None = None,
+        wire: Wire = OPENAI,
     ) -> None:
         self.client = client or os.environ.get("SVR_HTTP") or _suitable(base_url)
-        self._client: _Client = _client_class(self.client)(base_url, key, timeout_s=timeout_s, headers=headers)
+        make = _client_class(self.client)
+        self._client: _Client = make(base_url, key, timeout_s=timeout_s, headers=headers, wire=wire)
 
     @property
     def opened(self) -> bool:
