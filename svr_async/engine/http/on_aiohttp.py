@@ -44,7 +44,7 @@ class AiohttpTransport:
         self._proxy = proxy_for(base_url)
         self._key = key
         self._timeout_s = timeout_s
-        self._extra = {**wire.headers(key.reveal()), **headers}
+        self._extra = {**headers, **wire.headers(key.reveal())}
         self._session: aiohttp.ClientSession | None = None
 
     @property
