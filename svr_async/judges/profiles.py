@@ -13,8 +13,8 @@ from typing import Any
 
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import refuse_key_in_url
+from svr_async.engine.wires import registry as wires
 from svr_async.engine.wires.contract import Params, Settings, Wire
-from svr_async.engine.wires.registry import NAMES, find_wire
 from svr_async.errors import ConfigError
 
 EFFORT_STYLES = ("field", "object", "none")
@@ -42,7 +42,7 @@ class Profile:
     base_url: str
     base_urls: tuple[str, ...] = ()
     key_env: str = OPENAI_KEY
-    wire: str = NAMES[0]
+    wire: str = wires.USUAL
     reasoning_effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
@@ -59,7 +59,7 @@ class Profile:
     def __post_init__(self) -> None:
         _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
         _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
-        _require(self.wire in NAMES, self.name, "wire", self.wire, NAMES)
+        _require(self.wire in wires.NAMES, self.name, "wire", self.wire, wires.NAMES)
         if self.concurrency < 1:
             raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
         object.__setattr__(self, "base_urls", _addresses(self.name, self.base_url, self.base_urls))
@@ -70,12 +70,12 @@ class Profile:
     @property
     def address(self) -> str:
         """The identity of an endpoint that is given none: its first address, with any wire but the usual one."""
-        return self.base_url if self.wire == NAMES[0] else f"{self.base_url}#{self.wire}"
+        return self.base_url if self.wire == wires.USUAL else f"{self.base_url}#{self.wire}"
 
     @property
     def spoken(self) -> Wire:
         """How the endpoint is spoken to."""
-        return find_wire(self.wire)
+        return wires.find_wire(self.wire)
 
     def params(self, *, structured: bool) -> Params:
         """Return the body fields beside model, messages and the token limit, as the wire spells them."""

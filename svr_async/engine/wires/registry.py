@@ -6,8 +6,9 @@ from importlib import import_module
 
 from svr_async.engine.wires.contract import Wire
 
+USUAL = "openai"
 NAMES = ("openai",)
-"""The files below `svr_async.engine.wires` that make a wire; the first is what a profile has that names none."""
+"""The files below `svr_async.engine.wires` that make a wire; a profile that names none is on the usual one."""
 
 
 def find_wire(name: str) -> Wire:
