@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -55,7 +55,16 @@ def headers(key: str) -> dict[str, str]:
     return {"X-Edition": "3"} | ({"X-Seal": key} if key else {})
 
 
-LETTERS = Wire(name=NAME, path="/letters", headers=headers, params=params, body=body, read=read, error=error)
+def limits(told: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the number of letters a minute under the name that is known here."""
+    return {name.lower(): value for name, value in told.items()} | {
+        "x-ratelimit-limit-requests": told.get("x-letters", ""),
+    }
+
+
+LETTERS = Wire(
+    name=NAME, path="/letters", headers=headers, params=params, body=body, read=read, error=error, limits=limits
+)
 
 
 def register(patch: pytest.MonkeyPatch) -> None:
@@ -78,6 +87,7 @@ def post_office(seen: list[web.Request], *, busy: int = 0, says: str = "I choose
             return web.json_response({"complaint": "nobody of that name"}, status=400)
         if len(seen) <= busy:
             return web.json_response({"complaint": "later"}, status=429, headers={"Retry-After": "0.01"})
-        return web.json_response({"letter": says, "by": letter["to"], "read": 40, "written": 5})
+        told = {"X-Letters": "90"}
+        return web.json_response({"letter": says, "by": letter["to"], "read": 40, "written": 5}, headers=told)
 
     return answer

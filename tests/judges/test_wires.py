@@ -118,7 +118,8 @@ def test_a_wire_that_there_is_not_is_refused(tmp_path: Path) -> None:
     (tmp_path / "judges.toml").write_text('[j]\nmodel = "m"\nbase_url = "http://h/v1"\nwire = "opnai"\n')
     with pytest.raises(ConfigError) as caught:
         find_profile("j", directory=tmp_path)
-    assert caught.value.one_line().endswith("judges.toml: judge j: wire must be one of openai (got 'opnai')")
+    told = f"judges.toml: judge j: wire must be one of {', '.join(NAMES)} (got 'opnai')"
+    assert caught.value.one_line().endswith(told)
 
 
 # --- another ----------------------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def test_calls_on_another_wire_are_not_exported(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_doctor_speaks_the_judges_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lists models with the wire's headers, asks on its path, reads its tokens, and tries no setting of OpenAI's."""
+    """It lists models with the wire's headers, reads its tokens and rates, and tries no setting of OpenAI's."""
     register(monkeypatch)
     monkeypatch.setenv("SEAL", KEY)
     asked, listed = list[web.Request](), list[web.Request]()
@@ -230,5 +231,6 @@ def test_the_doctor_speaks_the_judges_wire(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(questions(profile)) == ["answer", "answer 2", "answer 3", "prefix", "prefix 2"]
     assert listed[0].headers["X-Seal"] == KEY
     assert found["usage"].text == "tokens are reported (40 in, 5 out)"
+    assert "90 requests" in found["limits"].text
     assert found["verdict"].state == "ok"
     assert {"schema", "object", "effort", "seed"}.isdisjoint(found)

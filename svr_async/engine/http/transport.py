@@ -6,8 +6,8 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -77,6 +77,7 @@ class HttpTransport:
         wire: Wire = OPENAI,
     ) -> None:
         self.client = client or os.environ.get("SVR_HTTP") or _suitable(base_url)
+        self._limits = wire.limits
         make = _client_class(self.client)
         self._client: _Client = make(base_url, key, timeout_s=timeout_s, headers=headers, wire=wire)
 
@@ -87,11 +88,19 @@ class HttpTransport:
 
     def send(self, request: Request) -> Coroutine[Any, Any, RawReply]:
         """Post the request and read the reply, whatever its status."""
-        return self._client.send(request)
+        sent = self._client.send(request)
+        return sent if self._limits is None else _with_headers(sent, self._limits)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
+
+
+async def _with_headers(
+    sent: Coroutine[Any, Any, RawReply], named: Callable[[Mapping[str, str]], Mapping[str, str]]
+) -> RawReply:
+    raw = await sent
+    return replace(raw, headers=named(raw.headers))
 
 
 def _suitable(base_url: str) -> str:

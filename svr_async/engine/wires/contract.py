@@ -56,9 +56,10 @@ class Wire:
     `path` follows the base URL. `headers` are those that go with a key, "" for none. `params` spells settings, `body`
     is the JSON of a question. `read` takes body and status of a reply; BadBodyError where it is no whole answer.
     `error` is what a body says of an error, as {code, type, message}, in the words of `classify.py`; empty where it
-    says none. `batch_url` is what OpenAI's Batch API calls the path; "" for a wire that is none of that API's, whose
-    calls cannot be exported. `tries_settings`: the endpoints know OpenAI's optional settings (response_format,
-    reasoning_effort, seed), so that `svr doctor` tries them.
+    says none. `limits` gives a reply's headers the names that OpenAI's have for rates (`x-ratelimit-limit-requests`
+    and its kin, in lower case); None where they have them. `batch_url` is what OpenAI's Batch API calls the path; ""
+    for a wire that is none of that API's, whose calls cannot be exported. `tries_settings`: the endpoints know OpenAI's
+    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them.
     """
 
     name: str
@@ -68,5 +69,6 @@ class Wire:
     body: Callable[[Asked], dict[str, Any]]
     read: Callable[[bytes, int], Reply]
     error: Callable[[bytes], Mapping[str, Any]]
+    limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     batch_url: str = ""
     tries_settings: bool = False
