@@ -178,7 +178,7 @@ def call_attributes(event: CallEnded) -> dict[str, str | int]:
     """Return what span and metrics of a call share."""
     found: dict[str, str | int] = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",  # the shape of the API, whoever serves it
+        "gen_ai.provider.name": event.wire,  # the shape of the API, whoever serves it
         "gen_ai.request.model": event.model,
         **server_of(event.lane or event.endpoint),
     }
