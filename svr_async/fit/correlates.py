@@ -10,8 +10,9 @@ along is independent of the rest given the choice: ρ = 1. Wrong labels, a share
 others less. No fit of labels to judgements can tell the two apart: both predict the label where they were learned.
 
 A judge's halo raises the ρ of all criteria alike, so only those count that stand out: ρ not below 1, above that of the
-others by more than chance gives, and together less than half of what decides. They are left out one by one, since what
-they add to F raises the ρ of the others.
+others by more than chance gives, together less than half of what decides, and with an effect in most kinds of prompts:
+what a label brings along, it brings along everywhere. They are left out one by one, since what they add to F raises the
+ρ of the others.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FEWEST = 3  # criteria to compare
 MOST_SHARE = 0.5  # of what decides, for all that is left out
 SURE = 3.0  # standard errors of those that stand out, together, above the others
 LIKELY = 2.0  # of each of them, and below 1 at the most
+COMMON = 0.5  # of the pairs, by topics in which a criterion has an effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,10 +60,11 @@ def correlates(z: Any, judged: Any, gates: Floats, effects: Floats) -> list[int]
     told = value * (gates @ effects[:, weighed])
     same = alike(z[:, weighed], judged[:, weighed]).toarray() > 0
     np.fill_diagonal(same, True)
+    common = gates.mean(axis=0) @ (effects[:, weighed] > 0) >= COMMON
     kept = np.ones(len(weighed), bool)
     found: list[int] = []
     while True:
-        place = _outlier(_ratios(value, known, told, same, kept), share, float(share[~kept].sum()))
+        place = _outlier(_ratios(value, known, told, same, kept), common, share, float(share[~kept].sum()))
         if place is None:
             return found
         kept[place] = False
@@ -95,15 +98,16 @@ def _ratios(value: Floats, known: Marks, told: Floats, same: Marks, kept: Marks)
     return _Ratios(place=place, value=ratio[place], error=np.maximum(error[place], 1e-6))
 
 
-def _outlier(found: _Ratios, share: Floats, gone: float) -> int | None:
+def _outlier(found: _Ratios, common: Marks, share: Floats, gone: float) -> int | None:
     """Return the candidate that stands out most of those that stand out together; None where none do.
 
-    `share` (candidate,) is of what decides, `gone` of what is left out already.
+    `common` (candidate,) says which may, `share` (candidate,) is of what decides, `gone` of what is left out already.
     """
     order = np.argsort(-(found.value - found.error), kind="stable")
+    order = order[common[found.place[order]]]
     best: tuple[float, int | None] = (SURE, None)
-    for count in range(1, len(order) - 1):
-        top, rest = order[:count], order[count:]
+    for count in range(1, min(len(order), len(found.place) - 2) + 1):
+        top, rest = order[:count], np.setdiff1d(np.arange(len(found.place)), order[:count])
         least, gone_then = top[-1], gone + float(share[found.place[top]].sum())
         if found.value[least] + LIKELY * found.error[least] < 1 or gone_then > MOST_SHARE:
             break
