@@ -11,7 +11,7 @@ from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.planted import PromptKind
 from svr_async.simulation.topics import Topic
 
-DEALT_SHARE = 0.8  # criteria that types are dealt, for each that they hold: some are held by several types
+DEALT_SHARE = 0.8  # criteria dealt to types, for each that a type holds: below 1, since several types share some
 MOST_IRRELEVANT = 16
 STYLES = 2  # irrelevant attributes that go with the label in training
 

@@ -28,7 +28,7 @@ class TrainConfig:
     `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
     choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term.
     `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair.
-    `publish` says which round's bank is published (`choosing.chosen_round`). `top_k_choices` are compared on the dev
+    `publish` says which round's bank is published (`dev_choice.chosen_round`). `top_k_choices` are compared on the dev
     split where there is more than one. Where a comment says "ours", `PAPER` has what the text says instead.
     """
 
