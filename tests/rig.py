@@ -21,6 +21,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
@@ -316,3 +318,33 @@ def steady_metrics(folder: Path) -> dict[str, Any]:
     """Return metrics.json without what may differ between equal runs."""
     metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
     return {name: value for name, value in metrics.items() if name not in {"wall_s", "calls", "paid_usd", "notes"}}
+
+
+async def until(ready: Callable[[], bool]) -> None:
+    """Let other tasks run until something has happened."""
+    for _ in range(20_000):
+        if ready():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not happen")
+
+
+def svr_here(*args: str | Path) -> int:
+    """Run `svr` in this process; return the exit code."""
+    return run(group, "svr", [str(arg) for arg in args])
+
+
+def by_turn(*replies: Any) -> Callable[[Request, int], Any]:
+    """Answer call number n with the n-th reply, the last one from then on."""
+    return lambda _, n: replies[min(n, len(replies) - 1)]
+
+
+def run_items(folder: str | Path = "run") -> bytes:
+    """Return items.jsonl of a run."""
+    return Path(folder, "items.jsonl").read_bytes()
+
+
+def run_metrics(folder: str | Path = "run") -> dict[str, Any]:
+    """Return metrics.json of a run."""
+    found: dict[str, Any] = orjson.loads(Path(folder, "metrics.json").read_bytes())
+    return found

@@ -36,12 +36,13 @@ from sources_score import gap
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig
+from svr_async.fit.evidence import Evidence, evidence_of, features_of, mined_of
 from svr_async.fit.grouping import likely_groups
 from svr_async.fit.price import prices
 from svr_async.fit.problems import Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.sparse_margin import Penalties
-from svr_async.fit.structure import MOST_GATES, PENALTIES, Evidence, used_points
-from svr_async.fit.topics import DIVERSITY, evidence_of, features_of, mined_of
+from svr_async.fit.structure import MOST_GATES, PENALTIES, used_points
+from svr_async.fit.topics import DIVERSITY
 from svr_async.training.rounds.fit_terms import FREE_TOP_K
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store, read_prompts
@@ -145,7 +146,7 @@ def points_of(
     config = replace(DEFAULT, top_ks=(top_k,), seed=seed)
     evidence = evidence_of(arrays.take_pairs(part.train).without_own(), config)
     outside = arrays.take_pairs(part.test)
-    z = evidence_of(outside, config).z.toarray()
+    z = evidence_of(outside, config).z
     ways = {name: fitted(evidence, each, part.inside, config) for name, each in found.items()}
     scored = {name: (found[name].gates(outside.pair_prompt), effects) for name, effects in ways.items()}
     sides = [scored[WORDS], scored[VECTORS]]
@@ -159,7 +160,7 @@ def fitted(evidence: Evidence, groups: Chosen, prompts: np.ndarray, config: FitC
     rows = np.sort(rng.permutation(len(evidence.prompt))[:INNER_PAIRS])
     fold = folds_of(evidence.prompt, evidence.features.shape[0], INNER, config.seed)[evidence.prompt[rows]]
     inside, outside = rows[fold != 0], rows[fold == 0]
-    gates, z = groups.gates(evidence.prompt[outside]), evidence.z[outside].toarray()
+    gates, z = groups.gates(evidence.prompt[outside]), evidence.z[outside]
     tried = [
         used_points(gates, evidence.criteria.spread(effects, top_k), z, [top_k]).mean()
         for effects in solved(evidence, groups, prompts, inside, PENALTIES)

@@ -183,6 +183,8 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
     """Run every round through the public functions, dev measurement and compilation included."""
     from dataclasses import replace
 
+    import sklearn.cluster  # noqa: F401
+
     from svr_async.fit.config import DEFAULT, PAPER
     from svr_async.fit.training import calibrate, fit
 

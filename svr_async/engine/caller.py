@@ -15,12 +15,12 @@ from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.admission.lanes import Lanes, members_of
 from svr_async.engine.admission.poison import Misfits, Record, Step, Trouble
 from svr_async.engine.admission.weigher import Weigher
-from svr_async.engine.classify import Billed, Failure, Kind, classify_status
+from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
 from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.reply import BadBodyError, Reply, Usage, error_in_body, read_completion
+from svr_async.engine.reply import BadBodyError, Reply, Usage
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
 from svr_async.engine.watched import WatchedTransport
@@ -192,9 +192,9 @@ class Caller:
         now = self.clock()
         lane = permit.lane
         try:
-            reply = read_completion(raw.body, raw.status)
+            reply = request.wire.read(raw.body, raw.status)
         except BadBodyError as problem:
-            failure = classify_status(raw.status, raw.headers, error_in_body(raw.body), body_preview=str(problem))
+            failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
             lane.hear(permit, now, raw.headers)
             self.lane.weighs = self.lane.weighs or lane.weighs
             raise self._raised(permit, failure) from None

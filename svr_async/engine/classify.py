@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from svr_async.engine.admission.rates import header_number, read_span
+from svr_async.engine.wires.contract import Wire
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -94,16 +95,26 @@ TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524
 MAX_WAIT_S = 600.0
 
 
+def classify_reply(wire: Wire, status: int, headers: Mapping[str, str], body: bytes, problem: str) -> Failure:
+    """Classify a reply that the wire could not read; `problem` says why."""
+    return classify_status(status, headers, wire.error(body), body_preview=problem, path=wire.path)
+
+
 def classify_status(
-    status: int, headers: Mapping[str, str], error: Mapping[str, Any], *, body_preview: str = ""
+    status: int,
+    headers: Mapping[str, str],
+    error: Mapping[str, Any],
+    *,
+    body_preview: str = "",
+    path: str = "/chat/completions",
 ) -> Failure:
-    """Classify an HTTP reply that is not a usable completion; `error` is the body's error object or empty."""
+    """Classify an HTTP reply that is not a usable one to `path`; `error` is the body's error object or empty."""
     words = {str(error.get(name) or "").lower() for name in ("code", "type")}
     status = _status_within(status, error.get("code"))
     message = str(error.get("message") or body_preview or "no message").removeprefix(f"{status}: ")[:300]
     detail = f"HTTP {status}: {message}"
     signature = f"{status}:{message[:120]}"
-    fatal = _fatal(status, words, message, detail)
+    fatal = _fatal(status, words, message, detail, path)
     if fatal is not None:
         return fatal
     if words & CONTEXT_CODES or (status in {400, 413, 422, 429} and CONTEXT_WORDS.search(message)):
@@ -130,7 +141,7 @@ def _status_within(status: int, code: Any) -> int:
     return code if status == 200 and type(code) is int and 400 <= code < 600 else status
 
 
-def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure | None:
+def _fatal(status: int, words: set[str], message: str, detail: str, path: str) -> Failure | None:
     if status == 402 or words & QUOTA_CODES or any(word.endswith("_spend_limit_exceeded") for word in words):
         return _run(
             QuotaError, detail, "add credit to the account or name another key, then run the same command again"
@@ -142,7 +153,7 @@ def _fatal(status: int, words: set[str], message: str, detail: str) -> Failure |
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
         return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
     if status in {404, 405}:
-        return _run(ModelError, detail, "no chat/completions here: check that the base URL ends in /v1")
+        return _run(ModelError, detail, f"no {path.strip('/')} here: check that the base URL ends in /v1")
     if 300 <= status < 400:
         return _run(RefusedError, detail, "the endpoint redirects; redirects are never followed: give its final URL")
     return None

@@ -86,6 +86,7 @@ class CallEnded:
     usd: float | None = None
     answered_by: str = ""
     finish_reason: str = ""
+    wire: str = "openai"
     error: str = ""
     detail: str = ""
 
@@ -271,6 +272,7 @@ class Watch:
             seconds=seconds,
             max_tokens=request.max_tokens,
             usd=usd,
+            wire=request.wire.name,
             **facts,
         )
         self.tell(ended)

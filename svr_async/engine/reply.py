@@ -1,4 +1,4 @@
-"""Replies: reading the body of a chat completion, and the row that the memo keeps of it."""
+"""Replies: what is kept of a model's answer, the row that the memo has of it, and what all wires read it with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_CREDIBLE_TOKENS = 100_000_000
 
 
 class BadBodyError(ValueError):
-    """The body is not a chat completion: truncated, not JSON, or without a choice."""
+    """The body is no whole answer: truncated, not JSON, or without what a wire looks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Reply:
         value["usage"] = counts = Usage(**usage)
         reply = cls(**value)
         for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
-            if count is not None and _count(count) is None:
+            if count is not None and token_count(count) is None:
                 raise TypeError("a reply's counts have other types")
         if type(counts.batch) is not bool:
             raise TypeError("a reply's mark of a batch has another type")
@@ -88,58 +88,17 @@ class Reply:
         return reply
 
 
-def read_completion(body: bytes, status: int = HTTPStatus.OK) -> Reply:
-    """Read the body of a chat completion; BadBodyError where it is none.
+def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:
+    """Return the JSON of a reply; BadBodyError for another status, or where the body is not JSON.
 
     That the JSON is complete is the only proof that the body is: a connection that closes early can look like success.
     """
     if status != HTTPStatus.OK:
         raise BadBodyError(preview(body) or "an empty body")
     try:
-        value = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError:
         raise BadBodyError(f"the body of {len(body)} bytes is not JSON: {preview(body)}") from None
-    try:
-        choice = value["choices"][0]
-        message = choice["message"]
-        content, refusal = message.get("content"), message.get("refusal")
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise BadBodyError(_lack(value)) from None
-    reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
-    return Reply(
-        text=_text(content),
-        finish_reason=reason,
-        usage=_read_usage(value.get("usage")),
-        model=str(value.get("model") or ""),
-        fingerprint=str(value.get("system_fingerprint") or ""),
-        id=str(value.get("id") or ""),
-    )
-
-
-def _lack(value: Any) -> str:
-    """Say what a body lacks that is not a completion."""
-    choices = value.get("choices") if isinstance(value, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return "the reply has no choices"
-    return "the first choice has no message"
-
-
-def error_in_body(body: bytes) -> dict[str, Any]:
-    """Return the `error` object of a body, whatever its status; empty where there is none."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    error = value.get("error")
-    if isinstance(error, str):
-        return {"message": error}
-    if isinstance(error, dict):
-        return error
-    if value.get("object") == "error":
-        return value
-    return {"message": value["detail"]} if isinstance(value.get("detail"), str) and "choices" not in value else {}
 
 
 def preview(body: bytes, limit: int = 120) -> str:
@@ -149,25 +108,11 @@ def preview(body: bytes, limit: int = 120) -> str:
     return line[:limit] + ("…" if len(line) > limit else "")
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    if not isinstance(content, str):
-        return ""
-    return content if content.isascii() else content.encode("utf-8", "replace").decode("utf-8")
+def clean_text(text: str) -> str:
+    """Return a text that can be written as UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _read_usage(value: Any) -> Usage:
-    if not isinstance(value, dict):
-        return Usage()
-    details = value.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else value.get("cached_tokens")
-    return Usage(
-        prompt_tokens=_count(value.get("prompt_tokens")),
-        cached_tokens=_count(cached),
-        completion_tokens=_count(value.get("completion_tokens")),
-    )
-
-
-def _count(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
+    """Return a number of tokens, or None for what can be none."""
     return value if type(value) is int and 0 <= value <= MAX_CREDIBLE_TOKENS else None

@@ -1,15 +1,18 @@
-"""Requests: the bytes sent to a chat-completions endpoint, and the memo key they are known by."""
+"""Requests: the bytes sent to an endpoint, and the memo key they are known by."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, TypeVar, overload
 
 import orjson
+
+from svr_async.engine.wires.contract import Wire
+from svr_async.engine.wires.openai import WIRE as OPENAI
 
 KEY_SCHEMA = 1
 T = TypeVar("T")
@@ -43,7 +46,8 @@ class Request:
     """One question to an endpoint. `endpoint` is its identity in the memo key: the base URL, or a name for it.
 
     `params` are further fields of the body (temperature, response_format …) as the endpoint spells them.
-    `no_cache` asks gateways in between for a fresh answer; it is not part of the key.
+    `no_cache` asks gateways in between for a fresh answer; it is not part of the key. `wire` is how the endpoint is
+    spoken to, which the key knows by the body alone: profiles give endpoints on other wires another identity.
     """
 
     endpoint: str
@@ -53,13 +57,11 @@ class Request:
     max_tokens_field: str = "max_tokens"
     params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
+    wire: Wire = field(default=OPENAI, repr=False)
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the POST."""
-        messages = [{"role": role, "content": content} for role, content in self.messages]
-        body = {"model": self.model, "messages": messages, self.max_tokens_field: self.max_tokens}
-        body.update(self.params)
-        return body
+        return self.wire.body(self)
 
     @once
     def body_bytes(self) -> bytes:

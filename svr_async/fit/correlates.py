@@ -29,7 +29,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 Marks = npt.NDArray[np.bool_]
 
-MOST_PAIRS = 10_000  # of which ρ is taken
 LEAST_SHARE = 0.01  # of what decides; below it, little is lost
 LEAST_PAIRS = 100  # judged on a criterion
 FEWEST = 3  # criteria to compare
@@ -47,17 +46,16 @@ class _Ratios:
     error: Floats
 
 
-def correlates(z: Any, judged: Any, gates: Floats, effects: Floats, seed: int) -> list[int]:
+def correlates(z: Any, judged: Any, gates: Floats, effects: Floats) -> list[int]:
     """Return the criteria that only go with the label, those that stand out most first.
 
     `z` and `judged` (pair, criterion) are sparse, `gates` (pair, topic), `effects` (topic, criterion).
     """
-    rows = np.random.default_rng([seed, 13]).permutation(z.shape[0])[:MOST_PAIRS]
-    weighed, share = _shares(z[rows], gates[rows], effects)
+    weighed, share = _shares(z, gates, effects)
     if len(weighed) < FEWEST:
         return []
-    value, known = z[rows][:, weighed].toarray(), judged[rows][:, weighed].toarray() > 0
-    told = value * (gates[rows] @ effects[:, weighed])
+    value, known = z[:, weighed].toarray(), judged[:, weighed].toarray() > 0
+    told = value * (gates @ effects[:, weighed])
     same = alike(z[:, weighed], judged[:, weighed]).toarray() > 0
     np.fill_diagonal(same, True)
     kept = np.ones(len(weighed), bool)

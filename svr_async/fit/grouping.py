@@ -87,7 +87,7 @@ def associate(features: Any, mined: Any) -> Association | None:
     expected = np.outer(n_said, n_gave) / count
     spread = np.sqrt(np.outer(n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count))
     scores = (np.asarray((said.T @ gave).todense()) - expected) / np.maximum(spread, 1e-9)
-    return Association(words=words, frequency=n_said, direction=_leading(scores))
+    return Association(words=words, frequency=n_said, direction=_leading(scores.astype(np.float32)))
 
 
 def groups_of(association: Association | None, features: Any, mined: Any, size: Size, seed: int) -> Groups:
@@ -151,7 +151,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 
 
-def _leading(scores: Floats) -> Floats:
+def _leading(scores: npt.NDArray[np.float32]) -> Floats:
     """Return the leading left singular vectors times their values (row, q), largest first."""
     from scipy.linalg import eigh
 
@@ -160,8 +160,8 @@ def _leading(scores: Floats) -> Floats:
     size = len(gram)
     value, vector = eigh(gram, subset_by_index=(max(0, size - MOST_DIRECTIONS), size - 1))
     value, vector = value[::-1], vector[:, ::-1]
-    led: Floats = vector * np.sqrt(np.maximum(value, 0)) if wide else scores @ vector
-    return led
+    led = vector * np.sqrt(np.maximum(value, 0)) if wide else scores @ vector
+    return cast("Floats", led.astype(np.float64))
 
 
 def _frequent(view: Any) -> Ints:

@@ -105,6 +105,7 @@ def curve_of(train: FitArrays, decide: Decide) -> LearningCurve:
 
 def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     """Return 1, ½ or 0 for each held-out pair (pair,), decided by the default's fit on few."""
+    from svr_async.fit.evidence import judged_z
     from svr_async.fit.forward import hidden_matrix
     from svr_async.fit.structure import used_points
     from svr_async.fit.topics import solve_topics
@@ -115,7 +116,7 @@ def decided(few: FitArrays, held: FitArrays, config: FitConfig) -> Floats:
     for rows in np.split(np.arange(held.n_pairs), range(BLOCK, held.n_pairs, BLOCK)):
         block = held.take_pairs(rows)
         gates = hidden_matrix(solved.selector, block, block.pair_prompt).astype(np.float64)
-        out[rows] = used_points(gates, effects, _dense(block), [top_k])[0]
+        out[rows] = used_points(gates, effects, judged_z(block), [top_k])[0]
     return out
 
 
@@ -174,9 +175,3 @@ def _interval(values: Floats, prompt: npt.NDArray[np.integer]) -> tuple[float, f
     off = np.bincount(place, weights=values - mean)
     error = float(np.sqrt((off**2).sum())) / len(values)
     return round(mean, 6), round(mean - NORMAL * error, 6), round(mean + NORMAL * error, 6)
-
-
-def _dense(arrays: FitArrays) -> Floats:
-    out = np.zeros((arrays.n_pairs, arrays.n_rubrics))
-    out[np.repeat(np.arange(arrays.n_pairs), np.diff(arrays.z_indptr)), arrays.z_rubric] = arrays.weighted
-    return out

@@ -25,6 +25,7 @@ Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
 
 SLOTS = 16  # problems that one call of the program has room for
+CANDIDATES = 4  # gates that a batch has room for, at least
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
 EDGE = 200  # what an edge of S costs, in places of a whole S
@@ -121,15 +122,9 @@ def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     return out
 
 
-def effects(batch: Batch, problem: Problem) -> Singles:
-    """Solve one problem; return V (topic, rubric) >= 0."""
-    return solutions(batch, [problem])[0]
-
-
 def _run(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
-    """Solve up to `SLOTS` problems in one call of the program; one alone has a program of its own, with less room."""
-    slots = 1 if len(problems) == 1 else SLOTS
-    tasks = jax.tree.map(partial(_padded, slots=slots), _tasks(batch, problems))
+    """Solve up to `SLOTS` problems in one call of the program."""
+    tasks = jax.tree.map(partial(_padded, slots=SLOTS), _tasks(batch, problems))
     topics, rubrics = batch.room
     found = solve_tasks(batch.design, tasks, jnp.int32(len(problems)), topics=topics, rubrics=rubrics)
     held = np.asarray(found)
@@ -160,7 +155,7 @@ def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
 def _stacked(gates: Sequence[Gates], pairs: int) -> tuple[Ints, Singles, Ints]:
     """Return topics and gates of all candidates (candidate, J, pair), and how many of J each uses (candidate,)."""
     used = [each.topic.shape[1] for each in gates]
-    topic = np.zeros((roomy(len(gates)), roomy(max(used)), pairs), np.int32)
+    topic = np.zeros((max(roomy(len(gates)), CANDIDATES), roomy(max(used)), pairs), np.int32)
     value = np.zeros(topic.shape, np.float32)
     for number, each in enumerate(gates):
         topic[number, : used[number], : len(each.topic)] = each.topic.T

@@ -17,29 +17,45 @@ none. The best six rubrics are then six criteria.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.problems import Penalties, Problem, batch_of, effects, sparse_gates
+from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.solver import RIDGE
 
-__all__ = ["MOST_PAIRS", "RIDGE", "Penalties", "solve"]
+__all__ = ["MOST_PAIRS", "RIDGE", "Penalties", "Wanted", "solve"]
 
 Floats = npt.NDArray[np.float64]
 
 MOST_PAIRS = 100_000  # solved on a sample of this many
 
 
-def solve(
-    z: Any, gates: Floats, start: Floats, penalties: Penalties, *, alike: Any = None, price: Floats | None = None
-) -> Floats:
-    """Return V (topic, rubric) >= 0. `z` is sparse (pair, rubric), absent = 0; `gates` (pair, topic) has rows of sum 1.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """A problem: `gates` (pair, topic) with rows of sum 1, penalties, and `price` (topic, rubric), which multiplies λ.
 
-    `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term. `price` (topic, rubric)
-    multiplies λ; None: 1. Where nothing survives the L1 terms, `start` is returned: an empty bank decides nothing.
+    `start` (topic, rubric) is what is returned where nothing survives the L1 terms: an empty bank decides nothing.
     """
-    batch = batch_of(z, [sparse_gates(gates, price=price)], alike=alike)
-    found = effects(batch, Problem(penalties=penalties)).astype(np.float64)
-    return found if np.isfinite(found).all() and found.any() else start
+
+    gates: Floats
+    start: Floats
+    penalties: Penalties
+    price: Floats | None = None
+
+
+def solve(z: Any, wanted: Sequence[Wanted], *, alike: Any = None) -> list[Floats]:
+    """Return V (topic, rubric) >= 0 of each problem on the same sparse `z` (pair, rubric), absent = 0.
+
+    `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term.
+    """
+    batch = batch_of(z, [sparse_gates(each.gates, price=each.price) for each in wanted], alike=alike)
+    problems = [Problem(gates=place, penalties=each.penalties) for place, each in enumerate(wanted)]
+    found = [effects.astype(np.float64) for effects in solutions(batch, problems)]
+    return [
+        effects if np.isfinite(effects).all() and effects.any() else each.start
+        for effects, each in zip(found, wanted, strict=True)
+    ]

@@ -16,7 +16,7 @@ and where a prompt gets many rubrics; it is taken among near-equals where source
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,62 +24,25 @@ import numpy.typing as npt
 
 from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
+from svr_async.fit.evidence import FEW, Evidence
 from svr_async.fit.folds import Folds, even_rows, folds_of
-from svr_async.fit.group_count import ONE, Views
+from svr_async.fit.group_count import ONE
 from svr_async.fit.grouping import Association, Size
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
 from svr_async.fit.threads import in_threads
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
-from svr_async.fit.wordings import Criteria
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 MOST_RIDGE_PAIRS = 20_000  # λ is chosen on a sample of this many
-FEW = 24  # rubrics a prompt, at most, where judging costs
 FEW_PAIRS = 400  # below which one shrunken weight a rubric counts as the simplest structure
 MOST_GATES = 4  # topics of a prompt that a solution sees
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
 SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is taken; sources are few
 NEAR = 1.0  # within which others are averaged with it
 AVERAGED = 4  # structures at the most
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evidence:
-    """What a structure is chosen on: z (pair, rubric), the prompt row of each pair, prompts' words and what was mined.
-
-    `merged` is z with a column a criterion, of `criteria`; `alike` (criterion, criterion) says which repeat each other.
-    `z`, `features` (prompt, feature), `mined` (prompt, criterion) and the `views` of what was mined (prompt, column),
-    by which prompts are grouped, are sparse. `mined` is None and there are no views where nothing is known; `source`
-    (pair,), the number of each pair's source, may be None.
-    """
-
-    z: Any
-    merged: Any
-    criteria: Criteria
-    prompt: Ints
-    features: Any
-    views: Views
-    mined: Any
-    alike: Any
-    source: Ints | None = None
-
-    def without(self, criteria: Sequence[int]) -> Evidence:
-        """Return the evidence as if nothing had been judged on some criteria."""
-        if not criteria:
-            return self
-        kept = np.ones(self.criteria.count, bool)
-        kept[list(criteria)] = False
-        return replace(self, z=_columns(self.z, kept[self.criteria.of]), merged=_columns(self.merged, kept))
-
-
-def _columns(z: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return sparse z with nothing in the columns that are not kept."""
-    entries = z.tocoo()
-    held = kept[entries.col]
-    return type(entries)((entries.data[held], (entries.row[held], entries.col[held])), shape=z.shape).tocsr()
 
 
 def choose(evidence: Evidence, top_ks: Sequence[int], *, best: Size, diversity: float, seed: int) -> Choice:

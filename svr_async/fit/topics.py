@@ -29,21 +29,23 @@ from svr_async.fit.choices import Choice, Structure
 from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weights
 from svr_async.fit.config import FitConfig
 from svr_async.fit.correlates import correlates
+from svr_async.fit.evidence import Evidence, drawn, evidence_of, is_asked
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.group_count import Views, best_size
 from svr_async.fit.grouping import Groups, Size
-from svr_async.fit.overlap import alike, repeats
 from svr_async.fit.shrinkage import one_weight, shrunken
-from svr_async.fit.sparse_margin import MOST_PAIRS, solve
-from svr_async.fit.structure import FEW, MOST_GATES, Evidence, choose, penalties_of
+from svr_async.fit.sparse_margin import Wanted, solve
+from svr_async.fit.structure import MOST_GATES, choose, penalties_of
+from svr_async.fit.threads import in_threads
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
-from svr_async.fit.wordings import criteria_of, each_its_own, judged_of
+from svr_async.fit.wordings import judged_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
+FIRST_PAIRS = 6000  # correlates on as many as a fold of the cross-validation learns from
 LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
 FIRST_SPARSITY = 0.1  # of the solution that correlates are looked for in
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
@@ -64,78 +66,11 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
         known = evidence_of(train, config)
         best = config.structure.size if config.structure else _best_size(known, config)
-        aside = _correlates(known, best, config) if _asked(config) else []
+        aside = _correlates(known, best, config) if is_asked(config) else []
         evidence = known.without(aside)
         choice = Choice(structure=config.structure) if config.structure else _choice(evidence, best, config)
         selector = _selector(train, evidence, (choice.structure, *choice.beside), config)
         return Solved(selector=selector, choice=replace(choice, aside=_wordings(known, aside)))
-
-
-def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
-    """Return what structures are learned from: the data set's own pairs, or a sample of them.
-
-    Hard negatives are left out: they were written to fail, so they say nothing of how often a rubric decides.
-    """
-    rows = np.flatnonzero(train.originals)
-    if len(rows) > MOST_PAIRS:
-        rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
-    part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
-    z = _csr(part.z_indptr, part.z_rubric, part.weighted.astype(np.float64), part.n_rubrics)
-    criteria = criteria_of(z) if _asked(config) else each_its_own(part.n_rubrics)
-    merged, mined = criteria.merged(z), mined_of(train)
-    return Evidence(
-        z=z,
-        merged=merged,
-        criteria=criteria,
-        prompt=part.pair_prompt,
-        features=features_of(train),
-        views=_views(criteria.mined(mined), worded_of(train, mined)),
-        mined=criteria.mined(mined),
-        alike=likeness_of(merged, judged_of(merged), config),
-        source=part.pair_source,
-    )
-
-
-def features_of(train: FitArrays) -> Any:
-    """Return the prompts' features, sparse (prompt, feature)."""
-    return _csr(train.feature_indptr, train.feature_index, train.feature_value, train.n_features)
-
-
-def mined_of(train: FitArrays) -> Any:
-    """Return which rubrics were mined from which prompts, sparse (prompt, rubric); None where unknown."""
-    if train.source_indptr is None or train.source_prompt is None or not len(train.source_prompt):
-        return None
-    marks = np.ones(len(train.source_prompt))
-    return _csr(train.source_indptr, train.source_prompt, marks, train.n_prompts).T.tocsr()
-
-
-def worded_of(train: FitArrays, mined: Any) -> Any:
-    """Return the content words of `mined` (prompt, rubric) by prompt, sparse (prompt, word); None where unknown."""
-    if mined is None or train.word_indptr is None or train.word_number is None:
-        return None
-    width = int(train.word_number.max(initial=0)) + 1
-    return mined @ _csr(train.word_indptr, train.word_number, np.ones(len(train.word_number)), width)
-
-
-def _views(mined: Any, worded: Any) -> Views:
-    """Return what is known of the two views of what was mined."""
-    known: Views = {"rubrics": mined, "words": worded}
-    return {name: view for name, view in known.items() if view is not None}
-
-
-def likeness_of(z: Any, judged: Any, config: FitConfig) -> Any:
-    """Return S of the diversity term, sparse (rubric, rubric); None for no term.
-
-    Where a prompt gets few rubrics a repeat takes another's place. Where it gets many, it only counts twice.
-    """
-    if config.diversity == 0:
-        return None
-    return repeats(z, judged) if min(config.top_ks) <= FEW else alike(z, judged)
-
-
-def _asked(config: FitConfig) -> bool:
-    """Whether rubrics are what a judge answers: checks that a program decides are what they say."""
-    return config.by_answers and min(config.top_ks) <= FEW
 
 
 def _best_size(evidence: Evidence, config: FitConfig) -> Size:
@@ -147,10 +82,14 @@ def _best_size(evidence: Evidence, config: FitConfig) -> Size:
 def _correlates(evidence: Evidence, size: Size, config: FitConfig) -> list[int]:
     """Return the criteria that only go with the label (`fit.correlates`), by a first solution of so many groups."""
     first = Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=FIRST_SPARSITY)
-    trained = _trained(evidence, size, config)
-    gates = _few(trained.likely)[evidence.prompt]
-    effects = _solved(evidence, gates, trained.price, first, config)
-    return correlates(evidence.merged, judged_of(evidence.merged), gates, effects, config.seed)
+    rows = drawn(len(evidence.prompt), FIRST_PAIRS, config)
+    part = replace(
+        evidence, z=evidence.z[rows], merged=evidence.merged[rows], prompt=evidence.prompt[rows], source=None
+    )
+    trained = _trained(part, size, config)
+    gates = _few(trained.likely)[part.prompt]
+    effects = _solved(part, [gates], [trained.price], [first], config)[0]
+    return correlates(part.merged, judged_of(part.merged), gates, effects)
 
 
 def _wordings(evidence: Evidence, criteria: Sequence[int]) -> tuple[int, ...]:
@@ -167,7 +106,7 @@ def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structu
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """
-    parts = [_solution(evidence, each, config) for each in structures]
+    parts = _solutions(evidence, structures, config)
     words, effects = np.hstack([part[0].words for part in parts]), np.vstack([part[1] for part in parts])
     bias = np.concatenate([part[0].bias - _usual_mass(evidence.features, part[0]) for part in parts])
     return Selector(
@@ -187,12 +126,13 @@ def _usual_mass(features: Any, groups: Groups) -> float:
     return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
 
 
-def _solution(evidence: Evidence, structure: Structure, config: FitConfig) -> tuple[Groups, Floats]:
-    """Return the groups and the effects (topic, rubric) of one structure, effects of mean sum 1."""
-    trained = _trained(evidence, structure.size, config)
-    gates = _few(trained.likely)[evidence.prompt]
-    effects = _effects(evidence, gates, trained.price, structure, config)
-    return trained.groups, effects / max(float((gates.mean(axis=0) @ effects).sum()), 1e-12)
+def _solutions(evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> list[tuple[Groups, Floats]]:
+    """Return the groups and the effects (topic, rubric) of each structure, effects of mean sum 1."""
+    trained = in_threads(lambda each: _trained(evidence, each.size, config), structures)
+    gates = [_few(each.likely)[evidence.prompt] for each in trained]
+    effects = _effects(evidence, gates, [each.price for each in trained], structures, config)
+    usual = [float((each.mean(axis=0) @ found).sum()) for each, found in zip(gates, effects, strict=True)]
+    return [(each.groups, found / max(size, 1e-12)) for each, found, size in zip(trained, effects, usual, strict=True)]
 
 
 def _trained(evidence: Evidence, size: Size, config: FitConfig) -> TrainedGroups:
@@ -204,32 +144,47 @@ def _trained(evidence: Evidence, size: Size, config: FitConfig) -> TrainedGroups
 
 
 def _effects(
-    evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig
-) -> Floats:
-    """Return the effects (topic, rubric) of a structure, by its solver; by the margin loss where that finds nothing."""
-    found = np.zeros(0)
-    if structure.solver == "moments":
-        found = weights(moments_of(evidence.z, evidence.source, evidence.prompt), [structure.ridge])
-    elif structure.solver == "shrunken":
-        found = one_weight(evidence.z)
-    return found if found.any() else _by_margin(evidence, gates, price, structure, config)
+    evidence: Evidence,
+    gates: Sequence[Floats],
+    prices: Sequence[Floats | None],
+    structures: Sequence[Structure],
+    config: FitConfig,
+) -> list[Floats]:
+    """Return the effects (topic, rubric) of each structure; one weight a rubric is a structure by itself.
+
+    Where one weight a rubric is 0 for all, they are those of the margin loss.
+    """
+    one = np.zeros(0)
+    if structures[0].solver == "moments":
+        one = weights(moments_of(evidence.z, evidence.source, evidence.prompt), [structures[0].ridge])
+    elif structures[0].solver == "shrunken":
+        one = one_weight(evidence.z)
+    if one.any():
+        return [one]
+    found = _solved(evidence, gates, prices, structures, config)
+    return [evidence.criteria.spread(each, form.top_k) for each, form in zip(found, structures, strict=True)]
 
 
-def _by_margin(
-    evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig
-) -> Floats:
-    """Return V (topic, rubric) of the margin loss."""
-    by_criterion = _solved(evidence, gates, price, structure, config)
-    return evidence.criteria.spread(by_criterion, structure.top_k)
-
-
-def _solved(evidence: Evidence, gates: Floats, price: Floats | None, structure: Structure, config: FitConfig) -> Floats:
-    """Return V (topic, criterion); sources that are large enough to be left out count the same."""
-    rows = _solved_rows(evidence, config.seed)
-    merged, gates = evidence.merged[rows], gates[rows]
-    penalties = penalties_of(structure, diversity=DIVERSITY * config.diversity)
-    start = np.maximum(shrunken(merged, gates), 0)
-    return solve(merged, gates, start, penalties, alike=evidence.alike, price=price)
+def _solved(
+    evidence: Evidence,
+    gates: Sequence[Floats],
+    prices: Sequence[Floats | None],
+    structures: Sequence[Structure],
+    config: FitConfig,
+) -> list[Floats]:
+    """Return V (topic, criterion) of each structure; sources that are large enough to be left out count the same."""
+    rows, diversity = _solved_rows(evidence, config.seed), DIVERSITY * config.diversity
+    merged = evidence.merged[rows]
+    wanted = [
+        Wanted(
+            gates=each[rows],
+            start=np.maximum(shrunken(merged, each[rows]), 0),
+            penalties=penalties_of(form, diversity=diversity),
+            price=price,
+        )
+        for each, price, form in zip(gates, prices, structures, strict=True)
+    ]
+    return solve(merged, wanted, alike=evidence.alike)
 
 
 def _solved_rows(evidence: Evidence, seed: int) -> Ints:
@@ -253,9 +208,3 @@ def _sample(prompts: Ints, seed: int) -> Ints:
     if len(prompts) <= LEARNING_PROMPTS:
         return prompts
     return np.sort(np.random.default_rng([seed, 3]).choice(prompts, LEARNING_PROMPTS, replace=False))
-
-
-def _csr(indptr: npt.NDArray[np.integer], index: npt.NDArray[np.integer], value: npt.NDArray[Any], width: int) -> Any:
-    from scipy.sparse import csr_matrix
-
-    return csr_matrix((value, index, indptr), shape=(len(indptr) - 1, width))

@@ -17,6 +17,7 @@ from svr_async.judges.open_judge import OpenJudge
 if TYPE_CHECKING:
     from svr_async.judges.profiles import Profile
 
+ASK_LIVE = "run the command itself, which asks call by call"
 OnMissing = Callable[[OpenJudge, Question[Any]], None]
 
 
@@ -101,7 +102,10 @@ def choose_endpoint(run: BatchRun, only: str | None) -> Profile:
         raise UsageError(f"this run asks {', '.join(names)}", hint="--only J exports the calls of one of them")
     if only is not None and only not in names:
         raise UsageError(f"--only {only} names no judge of this run", hint=f"it asks {', '.join(names)}")
-    return next(profile for profile in run.profiles if only in {None, profile.name})
+    found = next(profile for profile in run.profiles if only in {None, profile.name})
+    if not found.spoken.batch_url:
+        raise UsageError(f"judge {found.name} is on the wire {found.wire}, which has no batch files", hint=ASK_LIVE)
+    return found
 
 
 def collect(run: BatchRun, profile: Profile, take: Callable[[Question[Any]], None]) -> int:

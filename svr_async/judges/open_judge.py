@@ -133,7 +133,9 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
     key = key_from_environment(profile.key_env)
-    members = {url: HttpTransport(url, key, timeout_s=limits.timeout_s) for url in profile.base_urls}
+    members = {
+        url: HttpTransport(url, key, timeout_s=limits.timeout_s, wire=profile.spoken) for url in profile.base_urls
+    }
     return CallEngine(
         Endpoints(members),
         Memo.open(limits.memo),

@@ -13,6 +13,8 @@ from typing import Any
 
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import refuse_key_in_url
+from svr_async.engine.wires import registry as wires
+from svr_async.engine.wires.contract import Params, Settings, Wire
 from svr_async.errors import ConfigError
 
 EFFORT_STYLES = ("field", "object", "none")
@@ -32,6 +34,7 @@ class Profile:
     Decoding is the paper's: temperature 0, top_p 1, 8,192 tokens (`app:inference`).
     `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
     `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
+    `wire` is how the endpoint is spoken to. `identity` stands for it in the memo.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Profile:
     base_url: str
     base_urls: tuple[str, ...] = ()
     key_env: str = OPENAI_KEY
+    wire: str = wires.USUAL
     reasoning_effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
@@ -55,23 +59,34 @@ class Profile:
     def __post_init__(self) -> None:
         _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
         _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
+        _require(self.wire in wires.NAMES, self.name, "wire", self.wire, wires.NAMES)
         if self.concurrency < 1:
             raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
         object.__setattr__(self, "base_urls", _addresses(self.name, self.base_url, self.base_urls))
         object.__setattr__(self, "base_url", self.base_urls[0])
         if not self.identity:
-            object.__setattr__(self, "identity", self.base_url)
+            object.__setattr__(self, "identity", self.address)
 
-    def params(self, *, structured: bool) -> tuple[tuple[str, Any], ...]:
-        """Return the body fields beside model, messages and the token limit."""
-        fields_: list[tuple[str, Any]] = [("temperature", 0.0), ("top_p", 1.0), ("n", 1)]
-        if self.reasoning_effort and self.effort_style == "field":
-            fields_.append(("reasoning_effort", self.reasoning_effort))
-        if self.reasoning_effort and self.effort_style == "object":
-            fields_.append(("reasoning", {"effort": self.reasoning_effort}))
-        if structured and self.structured == "json_object":
-            fields_.append(("response_format", {"type": "json_object"}))
-        return tuple(fields_)
+    @property
+    def address(self) -> str:
+        """The identity of an endpoint that is given none: its first address, with any wire but the usual one."""
+        return self.base_url if self.wire == wires.USUAL else f"{self.base_url}#{self.wire}"
+
+    @property
+    def spoken(self) -> Wire:
+        """How the endpoint is spoken to."""
+        return wires.find_wire(self.wire)
+
+    def params(self, *, structured: bool) -> Params:
+        """Return the body fields beside model, messages and the token limit, as the wire spells them."""
+        settings = Settings(
+            temperature=0.0,
+            top_p=1.0,
+            effort=self.reasoning_effort,
+            effort_style=self.effort_style,
+            structured=self.structured if structured else "none",
+        )
+        return self.spoken.params(settings)
 
 
 def _addresses(judge: str, base_url: str, others: tuple[str, ...]) -> tuple[str, ...]:
@@ -190,5 +205,5 @@ def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None
 def _moved(profile: Profile, base_url: str) -> Profile:
     if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
         return profile
-    identity = profile.identity if profile.identity != profile.base_url else ""
+    identity = profile.identity if profile.identity != profile.address else ""
     return replace(profile, base_url=base_url, base_urls=(), identity=identity)

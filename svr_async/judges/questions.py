@@ -99,6 +99,7 @@ class QuestionWriter:
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=structured),
+            wire=profile.spoken,
         )
 
 

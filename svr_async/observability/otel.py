@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RunEnded, RunStarted, Snapshot
-from svr_async.engine.stats import EngineStats
 from svr_async.observability.redaction import Redactor
 from svr_async.observability.totals import Latest
 
@@ -161,24 +160,17 @@ class OtelObserver:
         def read(_: CallbackOptions) -> Iterator[Observation]:
             from opentelemetry.metrics import Observation
 
-            for model, engines in self._latest.by_model().items():
-                value = _sum(engines, field)
-                if value is not None:
-                    yield Observation(value, {"gen_ai.request.model": model})
+            for model, value in self._latest.sums(field).items():
+                yield Observation(value, {"gen_ai.request.model": model})
 
         return read
-
-
-def _sum(engines: list[EngineStats], field: str) -> float | None:
-    values = [value for one in engines if (value := getattr(one, field)) is not None]
-    return sum(values) if values else None
 
 
 def call_attributes(event: CallEnded) -> dict[str, str | int]:
     """Return what span and metrics of a call share."""
     found: dict[str, str | int] = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",  # the shape of the API, whoever serves it
+        "gen_ai.provider.name": event.wire,  # the shape of the API, whoever serves it
         "gen_ai.request.model": event.model,
         **server_of(event.lane or event.endpoint),
     }

@@ -85,25 +85,17 @@ class PrometheusMetrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the engines' facts as metrics; called by the server's thread at each scrape."""
         core, facts = _core(), self._latest.by_model()
-        for field, name, text in COUNTERS:
-            yield _filled(core.CounterMetricFamily(name, text, labels=("model",)), facts, field)
-        for field, name, text in GAUGES:
-            yield _filled(core.GaugeMetricFamily(name, text, labels=("model",)), facts, field)
+        for family, rows in ((core.CounterMetricFamily, COUNTERS), (core.GaugeMetricFamily, GAUGES)):
+            for field, name, text in rows:
+                metric = family(name, text, labels=("model",))
+                for model, value in self._latest.sums(field).items():
+                    metric.add_metric((model,), value)
+                yield metric
         tokens = core.CounterMetricFamily("svr_tokens", "Tokens behind the results.", labels=("model", "type"))
         for model, engines in facts.items():
             for field, kind in TOKENS:
                 tokens.add_metric((model, kind), sum(getattr(one, field) for one in engines))
         yield from (tokens, _lag(core, facts), *_lanes(core, facts))
-
-
-def _filled(family: Any, facts: Facts, field: str) -> Metric:
-    """Add one value a model: the sum over its engines, of those that know it."""
-    for model, engines in facts.items():
-        values = [value for one in engines if (value := getattr(one, field)) is not None]
-        if values:
-            family.add_metric((model,), sum(values))
-    filled: Metric = family
-    return filled
 
 
 def _lag(core: Any, facts: Facts) -> Metric:

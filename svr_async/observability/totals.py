@@ -45,6 +45,15 @@ class Latest:
             found.setdefault(one.model, []).append(one.stats)
         return found
 
+    def sums(self, field: str) -> dict[str, float]:
+        """Return one fact by model, summed over the engines that know it; no entry where none does."""
+        found: dict[str, float] = {}
+        for model, engines in self.by_model().items():
+            known = [value for one in engines if (value := getattr(one, field)) is not None]
+            if known:
+                found[model] = sum(known)
+        return found
+
     def totals(self) -> dict[str, int | float | None]:
         """Return the sums over all engines; `usd` is None where the price of one of them is not known."""
         return totals_of([one.stats for one in self.snapshots()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar, get_args
 
@@ -21,10 +21,8 @@ __all__ = [
 
 FORMAT = "svr-history"
 SCHEMA_VERSION = 1
-MOST_CURVES = 4_096
-MOST_EPOCHS = 10_000
-MOST_ROUNDS = 1_024
 MOST_TRIALS = 65_536
+MOST = {"curves": 4_096, "epochs": 10_000, "rounds": 1_024}  # of a list; of any other MOST_TRIALS
 LATER = ("choice", "learning_curve")  # fields that older histories have not: left out where they are None
 MOST_CHARS = 4_096
 NAMES = {
@@ -98,6 +96,12 @@ class BankHistory:
         return next((curve for curve in reversed(self.curves) if (curve.round, curve.seed) == wanted), None)
 
 
+RECORDS: Mapping[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Choice, EpochRecord, FitCurve, LearningCurve, LearningPoint, RoundFacts, Structure, TrainedOn, Trial)
+}  # by annotation, the records that a field may hold
+
+
 def history_bytes(history: BankHistory) -> bytes:
     """Return the file: the same history gives the same bytes, and no time or path is in it."""
     plain = {name: value for name, value in asdict(history).items() if value is not None or name not in LATER}
@@ -110,82 +114,38 @@ def history_from_json(value: Mapping[str, Any]) -> BankHistory:
     if value.get("format") != FORMAT or value.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"it is no {FORMAT} of schema version {SCHEMA_VERSION}")
     plain = {key: entry for key, entry in value.items() if key not in {"format", "schema_version"}}
-    parts = {
-        "trained_on": _record(TrainedOn, plain.pop("trained_on", None), "trained_on"),
-        "curves": _records(_curve, plain.pop("curves", []), "curves", MOST_CURVES),
-        "rounds": _records(_round, plain.pop("rounds", []), "rounds", MOST_ROUNDS),
-        "choice": _choice(plain.pop("choice", None), "choice"),
-        "learning_curve": _learning_curve(plain.pop("learning_curve", None), "learning_curve"),
-    }
-    return _record(BankHistory, plain, "history", parts)
+    history = _record(BankHistory, plain, "history")
+    if history.learning_curve is not None and len(history.learning_curve.points) < 2:
+        raise ValueError("learning_curve.points must hold two points or more")
+    return history
 
 
-def _curve(value: Any, where: str) -> FitCurve:
-    plain = dict(_object(value, where))
-    epochs = _records(_epoch, plain.pop("epochs", []), f"{where}.epochs", MOST_EPOCHS)
-    return _record(FitCurve, plain, where, {"epochs": epochs})
-
-
-def _round(value: Any, where: str) -> RoundFacts:
-    return _record(RoundFacts, value, where)
-
-
-def _choice(value: Any, where: str) -> Choice | None:
-    if value is None:
-        return None
-    plain = dict(_object(value, where))
-    parts: dict[str, Any] = {"structure": _structure(plain.pop("structure", None), f"{where}.structure")}
-    for name, read in (("beside", _structure), ("trials", _trial), ("ridges", _trial)):
-        parts[name] = _records(read, plain.pop(name, []), f"{where}.{name}", MOST_TRIALS)
-    return _record(Choice, plain, where, parts)
-
-
-def _trial(value: Any, where: str) -> Trial:
-    plain = dict(_object(value, where))
-    structure = _structure(plain.pop("structure", None), f"{where}.structure")
-    return _record(Trial, plain, where, {"structure": structure})
-
-
-def _structure(value: Any, where: str) -> Structure:
-    return _record(Structure, value, where)
-
-
-def _learning_curve(value: Any, where: str) -> LearningCurve | None:
-    if value is None:
-        return None
-    plain = dict(_object(value, where))
-    points = _records(_learning_point, plain.pop("points", []), f"{where}.points", MOST_TRIALS)
-    if len(points) < 2:
-        raise ValueError(f"{where}.points must hold two points or more")
-    return _record(LearningCurve, plain, where, {"points": points})
-
-
-def _learning_point(value: Any, where: str) -> LearningPoint:
-    return _record(LearningPoint, value, where)
-
-
-def _epoch(value: Any, where: str) -> EpochRecord:
-    return _record(EpochRecord, value, where)
-
-
-def _records(read: Callable[[Any, str], T], value: Any, where: str, most: int) -> tuple[T, ...]:
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"{where} must be a list of at most {most:,} entries")
-    return tuple(read(entry, f"{where}[{place}]") for place, entry in enumerate(value))
-
-
-def _record(kind: type[T], value: Any, where: str, parts: Mapping[str, Any] | None = None) -> T:
-    """Return a record of checked fields; `parts` are those that were read already."""
+def _record(kind: type[T], value: Any, where: str) -> T:
+    """Return a record of checked fields."""
     plain = _object(value, where)
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]  # only dataclasses are passed
+    known = {one.name: str(one.type) for one in fields(kind)}  # type: ignore[arg-type]  # only dataclasses are passed
     unknown = sorted(set(plain) - set(known))
     if unknown:
         raise ValueError(f"{where} has the unknown field {unknown[0][:40]!r}")
-    checked = {name: _checked(entry, str(known[name].type), f"{where}.{name}") for name, entry in plain.items()}
     try:
-        return kind(**checked, **(parts or {}))
+        return kind(**{name: _field(entry, known[name], name, where) for name, entry in plain.items()})
     except TypeError as error:
         raise ValueError(f"{where} is incomplete: {error}") from error
+
+
+def _field(value: Any, annotation: str, name: str, where: str) -> Any:
+    """Return a field: a record, a tuple of records, or a checked value, as its annotation says."""
+    kind = annotation.removesuffix(" | None").removeprefix("tuple[").removesuffix(", ...]")
+    record = RECORDS.get(kind)
+    if record is None or (value is None and annotation.endswith("| None")):
+        return _checked(value, annotation, f"{where}.{name}")
+    inside = name if where == "history" else f"{where}.{name}"
+    if not annotation.startswith("tuple"):
+        return _record(record, value, inside)
+    most = MOST.get(name, MOST_TRIALS)
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"{inside} must be a list of at most {most:,} entries")
+    return tuple(_record(record, entry, f"{inside}[{place}]") for place, entry in enumerate(value))
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
@@ -201,8 +161,9 @@ def _checked(value: Any, annotation: str, where: str) -> Any:
     kind = annotation.removesuffix(" | None")
     if kind in NAMES and value in NAMES[kind]:
         return value
-    if kind.startswith("tuple[str") and isinstance(value, list):
-        return tuple(_checked(entry, "str", where) for entry in value[:MOST_CURVES])
+    if kind.startswith("tuple[") and isinstance(value, list):
+        inner = kind.removeprefix("tuple[").removesuffix(", ...]")
+        return tuple(_checked(entry, inner, where) for entry in value[:MOST_TRIALS])
     short = isinstance(value, str) and len(value) <= MOST_CHARS
     if (kind == "str" and short) or (kind == "bool" and type(value) is bool):
         return value

@@ -36,15 +36,8 @@ class Decision:
         """Return the decision with A and B as the data set lists them."""
         if self.shown is Order.AB or self.margin is None:
             return self
-        return Decision(
-            margin=-self.margin if self.margin else 0.0,
-            outcome=self.outcome,
-            contributions=tuple(entry.swapped() for entry in self.contributions),
-            shown=self.shown,
-            detail=self.detail,
-            requests=self.requests,
-            flags=self.flags,
-        )
+        swapped = tuple(entry.swapped() for entry in self.contributions)
+        return replace(self, margin=-self.margin if self.margin else 0.0, contributions=swapped)
 
 
 def settled(margin: float) -> float:

@@ -2,24 +2,56 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from svr_async.adapters import ADAPTERS, get_adapter
+from svr_async.adapters import ADAPTERS, get_adapter, refuse_benchmark_for_training, registry
+from svr_async.adapters.contract import Adapter
+from svr_async.adapters.fields import Fields
+from svr_async.adapters.records import Parsed, accuracy
 from svr_async.adapters.registry import NAMES
-from svr_async.errors import UsageError
+from svr_async.errors import DataError, UsageError
+from svr_async.evaluation.running.evaluate import evaluate
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.vocabulary.pair import PreferencePair
 
 
 def test_every_adapter_describes_itself():
     """Each adapter has its own name, a title, a licence and a schema; hub files come with a hub id."""
     assert list(ADAPTERS) == list(NAMES)
-    assert len(ADAPTERS) == 7
     for name, adapter in ADAPTERS.items():
         assert adapter.name == name
         assert adapter.title
         assert adapter.licence
         assert all(adapter.schema.values())
         assert bool(adapter.hub_id) == bool(adapter.hub_files)
+
+
+def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file with an adapter and its name in the registry are all: a run of it has its pairs, scores and name."""
+
+    def parse(fields: Fields) -> Parsed:
+        prompt = fields.prompt("question")
+        return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
+
+    file = ModuleType("svr_async.adapters.made")
+    file.ADAPTER = Adapter(
+        name="made", title="Made", label="MADE", licence="none", schema={"question": "text", "good": "text"},
+        parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, file.__name__, file)
+    monkeypatch.setattr(registry, "NAMES", (*NAMES, "made"))
+    (tmp_path / "made.jsonl").write_text('{"question": "Name three cats.", "good": "Lion, lynx and tiger."}\n')
+    done = evaluate(
+        EvalSettings(benchmark="made", data=tmp_path / "made.jsonl", method="longest", out=tmp_path / "run")
+    )
+    assert done.complete
+    assert done.metrics["official"]["overall"] == 1.0
+    assert "MADE" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    with pytest.raises(DataError, match="MADE, and that is for evaluation only"):
+        refuse_benchmark_for_training("made.jsonl")
 
 
 def test_listing_imports_no_adapter_and_nothing_heavy():

@@ -10,25 +10,12 @@ import orjson
 import pytest
 from made_history import made_history
 from made_pairs import write_candidates, write_made
+from rig import svr_here
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.training.running import learning_curve
 from svr_async.vocabulary.rubric import Rubric
-
-
-def svr(*args: str | Path) -> int:
-    """Run `svr` in this process; return the exit code."""
-    return run(group, "svr", [str(arg) for arg in args])
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def save_bank(folder: Path) -> Path:
@@ -44,10 +31,10 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     """A line an epoch on standard error; curves of every seed, yardsticks and the judge's label in the bank."""
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     flags = ("--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7")
-    assert svr("fit", "store", "--out", "out", *flags) == 0
+    assert svr_here("fit", "store", "--out", "out", *flags) == 0
     said = capsys.readouterr()
     heads = [line.split(":")[0] for line in said.err.splitlines()]
     for seed in (7, 8):
@@ -68,7 +55,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     assert "OFFLINE RULES" in page
     assert "other seeds" in page
     assert f"{n_dev} dev pairs: an accuracy near 70 %" in page
-    assert svr("fit", "store", "--out", "out", *flags, "--json") == 0
+    assert svr_here("fit", "store", "--out", "out", *flags, "--json") == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert orjson.loads(said.out)["seeds"] == 2
@@ -80,7 +67,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
 ) -> None:
     """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page."""
     write_made(folder / "made.jsonl")
-    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
+    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
     said = capsys.readouterr()
     warning = next(line for line in said.err.splitlines() if "warning" in line)
     assert said.err.splitlines()[0].endswith("  judge rules (offline checks, no model)")
@@ -128,7 +115,7 @@ def simple(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By `svr train` and, on the same judgements, by `svr-fit`: the same curve, and the bank is otherwise the same."""
     write_made(folder / "made.jsonl")
-    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
     said = capsys.readouterr().out
     assert "learning curve on" in said
     assert "The last doubling, from" in said
@@ -137,11 +124,11 @@ def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest
     assert record["learning_curve"] == orjson.loads(orjson.dumps(curve.as_json()))
     assert [point["share"] for point in record["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 1.0]
     assert "What more pairs bring" in (folder / "out" / "report.html").read_text()
-    assert svr("fit", "out/stores/round-1", "--out", "again", "--learning-curve", "--json") == 0
+    assert svr_here("fit", "out/stores/round-1", "--out", "again", "--learning-curve", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["learning_curve"] == record["learning_curve"]
     assert RubricBank.load(folder / "again" / "bank").history.learning_curve == curve
     selector = (folder / "out" / "bank" / "selector.safetensors").read_bytes()
-    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1") == 0
+    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1") == 0
     assert "learning_curve" not in orjson.loads((folder / "out" / "record.json").read_bytes())
     assert (folder / "out" / "bank" / "selector.safetensors").read_bytes() == selector
 
@@ -151,7 +138,7 @@ def test_too_few_prompts_leave_the_learning_curve_out_and_not_the_bank(
 ) -> None:
     """What was judged is not lost: a line says why there is no curve."""
     write_made(folder / "made.jsonl", 30)
-    assert svr("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
     said = capsys.readouterr()
     assert "no learning curve" in said.err
     assert "learning curve on" not in said.out
@@ -162,7 +149,7 @@ def test_a_learning_curve_of_the_papers_preset_is_refused(folder: Path, capsys: 
     """It is of the default fit: exit 2 and one line before anything is judged."""
     write_made(folder / "made.jsonl", 30)
     flags = ("--learning-curve", "--preset", "paper")
-    assert svr("train", "made.jsonl", "--out", "out", *flags) == 2
+    assert svr_here("train", "made.jsonl", "--out", "out", *flags) == 2
     assert "--learning-curve is of the default fit only" in capsys.readouterr().err
     assert not (folder / "out").exists()
 
@@ -170,11 +157,11 @@ def test_a_learning_curve_of_the_papers_preset_is_refused(folder: Path, capsys: 
 def test_report_knows_a_bank_and_a_trainings_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page goes into the folder that was named, or where --out says; the same bank gives the same page."""
     save_bank(folder / "mine" / "bank")
-    assert svr("report", "mine/bank") == 0
+    assert svr_here("report", "mine/bank") == 0
     assert "wrote mine/bank/report.html" in capsys.readouterr().out
-    assert svr("report", "mine", "--json") == 0
+    assert svr_here("report", "mine", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["out"] == "mine/report.html"
-    assert svr("report", "mine/bank", "--out", "page.html") == 0
+    assert svr_here("report", "mine/bank", "--out", "page.html") == 0
     pages = {(folder / name).read_bytes() for name in ("mine/bank/report.html", "mine/report.html", "page.html")}
     assert len(pages) == 1
     assert b"Is kind." in pages.pop()
@@ -194,7 +181,7 @@ def test_what_cannot_be_reported_is_one_line(
 ) -> None:
     """Two banks at once, a table of a bank, or a folder that is neither run nor bank."""
     save_bank(folder / "mine" / "bank")
-    assert svr("report", *args) == code
+    assert svr_here("report", *args) == code
     said = capsys.readouterr().err.strip()
     assert word in said
     assert len(said.splitlines()) == 1
@@ -205,6 +192,6 @@ def test_a_damaged_bank_is_not_reported(folder: Path, capsys: pytest.CaptureFixt
     held = save_bank(folder / "bank")
     file = held / "history.json"
     file.write_bytes(file.read_bytes().replace(b"0.58", b"0.98"))
-    assert svr("report", "bank") == 7
+    assert svr_here("report", "bank") == 7
     assert "history.json" in capsys.readouterr().err
     assert not (held / "report.html").exists()

@@ -13,10 +13,19 @@ import orjson
 import pytest
 from killer import dies_at
 from made_pairs import write_candidates, write_planted
-from rig import name_judge, pairs, read_lines, serving, sim_process, wait_until, write_bank, write_bench
+from rig import (
+    name_judge,
+    pairs,
+    read_lines,
+    run_items,
+    serving,
+    sim_process,
+    svr_here,
+    wait_until,
+    write_bank,
+    write_bench,
+)
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.engine.memo import Memo
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.brain import Simulator
@@ -28,23 +37,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "batch.md"
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
-
-
-def svr(*args: str | Path) -> int:
-    """Run `svr` in this process; return the exit code."""
-    return run(group, "svr", [str(arg) for arg in args])
-
-
-def items(folder: str) -> bytes:
-    """Return items.jsonl of a run."""
-    return (Path(folder) / "items.jsonl").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
 
 
 @contextlib.contextmanager
@@ -70,7 +62,7 @@ def facts(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
     def call(verb: str, *args: str | Path, code: int = 0) -> Any:
         capsys.readouterr()
-        assert svr("batch", verb, "--json", *args) == code
+        assert svr_here("batch", verb, "--json", *args) == code
         return orjson.loads(capsys.readouterr().out)
 
     return call
@@ -89,9 +81,9 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
 
 def by_batch(words: tuple[str, ...], name: str = "batch") -> None:
     """Export, submit and import."""
-    assert svr("batch", "export", name, *words) == 0
-    assert svr("batch", "submit", name) == 0
-    assert svr("batch", "import", name, "--wait") == 0
+    assert svr_here("batch", "export", name, *words) == 0
+    assert svr_here("batch", "submit", name) == 0
+    assert svr_here("batch", "import", name, "--wait") == 0
 
 
 # --- the same results as a live run ----------------------------------------------------------------------------------
@@ -110,14 +102,14 @@ def test_a_run_by_batch_equals_a_live_run(folder: Path, sim: SimServer, method: 
     """After the import the command sends nothing, and its items are byte for byte those of a live run."""
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     write_bank(folder / "bank")
-    assert svr(*EVAL, *method, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, *method, "--memo", "live-memo", "--out", "live") == 0
     words = (*EVAL, *method, "--memo", "memo", "--out", "run")
     before = sim.stats()["calls"]
     by_batch(words)
     asked = sim.stats()["calls"] - before
-    assert svr(*words) == 0
+    assert svr_here(*words) == 0
     assert sim.stats()["calls"] - before == asked == len(read_lines(folder / "batch" / "requests-0001.jsonl"))
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 def test_two_stages_take_two_batches(
@@ -125,69 +117,69 @@ def test_two_stages_take_two_batches(
 ) -> None:
     """Rubrics that the judge writes are exported first; verdicts on them after the import, which says so."""
     words = (*EVAL, "--method", "self-rubric", "--out", "run")
-    assert svr(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
     before = sim.stats()["paid"]
     first = facts("export", "batch", *words)
     assert (first["requests"], first["staged"], first["memo_hits"]) == (N, True, 0)
-    assert svr("batch", "submit", "batch") == 0
+    assert svr_here("batch", "submit", "batch") == 0
     capsys.readouterr()
-    assert svr("batch", "import", "batch", "--wait") == 0
+    assert svr_here("batch", "import", "batch", "--wait") == 0
     told = capsys.readouterr().out
     assert "next stage" in told
     assert "svr batch export batch-2 eval rubricbench" in told
     second = facts("export", "batch-2", *words)
     assert second["requests"] > N
-    assert svr("batch", "submit", "batch-2") == 0
+    assert svr_here("batch", "submit", "batch-2") == 0
     report = facts("import", "batch-2", "--wait")
     assert (report["answered"], report["next_stage"]) == (second["requests"], 0)
     paid = sim.stats()["paid"] - before
-    assert svr(*words) == 0
+    assert svr_here(*words) == 0
     assert sim.stats()["paid"] - before == paid == N + second["requests"]
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 def test_an_expired_batch_and_failed_lines_are_made_up_for_by_a_second_one(
     folder: Path, facts: Callable[..., Any]
 ) -> None:
     """What was answered is kept, and not paid again; the next export holds exactly the rest; the items are the same."""
-    assert svr(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
     faults = FaultConfig(rate=0.4, kinds=parse_kinds("status,wire,body"), max_faulty_attempts=1)
     with batching(BatchSettings(answered=30), SimConfig(faults=faults)) as rough:
         name_judge(folder, rough.base_url)
         words = (*EVAL, "--out", "run")
         total = facts("export", "batch", *words)["requests"]
-        assert svr("batch", "submit", "batch") == 0
+        assert svr_here("batch", "submit", "batch") == 0
         report = facts("import", "batch", "--wait", code=3)
         assert report["expired"] == total - 30
         assert report["failed"] == 30 - report["answered"] > 3
         assert report["new"] == report["answered"] > 5
         answered, rough.batches.settings = report["answered"], BatchSettings()
         assert facts("export", "batch-2", *words)["requests"] == total - answered
-        assert svr("batch", "submit", "batch-2") == 0
-        svr("batch", "import", "batch-2", "--wait")
-        assert svr(*words) == 0
+        assert svr_here("batch", "submit", "batch-2") == 0
+        svr_here("batch", "import", "batch-2", "--wait")
+        assert svr_here(*words) == 0
         paid = [count["paid"] for count in rough.counts().values()]
         assert len(paid) == total
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 def test_what_cannot_be_read_is_left_to_the_live_run(folder: Path, facts: Callable[..., Any]) -> None:
     """Replies that are no answers are counted, not kept; the command asks only those, and ends as a live run does."""
-    assert svr(*EVAL, "--method", "oracle", "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--method", "oracle", "--memo", "live-memo", "--out", "live") == 0
     faults = FaultConfig(rate=0.5, kinds=parse_kinds("content"), max_faulty_attempts=1)
     with serving(SimConfig(faults=faults)) as rough:
         name_judge(folder, rough.base_url)
         words = (*EVAL, "--method", "oracle", "--out", "run")
         total = facts("export", "batch", *words)["requests"]
-        assert svr("batch", "submit", "batch") == 0
+        assert svr_here("batch", "submit", "batch") == 0
         report = facts("import", "batch", "--wait", code=3)
         assert report["unreadable"] == total - report["answered"] > 5
         assert report["failed"] == report["missing"] == 0
         memo = Memo.open(folder / "cache" / "memo")
         assert memo.stats().rows == report["answered"]
         memo.close()
-        assert svr(*words) == 0
-    assert items("run") == items("live")
+        assert svr_here(*words) == 0
+    assert run_items("run") == run_items("live")
 
 
 def test_a_second_order_is_exported_once_the_margin_is_known(
@@ -197,16 +189,16 @@ def test_a_second_order_is_exported_once_the_margin_is_known(
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     words = (*EVAL, "--rubrics", "rubrics.txt", "--audit-below", "1.5", "--out", "run")
     before = sim.stats()["calls"]
-    assert svr(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
     live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
     assert facts("export", "batch", *words)["requests"] == N
-    assert svr("batch", "submit", "batch") == 0
+    assert svr_here("batch", "submit", "batch") == 0
     assert facts("import", "batch", "--wait")["next_stage"] == live - N
     assert 0 < live - N < N
     by_batch(words, "batch-2")
-    assert svr(*words) == 0
+    assert svr_here(*words) == 0
     assert sim.stats()["calls"] - before == live
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 def test_judges_of_one_run_have_a_batch_each(
@@ -216,19 +208,19 @@ def test_judges_of_one_run_have_a_batch_each(
     senior = f"{sim.base_url}#sim-strong"
     words = (*EVAL, "--method", "oracle", "--escalate-to", senior, "--escalate-below", "2", "--out", "run")
     before = sim.stats()["calls"]
-    assert svr(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
     live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
-    assert svr("batch", "export", "batch", *words) == 2
+    assert svr_here("batch", "export", "batch", *words) == 2
     assert "--only J" in last_line()
-    assert svr("batch", "export", "--only", "other", "batch", *words) == 2
+    assert svr_here("batch", "export", "--only", "other", "batch", *words) == 2
     assert facts("export", "--only", "sim-strong", "senior", *words)["requests"] == 0
     for name, judge in (("first", "sim"), ("then", "sim-strong")):
         assert facts("export", "--only", judge, name, *words)["judge"] == judge
-        assert svr("batch", "submit", name) == 0
-        assert svr("batch", "import", name, "--wait") == 0
-    assert svr(*words) == 0
+        assert svr_here("batch", "submit", name) == 0
+        assert svr_here("batch", "import", name, "--wait") == 0
+    assert svr_here(*words) == 0
     assert sim.stats()["calls"] - before == live
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 @pytest.mark.parametrize("name", ["induce", "judge"])
@@ -238,11 +230,11 @@ def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str)
     write_candidates(folder / "candidates.jsonl", "Cites a source.", "Is brief.", "Answers the question first.")
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
     words = (name, "train.jsonl", *extra, "--judge", "sim", "-q")
-    assert svr(*words, "--out", "live", "--memo", "live-memo") == 0
+    assert svr_here(*words, "--out", "live", "--memo", "live-memo") == 0
     by_batch((*words, "--out", "made"))
     assert not (folder / "made.stages").exists()
     before = sim.stats()["calls"]
-    assert svr(*words, "--out", "made") == 0
+    assert svr_here(*words, "--out", "made") == 0
     assert sim.stats()["calls"] == before
     assert contents(folder / "made") == contents(folder / "live")
 
@@ -258,7 +250,7 @@ def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., 
     write_planted(folder / "train.jsonl")
     words = ("train", "train.jsonl", "--judge", "sim", "--out", "bank", "-q")
     first = facts("export", "batch", *words)
-    assert svr("batch", "submit", "batch") == 0
+    assert svr_here("batch", "submit", "batch") == 0
     report = facts("import", "batch", "--wait")
     second = facts("export", "batch-2", *words)
     assert (first["staged"], report["next_stage"]) == (True, second["requests"])
@@ -289,7 +281,7 @@ def test_results_of_vllm_run_batch_are_imported(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
     """A file that vLLM wrote is read, named or by its place; the line that failed is asked live."""
-    assert svr(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
     words = (*EVAL, "--out", "run")
     total = facts("export", "batch", *words)["requests"]
     (folder / "out.jsonl").write_bytes(b"".join(vllm_lines(folder / "batch" / "requests-0001.jsonl")))
@@ -297,12 +289,12 @@ def test_results_of_vllm_run_batch_are_imported(
     assert (report["new"], report["failed"]) == (total - 1, 1)
     (folder / "out.jsonl").rename(folder / "batch" / "results-0001.jsonl")
     assert facts("import", "batch", code=3)["known"] == total - 1
-    assert svr("batch", "import", "batch") == 3
+    assert svr_here("batch", "import", "batch") == 3
     assert f"{total - 1} of {total} requests are answered" in last_line()
     before = sim.stats()["calls"]
-    assert svr(*words) == 0
+    assert svr_here(*words) == 0
     assert sim.stats()["calls"] - before == 1
-    assert items("run") == items("live")
+    assert run_items("run") == run_items("live")
 
 
 def test_wrong_and_damaged_files_cost_only_themselves(
@@ -315,13 +307,13 @@ def test_wrong_and_damaged_files_cost_only_themselves(
     (folder / "mixed.jsonl").write_bytes(b"".join([*hostile, *lines]))
     (folder / "other.jsonl").write_bytes(b'{"custom_id": "mine", "response": {"body": {}}, "error": null}\n' * 4)
     (folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
-    assert svr("batch", "import", "batch", "mixed.jsonl", "other.jsonl") == 7
+    assert svr_here("batch", "import", "batch", "mixed.jsonl", "other.jsonl") == 7
     assert "other.jsonl holds no result of batch (4 lines of others, 0 damaged)" in last_line()
-    assert svr("batch", "import", "batch", "image.png") == 7
+    assert svr_here("batch", "import", "batch", "image.png") == 7
     report = facts("import", "batch", "mixed.jsonl", code=3)
     assert (report["known"], report["answered"]) == (total - 1, total - 1)
     assert report["lines"] == {"damaged": 2, "failed": 1, "foreign": 1, "repeated": 2, "reply": total - 1}
-    assert svr("batch", "import", "batch", "none.jsonl") == 5
+    assert svr_here("batch", "import", "batch", "none.jsonl") == 5
 
 
 def test_replies_are_kept_though_the_command_asks_others(folder: Path, facts: Callable[..., Any]) -> None:
@@ -380,7 +372,7 @@ def test_a_folder_from_elsewhere_gets_no_key_of_mine(
     (folder / "theirs" / "export.json").write_bytes(orjson.dumps(export))
     state = {"format": 1, "digest": "d", "base_url": away, "window": "24h", "batches": batches}
     (folder / "theirs" / "batch.json").write_bytes(orjson.dumps(state))
-    assert svr("batch", *command, "theirs") == 2
+    assert svr_here("batch", *command, "theirs") == 2
     assert last_line().startswith(f"svr: this export wants $SOME_SECRET sent to {away}, where no profile of yours")
 
 
@@ -391,14 +383,14 @@ def test_a_key_is_used_and_written_nowhere(
     with serving(SimConfig(api_key=SENTINEL)) as guarded:
         name_judge(folder, guarded.base_url, key_env="MY_KEY")
         monkeypatch.setenv("MY_KEY", "sk-wrong")
-        assert svr("batch", "export", "batch", *EVAL, "--out", "run") == 0
-        assert svr("batch", "submit", "batch") == 4
+        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
+        assert svr_here("batch", "submit", "batch") == 4
         monkeypatch.setenv("MY_KEY", SENTINEL)
-        assert svr("batch", "submit", "batch") == 0
-        assert svr("batch", "status", "batch") == 0
-        assert svr("batch", "import", "batch", "--wait") == 0
-        assert svr("batch", "cancel", "batch") == 0
-        assert svr(*EVAL, "--out", "run") == 0
+        assert svr_here("batch", "submit", "batch") == 0
+        assert svr_here("batch", "status", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 0
+        assert svr_here("batch", "cancel", "batch") == 0
+        assert svr_here(*EVAL, "--out", "run") == 0
     told = capsys.readouterr()
     assert "check the key in $MY_KEY: it is set, and refused" in told.err
     assert SENTINEL not in told.out + told.err
@@ -409,15 +401,15 @@ def test_a_key_is_used_and_written_nowhere(
 def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., Any]) -> None:
     """Export says what a batch costs, import and the run what it cost: half of what the same run costs live."""
     name_judge(folder, sim.base_url, price=[1.0, 0.5, 4.0])
-    assert svr(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
     live = orjson.loads((folder / "live" / "metrics.json").read_bytes())["cost_usd"]
     planned = facts("export", "batch", *EVAL)
     tokens = planned["prompt_tokens"] + 4 * planned["completion_tokens"]
     assert planned["usd"] == pytest.approx(0.5 * tokens / 1e6)
     assert planned["max_usd"] > planned["usd"]
-    assert svr("batch", "submit", "batch") == 0
+    assert svr_here("batch", "submit", "batch") == 0
     assert facts("import", "batch", "--wait")["usd"] == pytest.approx(0.5 * live, rel=1e-3)
-    assert svr(*EVAL, "--out", "run") == 0
+    assert svr_here(*EVAL, "--out", "run") == 0
     found = orjson.loads((folder / "run" / "metrics.json").read_bytes())
     assert found["cost_usd"] == pytest.approx(0.5 * live, rel=1e-3)
     assert (found["paid_usd"], found["usage"]["completion_tokens"] > 0) == (0.0, True)
@@ -428,7 +420,7 @@ def test_files_are_split_and_all_submitted(folder: Path, facts: Callable[..., An
     made = facts("export", "--max-requests", "15", "batch", *EVAL)
     assert [file["requests"] for file in made["files"]][:2] == [15, 15]
     assert len(facts("submit", "batch")["batches"]) == len(made["files"]) >= 3
-    assert svr("batch", "import", "batch", "--wait") == 0
+    assert svr_here("batch", "import", "batch", "--wait") == 0
     assert {one["status"] for one in facts("status", "batch")["batches"]} == {"completed"}
 
 
@@ -437,10 +429,10 @@ def test_exporting_again_changes_nothing(folder: Path, facts: Callable[..., Any]
     assert facts("export", "batch", *EVAL)["requests"] > 0
     before = contents(folder / "batch")
     assert facts("export", "batch", "svr", *EVAL)["files"][0]["name"] == "requests-0001.jsonl"
-    assert svr("batch", "export", "batch", *EVAL, "--method", "oracle") == 2
+    assert svr_here("batch", "export", "batch", *EVAL, "--method", "oracle") == 2
     assert "holds another export" in last_line()
     assert contents(folder / "batch") == before
-    assert svr(*EVAL) == 0
+    assert svr_here(*EVAL) == 0
     assert facts("export", "empty", *EVAL)["requests"] == 0
     assert not (folder / "empty" / "export.json").exists()
 
@@ -474,7 +466,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     """What is wrong with a command is said in one line, with the exit code of the documentation."""
     assert folder.exists()
-    assert svr("batch", *args) == code
+    assert svr_here("batch", *args) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
 
@@ -483,21 +475,21 @@ def test_states_on_the_way_are_told(folder: Path, last_line: Callable[[], str]) 
     """Nothing submitted, not done yet, changed files, an endpoint that is down, one that failed: each has its exit."""
     with batching(BatchSettings(held=True)) as held:
         name_judge(folder, held.base_url)
-        assert svr("batch", "export", "batch", *EVAL) == 0
-        assert svr("batch", "status", "batch") == 2
-        assert svr("batch", "import", "batch") == 2
+        assert svr_here("batch", "export", "batch", *EVAL) == 0
+        assert svr_here("batch", "status", "batch") == 2
+        assert svr_here("batch", "import", "batch") == 2
         assert "nothing of it was submitted" in last_line()
-        assert svr("batch", "submit", "batch") == 0
-        assert svr("batch", "import", "batch") == 3
+        assert svr_here("batch", "submit", "batch") == 0
+        assert svr_here("batch", "import", "batch") == 3
         assert "in_progress" in last_line()
-        assert svr("batch", "submit", "batch", "--base-url", "http://127.0.0.1:9/v1") == 2
+        assert svr_here("batch", "submit", "batch", "--base-url", "http://127.0.0.1:9/v1") == 2
         assert "leave --base-url out" in last_line()
-        assert svr("batch", "cancel", "batch") == 0
-        assert svr("batch", "import", "batch", "--wait") == 3
-    assert svr("batch", "status", "batch") == 0
+        assert svr_here("batch", "cancel", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 3
+    assert svr_here("batch", "status", "batch") == 0
     path = folder / "batch" / "requests-0001.jsonl"
     path.write_bytes(path.read_bytes()[:-1])
-    assert svr("batch", "import", "batch") == 7
+    assert svr_here("batch", "import", "batch") == 7
     assert "was changed" in last_line()
 
 
@@ -507,18 +499,18 @@ def test_what_is_at_an_endpoint_is_not_exported_again(
     """A second export of requests whose batch is not imported would pay twice: it is refused until that is done."""
     with batching(BatchSettings(held=True)) as held:
         name_judge(folder, held.base_url)
-        assert svr("batch", "export", "--max-requests", "20", "batch", *EVAL) == 0
-        assert svr("batch", "submit", "batch") == 0
+        assert svr_here("batch", "export", "--max-requests", "20", "batch", *EVAL) == 0
+        assert svr_here("batch", "submit", "batch") == 0
         next(iter(held.batches.batches.values())).may_go_on.set()
         wait_until(lambda: held.stats()["paid"] == 20)
-        assert svr("batch", "import", "batch") == 3
+        assert svr_here("batch", "import", "batch") == 3
         assert "svr batch import batch --wait" in last_line()
-        assert svr("batch", "export", "other", *EVAL, "--order", "ba") == 2
+        assert svr_here("batch", "export", "other", *EVAL, "--order", "ba") == 2
         assert "in batch too, whose batch is not imported yet" in last_line()
         assert not (folder / "other" / "export.json").exists()
-        assert svr("batch", "export", "other", *EVAL, "--method", "oracle") == 0
-        assert svr("batch", "cancel", "batch") == 0
-        assert svr("batch", "import", "batch", "--wait") == 3
+        assert svr_here("batch", "export", "other", *EVAL, "--method", "oracle") == 0
+        assert svr_here("batch", "cancel", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 3
         assert facts("export", "more", *EVAL)["requests"] > 9
 
 
@@ -526,14 +518,14 @@ def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callab
     """The endpoint's reason is told, and how to submit again, which then works."""
     with batching(BatchSettings(most_lines=1)) as strict:
         name_judge(folder, strict.base_url)
-        assert svr("batch", "export", "batch", *EVAL) == 0
-        assert svr("batch", "submit", "batch") == 0
-        assert svr("batch", "import", "batch", "--wait") == 4
-        assert svr("batch", "submit", "batch") == 4
+        assert svr_here("batch", "export", "batch", *EVAL) == 0
+        assert svr_here("batch", "submit", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 4
+        assert svr_here("batch", "submit", "batch") == 4
         assert "Enqueued request limit" in last_line()
         strict.batches.settings = BatchSettings()
-        assert svr("batch", "submit", "batch", "--again") == 0
-        assert svr("batch", "import", "batch", "--wait") == 0
+        assert svr_here("batch", "submit", "batch", "--again") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 0
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -550,7 +542,7 @@ def test_the_example_of_the_page_runs(
         for line in lines:
             if not line.endswith("&"):
                 words = line.replace("http://127.0.0.1:8000/v1", server.base_url).split()
-                assert (words[0], svr(*words[1:])) == ("svr", 0), line
+                assert (words[0], svr_here(*words[1:])) == ("svr", 0), line
     told = capsys.readouterr().out
     assert "0 sent, 428 from memo" in told
     for line in ("200 requests in batch, 1 file, 0.3 MB", "The next stage has 214 calls that can be asked now"):
@@ -564,14 +556,14 @@ def test_a_batch_that_has_ended_cannot_be_cancelled_and_that_is_said(
     """It is looked up first: what ended since the last look is no error; what goes on is ended without that word."""
     with batching(BatchSettings(held=True)) as held:
         name_judge(folder, held.base_url)
-        assert svr("batch", "export", "batch", *EVAL) == 0
-        assert svr("batch", "submit", "batch") == 0
+        assert svr_here("batch", "export", "batch", *EVAL) == 0
+        assert svr_here("batch", "submit", "batch") == 0
         capsys.readouterr()
-        assert svr("batch", "cancel", "batch") == 0
+        assert svr_here("batch", "cancel", "batch") == 0
         assert "nothing to cancel" not in capsys.readouterr().err
-        assert svr("batch", "import", "batch", "--wait") == 3
+        assert svr_here("batch", "import", "batch", "--wait") == 3
         capsys.readouterr()
-        assert svr("batch", "cancel", "batch") == 0
+        assert svr_here("batch", "cancel", "batch") == 0
         told = capsys.readouterr()
     assert "nothing to cancel: every batch that was submitted has ended" in told.err
     assert "Next: svr batch import batch" in told.out

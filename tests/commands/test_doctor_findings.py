@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from svr_async.commands.doctor.local import device_finding
 from svr_async.engine.file_systems import file_system_of
+from svr_async.engine.wires.openai import read_completion
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.judges.doctor import findings
 from svr_async.judges.doctor.findings import Answer, Finding
@@ -17,7 +19,10 @@ from svr_async.judges.doctor.findings import Answer, Finding
 def answer(text: str | None = "ready", **changes: Any) -> Answer:
     """Return an answer with usage."""
     body = {"usage": {"prompt_tokens": 10, "completion_tokens": 2}, "system_fingerprint": "fp"}
-    return Answer(**{"text": text, "seconds": 0.5, "status": 200, "headers": {}, "body": body, **changes})
+    body = changes.get("body", body)
+    read = read_completion(orjson.dumps({"choices": [{"message": {}}], **body}))
+    told = {"body": body, "usage": read.usage, "fingerprint": read.fingerprint}
+    return Answer(**{"text": text, "seconds": 0.5, "status": 200, "headers": {}, **told, **changes})
 
 
 def refused(why: str = "HTTP 400: unknown field") -> Answer:

@@ -9,11 +9,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from rig import LAUNCHER, environment, name_judge, pairs, read_lines, serving, steady_metrics, write_bench
+from rig import (
+    LAUNCHER,
+    environment,
+    name_judge,
+    pairs,
+    read_lines,
+    run_items,
+    run_metrics,
+    serving,
+    steady_metrics,
+    write_bench,
+)
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -43,17 +53,6 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     return call
 
 
-def items(folder: str | Path = "run") -> bytes:
-    """Return items.jsonl."""
-    return (Path(folder) / "items.jsonl").read_bytes()
-
-
-def metrics(folder: str | Path = "run") -> dict[str, Any]:
-    """Return metrics.json."""
-    found: dict[str, Any] = orjson.loads((Path(folder) / "metrics.json").read_bytes())
-    return found
-
-
 def marks(folder: str | Path = "run") -> list[str]:
     """Return the integrity marks in manifest.json."""
     found: list[str] = orjson.loads((Path(folder) / "manifest.json").read_bytes())["judge"]["marks"]
@@ -70,10 +69,10 @@ def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
         assert (
             evaluate("--method", "oracle", "--concurrency", concurrency, "--memo", memo, out=f"run-{concurrency}") == 0
         )
-    assert items("run-1").count(b"\n") == N
-    assert items("run-1") == items("run-8") == items("run-512")
+    assert run_items("run-1").count(b"\n") == N
+    assert run_items("run-1") == run_items("run-8") == run_items("run-512")
     assert steady_metrics(Path("run-1")) == steady_metrics(Path("run-8")) == steady_metrics(Path("run-512"))
-    assert metrics("run-1")["calls"]["sent"] == metrics("run-512")["calls"]["sent"] >= N
+    assert run_metrics("run-1")["calls"]["sent"] == run_metrics("run-512")["calls"]["sent"] >= N
 
 
 @pytest.mark.parametrize("method", ["vanilla", "oracle", "self-rubric", "pointwise"])
@@ -87,8 +86,8 @@ def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path
         name_judge(tmp_path, rough.base_url)
         assert evaluate("--method", method, *limit, "--memo", "rough-memo", out="rough") == 0
         assert len(rough.stats()["faults"]) > 8
-    assert items("rough") == items("smooth")
-    assert metrics("rough")["calls"]["retries"] + metrics("rough")["calls"]["repaired"] > 5
+    assert run_items("rough") == run_items("smooth")
+    assert run_metrics("rough")["calls"]["retries"] + run_metrics("rough")["calls"]["repaired"] > 5
     ours, theirs = steady_metrics(Path("rough")), steady_metrics(Path("smooth"))
     assert {key: ours[key] for key in ours if key != "usage"} == {key: theirs[key] for key in ours if key != "usage"}
 
@@ -96,12 +95,12 @@ def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path
 def test_a_second_run_costs_nothing(evaluate: Eval, sim: SimServer) -> None:
     """Everything comes from the memo: no call, no socket, the same bytes."""
     assert evaluate("--limit", "30") == 0
-    first, calls = items(), sim.stats()["calls"]
+    first, calls = run_items(), sim.stats()["calls"]
     assert evaluate("--limit", "30", out="again") == 0
     assert evaluate("--limit", "30", "--offline", out="offline") == 0
     assert sim.stats()["calls"] == calls
-    assert items("again") == items("offline") == first
-    found = metrics("again")["calls"]
+    assert run_items("again") == run_items("offline") == first
+    found = run_metrics("again")["calls"]
     assert (found["sent"], found["memo_hits"] >= 30) == (0, True)
 
 
@@ -109,14 +108,14 @@ def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
     """After a cap on calls, the same command pays only for the rest and ends like a run without a stop."""
     assert evaluate("--audit", "0", "--memo", "memo-whole", out="whole") == 0
     assert evaluate("--audit", "0", "--max-calls", "45", "--concurrency", "8") == 4
-    assert metrics()["complete"] is False
-    kept = metrics()["n_total"]
+    assert run_metrics()["complete"] is False
+    kept = run_metrics()["n_total"]
     assert kept == 45
     before = sim.stats()["paid"]
     assert evaluate("--audit", "0") == 0
     assert sim.stats()["paid"] - before == N - 45
-    assert items() == items("whole")
-    assert metrics()["complete"] is True
+    assert run_items() == run_items("whole")
+    assert run_metrics()["complete"] is True
 
 
 # --- methods and judges ----------------------------------------------------------------------------------------------
@@ -130,18 +129,18 @@ def test_every_method_runs_against_an_endpoint(evaluate: Eval, tmp_path: Path, m
     assert evaluate("--limit", "12", *extra) == 0
     loaded = RunFolder.load(tmp_path / "run")
     assert len(loaded.items) == 12
-    assert metrics()["method"] == method
-    assert metrics()["judge_label"] == "sim (SIMULATED endpoint)"
-    assert metrics()["coverage"] == 1.0
+    assert run_metrics()["method"] == method
+    assert run_metrics()["judge_label"] == "sim (SIMULATED endpoint)"
+    assert run_metrics()["coverage"] == 1.0
 
 
 @pytest.mark.parametrize("method", ["longest", "shortest", "first"])
 def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> None:
     """They send nothing and are labelled as what they are."""
     assert evaluate("--method", method) == 0
-    assert metrics()["judge_label"] == "no judge (content-blind baseline)"
+    assert run_metrics()["judge_label"] == "no judge (content-blind baseline)"
     assert marks() == ["content_blind"]
-    assert metrics()["calls"]["sent"] == 0
+    assert run_metrics()["calls"]["sent"] == 0
 
 
 def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +148,16 @@ def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert run(group, "svr", ["eval", "rubricbench", "--sample", "-q"]) == 0
     (folder,) = Path("runs").iterdir()
-    assert "rules" in metrics(folder)["judge_label"]
+    assert "rules" in run_metrics(folder)["judge_label"]
     assert marks(folder) == ["offline_rules"]
-    assert metrics(folder)["notes"]
+    assert run_metrics(folder)["notes"]
 
 
 def test_checks_in_front_of_a_model_save_rubrics(evaluate: Eval) -> None:
     """`J+rules` runs to the end, and is a different run from J alone."""
     assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim+rules") == 0
-    assert metrics()["judge"] == "sim+rules"
-    assert metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
+    assert run_metrics()["judge"] == "sim+rules"
+    assert run_metrics()["judge_label"] == "sim + offline checks (SIMULATED endpoint)"
     assert marks() == ["simulated"]
     assert evaluate("--method", "self-rubric", "--limit", "12", judge="sim") == 2
 
@@ -172,11 +171,11 @@ def test_a_recorded_judge_replays_a_file(evaluate: Eval, tmp_path: Path) -> None
     ]
     (tmp_path / "replies.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
     assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 0
-    found = metrics()
+    found = run_metrics()
     assert (found["accuracy"], found["n_scored"], found["order"]["flip_rate"]) == (1.0, 10, 0.0)
     assert found["judge_label"] == "recorded replies (replies.jsonl)"
     assert evaluate("--limit", "12", judge="recorded:replies.jsonl", out="more") == 3
-    assert metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
+    assert run_metrics("more")["outcomes"] == {"scored": 10, "api_error": 2}
     (tmp_path / "replies.jsonl").write_bytes(orjson.dumps(lines[0]))
     assert evaluate("--limit", "10", "--audit", "1", judge="recorded:replies.jsonl") == 2  # another recording
 
@@ -194,13 +193,13 @@ def test_a_judge_can_be_a_url(evaluate: Eval, sim: SimServer) -> None:
     """URL#model needs no profile; with --base-url any model name works."""
     assert evaluate("--limit", "3", judge=f"{sim.base_url}#sim-perfect") == 0
     assert evaluate("--limit", "3", "--base-url", sim.base_url, judge="sim-perfect", out="other") == 0
-    assert items() == items("other")
+    assert run_items() == run_items("other")
 
 
 def test_a_perfect_judge_is_mostly_right(evaluate: Eval, sim: SimServer) -> None:
     """The whole chain is the right way round: a judge that sees the planted worth agrees with almost all labels."""
     assert evaluate(judge=f"{sim.base_url}#sim-perfect") == 0
-    assert metrics()["accuracy"] > 0.85
+    assert run_metrics()["accuracy"] > 0.85
 
 
 # --- flags -----------------------------------------------------------------------------------------------------------
@@ -211,8 +210,8 @@ def test_orders_are_shown_as_asked(evaluate: Eval, order: str) -> None:
     """The policy is kept in the metrics, `both` judges every pair twice, and a swap turns no item's gold."""
     assert evaluate("--limit", "20", "--order", order, "--audit", "0") == 0
     rows = read_lines(Path("run/items.jsonl"))
-    assert metrics()["order"]["policy"] == order
-    assert metrics()["order"]["audited"] == (20 if order == "both" else 0)
+    assert run_metrics()["order"]["policy"] == order
+    assert run_metrics()["order"]["audited"] == (20 if order == "both" else 0)
     assert [row["gold"] for row in rows] == [pair.gold for pair in pairs(20)]
     shown = {row["order"] for row in rows}
     assert shown == ({"ab", "ba"} if order == "hash" else {order})
@@ -222,9 +221,9 @@ def test_limits_and_domains_choose_pairs(evaluate: Eval) -> None:
     """The first N, from A to B, or a domain, whatever its case."""
     assert evaluate("--limit", "7", "--method", "first") == 0
     assert evaluate("--limit", "5-7", "--method", "first", out="range") == 0
-    assert items().splitlines()[4:7] == items("range").splitlines()
+    assert run_items().splitlines()[4:7] == run_items("range").splitlines()
     assert evaluate("--domain", "code", "--domain", "SAFETY", "--method", "first", out="domain") == 0
-    assert set(metrics("domain")["by_domain"]) == {"CODE", "SAFETY"}
+    assert set(run_metrics("domain")["by_domain"]) == {"CODE", "SAFETY"}
 
 
 def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,7 +255,7 @@ def test_json_output_is_the_metrics(evaluate: Eval, capsys: pytest.CaptureFixtur
     """With --json stdout is metrics.json and nothing else."""
     assert evaluate("--limit", "5", "--json") == 0
     shown = capsys.readouterr()
-    assert orjson.loads(shown.out) == metrics()
+    assert orjson.loads(shown.out) == run_metrics()
     assert shown.err == ""
 
 
@@ -276,19 +275,23 @@ def test_flags_come_from_variables_and_files_too(
         'method = "longest"\nlimit = 7\nseed = "x"\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
     )
     assert evaluate("--config", "my.toml") == 0
-    assert (metrics()["method"], metrics()["n_total"], list(metrics()["by_domain"])) == ("longest", 7, ["CODE"])
+    assert (run_metrics()["method"], run_metrics()["n_total"], list(run_metrics()["by_domain"])) == (
+        "longest",
+        7,
+        ["CODE"],
+    )
     config = orjson.loads(Path("run/manifest.json").read_bytes())["config"]
     assert (config["salt"], config["timeout_s"], config["give_up_after_s"]) == ("x", 30.0, 60.0)
     assert evaluate("--config", "my.toml", "--method", "first", out="typed") == 0
-    assert metrics("typed")["method"] == "first"
+    assert run_metrics("typed")["method"] == "first"
     for name, value in {"LIMIT": "4", "METHOD": "shortest", "SEED": "y", "TIMEOUT": "9", "AUDIT": "0"}.items():
         monkeypatch.setenv(f"SVR_EVAL_{name}", value)
     assert evaluate(out="variables") == 0
-    assert (metrics("variables")["method"], metrics("variables")["n_total"]) == ("shortest", 4)
+    assert (run_metrics("variables")["method"], run_metrics("variables")["n_total"]) == ("shortest", 4)
     config = orjson.loads(Path("variables/manifest.json").read_bytes())["config"]
     assert (config["salt"], config["timeout_s"]) == ("y", 9.0)
     assert evaluate("--limit", "5", out="both") == 0
-    assert metrics("both")["n_total"] == 5
+    assert run_metrics("both")["n_total"] == 5
 
 
 def test_prompts_of_ones_own_are_another_run(evaluate: Eval, tmp_path: Path) -> None:
@@ -326,7 +329,7 @@ def test_unscored_pairs_are_named_and_can_be_accepted_or_asked_again(
         line = capsys.readouterr().err.strip()
         assert "6 of 6 pairs have no verdict" in line
         assert "--retry-errors" in line
-        assert metrics()["outcomes"] == {"context_too_long": 6}
+        assert run_metrics()["outcomes"] == {"context_too_long": 6}
         calls = small.stats()["calls"]
         assert evaluate("--limit", "6") == 3
         assert evaluate("--limit", "6", "--min-coverage", "0") == 0
@@ -344,7 +347,7 @@ def test_an_endpoint_that_answers_as_another_model_is_noted(evaluate: Eval, tmp_
     with serving(SimConfig(faults=faults)) as odd:
         name_judge(tmp_path, odd.base_url)
         assert evaluate("--limit", "3") == 0
-    assert any("answered as gpt-oss-120b-preview" in note for note in metrics()["notes"])
+    assert any("answered as gpt-oss-120b-preview" in note for note in run_metrics()["notes"])
 
 
 def test_the_key_is_nowhere(
@@ -374,8 +377,8 @@ def test_damaged_memo_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: P
     memo._rows.write([(key, row[:-1] + bytes([row[-1] ^ 1]))])
     memo.close()
     assert evaluate("--limit", "4", "--memo", "memo", "--audit", "0") == 0
-    assert metrics()["calls"]["sent"] == 1
-    assert any("1 damaged memo row" in note for note in metrics()["notes"])
+    assert run_metrics()["calls"]["sent"] == 1
+    assert any("1 damaged memo row" in note for note in run_metrics()["notes"])
 
 
 def test_pairs_without_a_right_answer_are_judged_and_not_scored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,6 @@ from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
 Eval = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, read_lines, serving, write_bench
+from rig import name_judge, read_lines, run_metrics, serving, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -40,12 +39,6 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     return call
 
 
-def metrics(folder: str = "run") -> dict[str, Any]:
-    """Return metrics.json."""
-    found: dict[str, Any] = orjson.loads((Path(folder) / "metrics.json").read_bytes())
-    return found
-
-
 def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: Path) -> None:
     """Each row has the bank's text and the wording that was judged; the run names itself and loads again."""
     assert evaluate("--rephrase") == 0
@@ -58,9 +51,9 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
     assert [(row["id"], row["text"], row["weight"], row["rephrased"]) for row in plain] == [
         (row["id"], row["text"], row["weight"], None) for row in rows
     ]
-    assert (metrics()["method"], metrics("plain")["method"]) == ("svr+rephrase", "svr")
+    assert (run_metrics()["method"], run_metrics("plain")["method"]) == ("svr+rephrase", "svr")
     assert RunFolder.load(tmp_path / "run").items[0].rubrics[0].rephrased
-    assert not [note for note in metrics()["notes"] if "kept their own words" in note]
+    assert not [note for note in run_metrics()["notes"] if "kept their own words" in note]
 
 
 def test_it_costs_one_call_a_prompt_which_the_plan_counts(
@@ -101,7 +94,9 @@ def test_rubrics_that_kept_their_own_words_are_counted(evaluate: Eval, tmp_path:
     items = read_lines(tmp_path / "run" / "items.jsonl")
     assert all("rephrase_failed" in item["flags"] and item["margin"] is not None for item in items)
     assert all(row["rephrased"] is None for item in items for row in item["rubrics"])
-    assert f"{6 * N} of {6 * N} rubrics kept their own words: the rephrasing gave none for them" in metrics()["notes"]
+    assert (
+        f"{6 * N} of {6 * N} rubrics kept their own words: the rephrasing gave none for them" in run_metrics()["notes"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,5 +124,5 @@ def test_what_cannot_be_rephrased_is_one_line(
 def test_uniform_weights_can_be_rephrased_too(evaluate: Eval) -> None:
     """And `J+rules` has a model that writes."""
     assert evaluate("--rephrase", "--method", "uniform", "--limit", "3") == 0
-    assert metrics()["method"] == "uniform+rephrase"
+    assert run_metrics()["method"] == "uniform+rephrase"
     assert evaluate("--rephrase", "--limit", "3", judge="sim+rules", out="hybrid") == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.rubric import Check, Rubric
 
 WORDY = "I would say, if you were to ask me about it, that the colour in question is blue."
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -10,22 +10,15 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import serving, write_bank, write_bench
-from test_plan_flags import RUBRICS, metrics, name_judges
+from rig import run_metrics, serving, svr_here, write_bank, write_bench
+from test_plan_flags import RUBRICS, name_judges
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.evaluation.frontier import Point, Setting
 from svr_async.evaluation.reporting import frontier_view
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 
 N = 60
-
-
-def svr(*args: object) -> int:
-    """Run `svr` here."""
-    return run(group, "svr", [str(arg) for arg in args])
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +42,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sim
 def evaluate(*args: object, out: str) -> int:
     """Run `svr eval` with the fixed rubrics."""
     fixed = ("eval", "rubricbench", "--data", "bench.jsonl", "--rubrics", "rubrics.txt", "-q", "--out", out)
-    return svr(*fixed, *args)
+    return svr_here(*fixed, *args)
 
 
 def drawn(*runs: str) -> dict[str, Any]:
     """Draw the frontier of runs as JSON."""
-    assert svr("report", *runs, "--frontier", "--out", "frontier.json") == 0
+    assert svr_here("report", *runs, "--frontier", "--out", "frontier.json") == 0
     found: dict[str, Any] = orjson.loads(Path("frontier.json").read_bytes())
     return found
 
@@ -76,7 +69,7 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
     assert set(chosen) == {"once", "both", "audit", "escalate", "audit+escalate", "jury"}
     for number, point in enumerate(chosen.values()):
         assert evaluate(*flags_of(point), "--offline", out=f"again-{number}") == 0
-        found = metrics(f"again-{number}")
+        found = run_metrics(f"again-{number}")
         assert found["accuracy"] == pytest.approx(point["accuracy"], abs=1e-6)
         assert found["cost_usd"] == pytest.approx(point["usd"], abs=1e-5)
         assert found["calls"]["memo_hits"] == point["calls"]
@@ -105,16 +98,16 @@ def test_the_page_and_the_table_are_files_of_their_own(
     judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """HTML into the first run's folder by default, CSV by suffix, JSON on the screen; `svr eval` can write the page."""
-    assert svr("report", "small", "big", "--frontier") == 0
+    assert svr_here("report", "small", "big", "--frontier") == 0
     assert "nothing was sent" in capsys.readouterr().out
     page = Path("small/frontier.html").read_text()
     assert "SIMULATED" in page
     assert "looks better than it will be on other pairs" in page
-    assert svr("report", "small", "--frontier", "--out", "frontier.csv") == 0
+    assert svr_here("report", "small", "--frontier", "--out", "frontier.csv") == 0
     rows = csv.DictReader(Path("frontier.csv").read_text().splitlines())
     assert {row["judges"] for row in rows} == {"small"}
     capsys.readouterr()
-    assert svr("report", "small", "--frontier", "--json") == 0
+    assert svr_here("report", "small", "--frontier", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["n_pairs"] == N
     assert evaluate("--judge", "small", "--report", "frontier", out="reported") == 0
     assert Path("reported/frontier.html").is_file()
@@ -123,12 +116,12 @@ def test_the_page_and_the_table_are_files_of_their_own(
 def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:
     """With a bank, runs with fewer rubrics a prompt become points, found in the memo by themselves."""
     bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--judge", "small", "--audit", 0, "-q")
-    assert svr(*bank, "--limit", 12, "--out", "whole") == 0
-    assert svr(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
+    assert svr_here(*bank, "--limit", 12, "--out", "whole") == 0
+    assert svr_here(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
     found = drawn("whole")
     assert [point["top_k"] for point in found["points"] if point["kind"] == "top-k"] == [3]
     fewer = next(point for point in found["points"] if point["kind"] == "top-k")
-    assert fewer["accuracy"] == pytest.approx(metrics("three")["accuracy"], abs=1e-6)
+    assert fewer["accuracy"] == pytest.approx(run_metrics("three")["accuracy"], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +140,10 @@ def test_runs_that_do_not_belong_together_are_refused(
     """One line says what differs; nothing is written."""
     plain = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
     assert evaluate("--judge", "big", "--limit", 5, out="short") == 0
-    assert svr(*plain, "--judge", "big", "--audit", 0, "--out", "direct") == 0
-    assert svr(*plain, "--method", "longest", "--out", "longest") == 0
+    assert svr_here(*plain, "--judge", "big", "--audit", 0, "--out", "direct") == 0
+    assert svr_here(*plain, "--method", "longest", "--out", "longest") == 0
     capsys.readouterr()
-    assert svr("report", *args, "--frontier") == 2
+    assert svr_here("report", *args, "--frontier") == 2
     told = capsys.readouterr().err
     assert says in told
     assert told.count("\n") == 1
@@ -160,10 +153,10 @@ def test_changed_data_are_found_out(judged: tuple[Path, SimServer], capsys: pyte
     """Where the file is not the one that was judged, the frontier is refused, not drawn from other pairs."""
     Path("moved.jsonl").write_bytes(Path("bench.jsonl").read_bytes())
     plain = ("eval", "rubricbench", "--data", "moved.jsonl", "--rubrics", "rubrics.txt", "-q", "--judge", "small")
-    assert svr(*plain, "--out", "moved") == 0
+    assert svr_here(*plain, "--out", "moved") == 0
     Path("moved.jsonl").write_bytes(Path("bench.jsonl").read_bytes().replace(b"the", b"teh", 1))
     capsys.readouterr()
-    assert svr("report", "moved", "--frontier") == 7
+    assert svr_here("report", "moved", "--frontier") == 7
     assert "is not what moved judged" in capsys.readouterr().err
 
 
@@ -179,7 +172,7 @@ def test_a_manifest_that_was_tampered_with_is_refused(
     manifest["config"] = {} if change is None else manifest["config"] | change
     Path("tampered/manifest.json").write_bytes(orjson.dumps(manifest))
     capsys.readouterr()
-    code = svr("report", "tampered", "--frontier")
+    code = svr_here("report", "tampered", "--frontier")
     told = capsys.readouterr().err
     assert code == (0 if change == {"unheard_of": 1} else 7)
     assert told.count("\n") == (code != 0)
@@ -189,10 +182,10 @@ def test_a_run_of_an_unknown_method_is_refused(
     judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A method that this version does not have is not drawn as if the judge had been asked directly."""
-    assert svr("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--judge", "small", "--out", "newer") == 0
+    assert svr_here("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--judge", "small", "--out", "newer") == 0
     manifest = orjson.loads(Path("newer/manifest.json").read_bytes())
     manifest["config"]["method"] = "newer"
     Path("newer/manifest.json").write_bytes(orjson.dumps(manifest))
     capsys.readouterr()
-    assert svr("report", "newer", "--frontier") == 2
+    assert svr_here("report", "newer", "--frontier") == 2
     assert "unknown method 'newer' — there are svr, uniform" in capsys.readouterr().err

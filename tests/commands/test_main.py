@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -74,6 +75,26 @@ def test_the_listed_help_and_the_commands_own_help_agree() -> None:
         command = group.get_command(click.Context(group), name)
         assert command is not None
         assert command.help
+
+
+def test_a_new_command_is_one_file_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with a click command and its line in the list are all: help shows it, slips lead to it, and it runs."""
+
+    @click.command()
+    def hello() -> None:
+        click.echo("hello")
+
+    file = ModuleType("svr_async.commands.hello")
+    file.hello = hello  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, file.__name__, file)
+    monkeypatch.setitem(COMMANDS, "hello", ("svr_async.commands.hello:hello", "Say hello."))
+    assert [run(group, "svr", [word]) for word in ("--help", "hello", "helo")] == [0, 0, 2]
+    shown = capsys.readouterr()
+    assert "Say hello." in shown.out
+    assert shown.out.endswith("hello\n")
+    assert "did you mean hello?" in shown.err
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,24 +7,11 @@ from pathlib import Path
 import orjson
 import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
+from rig import svr_here
 
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.running.places import keep_bank
 from svr_async.vocabulary.folders import open_folder
-
-
-def svr(*args: str | Path) -> int:
-    """Run `svr` in this process; return the exit code."""
-    return run(group, "svr", [str(arg) for arg in args])
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -46,7 +33,7 @@ def test_a_place_that_cannot_be_written_is_exit_five_before_a_call(
         out = "file/other"  # its own output is a file
     write_planted(folder / "pairs.jsonl", 40)
     (folder / "file").write_text("mine")
-    assert svr(command, "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
+    assert svr_here(command, "pairs.jsonl", "--judge", judge, "--out", out, "-q") == 5
     assert f"cannot write to {out}" in last_line(capsys)
     assert (folder / "file").read_text() == "mine"
 
@@ -55,9 +42,9 @@ def test_a_fit_looks_at_its_place_first(folder: Path, capsys: pytest.CaptureFixt
     """`svr fit` into a file is refused before an epoch."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "made.jsonl") == 5
+    assert svr_here("fit", "store", "--out", "made.jsonl") == 5
     assert "cannot write to made.jsonl" in last_line(capsys)
 
 
@@ -67,10 +54,10 @@ def test_training_leaves_the_bank_of_another_command(
     """`svr train` and `svr fit` do not write over a bank that they did not make."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     for args in (("train", "made.jsonl"), ("fit", "store")):
-        assert svr(*args, "--out", "out", "-q") == 2
+        assert svr_here(*args, "--out", "out", "-q") == 2
         assert "out/bank is a bank that another command made — name another folder with --out" in last_line(capsys)
     assert files_of(folder / "out") == bank
 
@@ -97,9 +84,9 @@ def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest
     with write_made(folder / "made.jsonl", 60).open("a") as file:
         file.write('{"prompt": 3}\n')
     for args in (("induce", "made.jsonl", "--out", "c.jsonl", "-q"), ("data", "split", "made.jsonl", "--out", "s")):
-        assert svr(*args) == 2
+        assert svr_here(*args) == 2
         assert "--lenient" in last_line(capsys)
-        assert svr(*args, "--lenient") == 0
+        assert svr_here(*args, "--lenient") == 0
         capsys.readouterr()
 
 
@@ -108,13 +95,13 @@ def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(folder: Path, capsy
     words = " ".join(f"word{n}" for n in range(20))
     rows = [{"id": str(n), "prompt": words, "chosen": "a", "rejected": "b"} for n in range(9)]
     (folder / "pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr("train", "pairs.jsonl", "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
+    assert svr_here("train", "pairs.jsonl", "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
     assert "all 9 pairs overlap with pairs=pairs.jsonl" in last_line(capsys)
 
 
 def test_a_split_with_an_empty_side_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A share so small that nothing is held out writes nothing, and says so."""
     write_planted(folder / "pairs.jsonl", 30)
-    assert svr("data", "split", "pairs.jsonl", "--share", "0.00001", "--out", "s") == 2
+    assert svr_here("data", "split", "pairs.jsonl", "--share", "0.00001", "--out", "s") == 2
     assert "0 into test" in last_line(capsys)
     assert not (folder / "s").exists()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from rig import read_lines, serving, steady_metrics, write_bench
+from rig import read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -61,17 +60,6 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
     return call
 
 
-def items(folder: str = "run") -> bytes:
-    """Return items.jsonl."""
-    return Path(folder, "items.jsonl").read_bytes()
-
-
-def metrics(folder: str = "run") -> dict[str, Any]:
-    """Return metrics.json."""
-    found: dict[str, Any] = orjson.loads(Path(folder, "metrics.json").read_bytes())
-    return found
-
-
 # --- the same bytes, whatever happens --------------------------------------------------------------------------------
 
 
@@ -85,35 +73,35 @@ def test_neither_concurrency_nor_faults_show_in_the_results(
     for number, concurrency in enumerate((1, 64)):
         assert evaluate(*plan, "--concurrency", concurrency, "--memo", f"m{number}", out=f"r{number}") == 0
     assert evaluate(*plan, "--memo", "m1", "--offline", out="offline") == 0
-    assert items("r0") == items("r1") == items("offline")
+    assert run_items("r0") == run_items("r1") == run_items("offline")
     assert steady_metrics(Path("r0"))["accuracy"] == steady_metrics(Path("offline"))["accuracy"]
-    assert metrics("offline")["calls"]["sent"] == 0
+    assert run_metrics("offline")["calls"]["sent"] == 0
     faults = FaultConfig(rate=0.3, kinds=("500", "reset", "cut-json", "missing-rubrics"))
     with serving(SimConfig(faults=faults)) as rough:
         name_judges(tmp_path, rough.base_url)
         assert evaluate(*plan, "--memo", "rough", out="rough") == 0
-    assert items("rough") == items("r0")
+    assert run_items("rough") == run_items("r0")
 
 
 def test_a_stopped_run_goes_on_and_pays_only_for_the_rest(evaluate: Run) -> None:
     """One cap bounds the calls of all judges together; the same command ends like a run without a stop."""
     assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
-    total = metrics("whole")["calls"]["sent"]
+    total = run_metrics("whole")["calls"]["sent"]
     assert evaluate(*PLAN, "--max-calls", "50", "--concurrency", "4") == 4
-    first = metrics()
+    first = run_metrics()
     assert first["calls"]["sent"] == 50
     assert sum(block["calls"]["sent"] for block in first["judges"].values()) == 50
     assert evaluate(*PLAN) == 0
-    assert metrics()["calls"]["sent"] == total - 50
-    assert items() == items("whole")
+    assert run_metrics()["calls"]["sent"] == total - 50
+    assert run_items() == run_items("whole")
 
 
 def test_one_budget_is_that_of_all_judges(evaluate: Run) -> None:
     """With dollars for a part of the run, what both judges cost together stays near the budget."""
     assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
-    budget = metrics("whole")["cost_usd"] / 2
+    budget = run_metrics("whole")["cost_usd"] / 2
     assert evaluate(*PLAN, "--budget", budget, "--concurrency", "2") == 4
-    assert 0 < metrics()["paid_usd"] < 1.2 * budget
+    assert 0 < run_metrics()["paid_usd"] < 1.2 * budget
 
 
 # --- what items and metrics say --------------------------------------------------------------------------------------
@@ -133,7 +121,7 @@ def test_only_close_pairs_are_judged_again(evaluate: Run, sim: SimServer) -> Non
         assert sum(rubric["contribution"] for rubric in row["rubrics"]) == pytest.approx(row["margin"], abs=1e-6)
         asked = [2 if vote["order"] == "both" else 1 for vote in row["votes"]]
         assert len(row["requests"]) == sum(asked)
-    found = metrics()
+    found = run_metrics()
     assert found["calls"]["sent"] == sum(len(row["requests"]) for row in rows) < 3 * N
     assert found["votes"]["escalated"] == sum(len(row["votes"]) == 2 for row in rows) > 0
     assert (found["order"]["policy"], found["order"]["audit_below"]) == ("both", 0.6)
@@ -150,7 +138,7 @@ def test_a_jury_of_judges_of_every_kind(evaluate: Run) -> None:
         heard = [vote["margin"] for vote in row["votes"] if vote["margin"] is not None]
         assert row["margin"] == pytest.approx(sum(heard) / len(heard), abs=1e-8)
         assert {rubric["judge"] for rubric in row["rubrics"]} <= {"small", "big", "rules"}
-    label = metrics()["judge_label"]
+    label = run_metrics()["judge_label"]
     assert "small (SIMULATED endpoint)" in label
     assert "a jury, mean of margins" in label
     judge = orjson.loads(Path("run/manifest.json").read_bytes())["judge"]
@@ -204,7 +192,7 @@ def test_a_dry_run_gives_the_worst_case_and_then_what_is_left(
     exact = orjson.loads(capsys.readouterr().out)
     assert exact["judges"]["small"]["calls"] == 0
     assert evaluate(*PLAN) == 0
-    needed = metrics()["judges"]["big"]["calls"]["sent"]
+    needed = run_metrics()["judges"]["big"]["calls"]["sent"]
     surely = exact["judges"]["big"]["calls"] - exact["judges"]["big"]["maybe_calls"]
     assert surely <= needed <= exact["judges"]["big"]["calls"] == 2 * surely
     capsys.readouterr()

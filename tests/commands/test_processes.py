@@ -11,7 +11,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until, write_bench
+from rig import background, name_judge, paid, read_lines, run_items, sim_process, svr, wait_until, write_bench
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
@@ -50,11 +50,6 @@ def prepare(folder: Path, url: str) -> None:
     name_judge(folder, url, price=PRICE)
 
 
-def items_of(folder: Path) -> bytes:
-    """Return the items of a run."""
-    return (folder / "items.jsonl").read_bytes()
-
-
 def metrics_of(folder: Path) -> dict[str, object]:
     """Return the metrics of a run but for how long it took."""
     metrics: dict[str, object] = orjson.loads((folder / "metrics.json").read_bytes())
@@ -77,7 +72,7 @@ def test_items_and_metrics_do_not_depend_on_processes_or_concurrency(
     limits = ("--processes", str(processes), "--concurrency", str(concurrency))
     done = svr(*FLAGS, *limits, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
     assert metrics_of(tmp_path / "run") == metrics_of(whole)
     assert set(paid(log, start).values()) == {1}
 
@@ -90,7 +85,7 @@ def test_what_is_in_the_memo_is_not_asked_by_any_process(tmp_path: Path, whole: 
     assert done.returncode == 0, done.stderr
     calls = orjson.loads(done.stdout)["calls"]
     assert (calls["sent"], calls["memo_hits"] > N) == (0, True)
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
 
 
 def test_a_jury_in_several_processes_has_the_sums_of_each_judge(tmp_path: Path, endpoint: tuple[str, Path]) -> None:
@@ -106,7 +101,7 @@ def test_a_jury_in_several_processes_has_the_sums_of_each_judge(tmp_path: Path, 
         places = ("--out", name, "--memo", f"memo-{name}", "--processes", processes)
         done = svr(*flags, *judges, *places, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert items_of(tmp_path / "one") == items_of(tmp_path / "two")
+    assert run_items(tmp_path / "one") == run_items(tmp_path / "two")
     assert metrics_of(tmp_path / "one") == metrics_of(tmp_path / "two")
 
 
@@ -123,7 +118,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(
         _, errors = process.communicate(timeout=50)
     assert process.returncode == 0, errors
     assert "ended (killed by signal 9); its share goes on" in errors
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
     counts = paid(log, start)
     assert max(counts.values()) <= 2
     assert sum(counts.values()) - len(counts) <= 4
@@ -159,7 +154,7 @@ def test_what_a_library_prints_in_a_worker_is_no_report(
     done = svr(*FLAGS, "--processes", "2", cwd=tmp_path, PYTHONPATH=str(tmp_path / "noisy"))
     assert done.returncode == 0, done.stderr
     assert "and its last word" in done.stderr
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
 
 
 def test_what_workers_leave_is_done_by_the_parent(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
@@ -176,7 +171,7 @@ def test_what_workers_leave_is_done_by_the_parent(tmp_path: Path, endpoint: tupl
         _, errors = process.communicate(timeout=50)
     assert process.returncode == 0, errors
     assert errors.count("its share goes on") == 6
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
 
 
 def test_a_signal_drains_all_workers_and_the_run_goes_on_later(
@@ -199,7 +194,7 @@ def test_a_signal_drains_all_workers_and_the_run_goes_on_later(
     assert metrics["calls"]["sent"] == sum(paid(log, start).values())
     done = svr(*FLAGS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
     assert set(paid(log, start).values()) == {1}
 
 
@@ -217,7 +212,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, endpoint: tup
     wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
     done = svr(*FLAGS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
     assert set(paid(log, start).values()) == {1}
 
 
@@ -249,7 +244,7 @@ def test_workers_that_cannot_run_leave_all_to_the_parent(
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("ended (exit code 1); its share goes on") == 2
     assert "Traceback" not in done.stderr
-    assert items_of(tmp_path / "run") == items_of(whole)
+    assert run_items(tmp_path / "run") == run_items(whole)
 
 
 @pytest.mark.parametrize("flags", [("--max-calls", "41"), ("--budget", "0.004")])
@@ -282,8 +277,8 @@ def test_what_fails_for_good_in_a_worker_is_in_the_run(tmp_path: Path) -> None:
         again = svr(*FLAGS, cwd=tmp_path)
         assert len(read_lines(log)) == calls
     assert single.returncode == done.returncode == again.returncode == 3, done.stderr
-    assert items_of(tmp_path / "run") == items_of(tmp_path / "single")
-    assert b"context_too_long" in items_of(tmp_path / "run")
+    assert run_items(tmp_path / "run") == run_items(tmp_path / "single")
+    assert b"context_too_long" in run_items(tmp_path / "run")
     metrics = orjson.loads((tmp_path / "run" / "metrics.json").read_bytes())
     assert len(read_lines(tmp_path / "run" / "failures.jsonl")) >= metrics["n_total"] - metrics["n_scored"] > 0
 

@@ -11,12 +11,10 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
-from rig import name_judge, read_lines, write_bench
+from rig import name_judge, read_lines, svr_here, write_bench
 
 from svr_async.adapters import get_adapter
 from svr_async.commands.batch.run import params_of
-from svr_async.commands.main import run
-from svr_async.commands.main import svr as group
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
@@ -35,18 +33,6 @@ from svr_async.vocabulary.splits import split_by_prompt
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
 
-def svr(*args: str | Path) -> int:
-    """Run `svr` in this process; return the exit code."""
-    return run(group, "svr", [str(arg) for arg in args])
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 # --- over HTTP, against the simulated endpoint -----------------------------------------------------------------------
 
 
@@ -60,13 +46,13 @@ def test_a_bank_is_trained_and_used(
     write_bench(folder / "bench.jsonl", 40)
     name_judge(folder, sim.base_url)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q")
-    assert svr(*flags, "--bank", trained / "out" / "bank", "--out", "run") == 0
+    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--out", "run") == 0
     items = read_lines(folder / "run" / "items.jsonl")
     assert len(items) == 40
     assert {len(item["rubrics"]) for item in items} <= set(range(1, max(DEFAULT.top_ks) + 1))
     for item in items:
         assert sum(row["contribution"] for row in item["rubrics"]) == pytest.approx(item["margin"], abs=1e-5)
-    assert svr(*flags, "--bank", trained / "out" / "bank", "--method", "uniform", "--out", "even") == 0
+    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--method", "uniform", "--out", "even") == 0
     weights = [
         (r["alpha"], r["weight"]) for item in read_lines(folder / "even" / "items.jsonl") for r in item["rubrics"]
     ]
@@ -81,7 +67,7 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(
     monkeypatch.chdir(trained)
     name_judge(trained, sim.base_url)
     before, calls = files_of(trained / "out" / "bank"), sim.stats()["calls"]
-    assert svr(*TRAIN) == 0
+    assert svr_here(*TRAIN) == 0
     assert files_of(trained / "out" / "bank") == before
     assert sim.stats()["calls"] == calls
 
@@ -97,11 +83,11 @@ def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(
     Where no pair is near the boundary there is nothing to induce from, and training ends after the first round.
     """
     write_made(folder / "made.jsonl")
-    assert svr("train", "made.jsonl", "--out", "one", "--rounds", "2") == 0
+    assert svr_here("train", "made.jsonl", "--out", "one", "--rounds", "2") == 0
     said = capsys.readouterr().err
     assert "0 support pairs" in said
     assert "round 1 found nothing new: training ends early" in said
-    assert svr("train", "made.jsonl", "--out", "two", "--rounds", "2", "-q") == 0
+    assert svr_here("train", "made.jsonl", "--out", "two", "--rounds", "2", "-q") == 0
     assert files_of(folder / "one" / "bank") == files_of(folder / "two" / "bank")
     assert not (folder / "cache").exists()
     record = orjson.loads((folder / "one" / "record.json").read_bytes())
@@ -112,18 +98,18 @@ def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(
 def test_induce_judge_and_fit_by_themselves_end_with_a_bank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The three stages in a row, offline; fitting the same store again gives the same bank."""
     write_made(folder / "made.jsonl")
-    assert svr("induce", "made.jsonl", "--out", "c.jsonl", "-q", "--json") == 0
+    assert svr_here("induce", "made.jsonl", "--out", "c.jsonl", "-q", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["rubrics"] == len(read_lines(folder / "c.jsonl")) > 0
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q", "--json") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["entries"] > 0
     for out in ("one", "two"):
-        assert svr("fit", "store", "--out", out, "-q", "--json") == 0
+        assert svr_here("fit", "store", "--out", out, "-q", "--json") == 0
         assert orjson.loads(capsys.readouterr().out)["dev_accuracy"] == 1.0
     assert files_of(folder / "one" / "bank") == files_of(folder / "two" / "bank")
     write_bench(folder / "bench.jsonl", 5)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "--bank", "one/bank", "-q")
-    assert svr(*flags, "--out", "run", "--min-coverage", "0") == 0
-    assert svr("judge", "made.jsonl", "--bank", "one/bank", "--out", "again", "-q", "--limit", "60") == 0
+    assert svr_here(*flags, "--out", "run", "--min-coverage", "0") == 0
+    assert svr_here("judge", "made.jsonl", "--bank", "one/bank", "--out", "again", "-q", "--limit", "60") == 0
 
 
 def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_another_is_named(
@@ -140,7 +126,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     for published, more in ((2, ()), (1, ("--publish", "best"))):
         out = f"out{published}"
         flags = ("--preset", "paper", "--rounds", "2", "--out", out, *more)
-        assert svr("train", "made.jsonl", *flags, "-q", "--json") == 0
+        assert svr_here("train", "made.jsonl", *flags, "-q", "--json") == 0
         record = orjson.loads(capsys.readouterr().out)
         assert [one["round"] for one in record["rounds"]] == [1, 2]
         assert record["dev"]["round"] == published
@@ -158,9 +144,9 @@ def test_a_fit_by_itself_follows_its_preset_in_use_too(
     """
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     epochs = ("--epochs", "1") if preset == "paper" else ()
-    assert svr("fit", "store", "--out", "out", "--preset", preset, *epochs, "-q") == 0
+    assert svr_here("fit", "store", "--out", "out", "--preset", preset, *epochs, "-q") == 0
     bank = RubricBank.load(folder / "out" / "bank")
     assert (bank.inference.filler_weight, bank.fit_settings["top_k"]) == (filler, top_k)
 
@@ -168,8 +154,8 @@ def test_a_fit_by_itself_follows_its_preset_in_use_too(
 def test_descriptive_induction_proposes_other_rubrics(folder: Path) -> None:
     """--descriptive describes the chosen response and does not look at the other one."""
     write_made(folder / "made.jsonl", 30)
-    assert svr("induce", "made.jsonl", "--out", "c.jsonl", "-q") == 0
-    assert svr("induce", "made.jsonl", "--out", "d.jsonl", "-q", "--descriptive") == 0
+    assert svr_here("induce", "made.jsonl", "--out", "c.jsonl", "-q") == 0
+    assert svr_here("induce", "made.jsonl", "--out", "d.jsonl", "-q", "--descriptive") == 0
     assert len(read_lines(folder / "d.jsonl")) > len(read_lines(folder / "c.jsonl"))
 
 
@@ -196,7 +182,7 @@ def test_a_benchmark_is_refused_as_training_data_by_every_stage(
     command, *flags = args
     for given in ([f"{name}_v1.jsonl"], [f"{name}/test.jsonl"], ["made.jsonl", "--format", name]):
         (folder / given[0]).write_bytes((folder / "made.jsonl").read_bytes())
-        assert svr(command, *given, *flags, "-q") == 2
+        assert svr_here(command, *given, *flags, "-q") == 2
         line = last_line(capsys)
         assert "evaluation only" in line
         assert "Bench" in line
@@ -221,14 +207,14 @@ def test_a_benchmark_without_a_file_is_a_usage_error(
 ) -> None:
     """--decontaminate needs NAME=PATH."""
     write_made(folder / "made.jsonl", 30)
-    assert svr("train", "made.jsonl", "--out", "out", "-q", "--decontaminate", given) == 2
+    assert svr_here("train", "made.jsonl", "--out", "out", "-q", "--decontaminate", given) == 2
     last_line(capsys)
 
 
 def test_too_few_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing is left to check with, the counts are said."""
     write_made(folder / "made.jsonl", 1)
-    assert svr("train", "made.jsonl", "--out", "out", "-q") == 2
+    assert svr_here("train", "made.jsonl", "--out", "out", "-q") == 2
     assert "give more pairs" in last_line(capsys)
 
 
@@ -237,7 +223,7 @@ def test_pairs_that_nothing_can_be_said_of_end_with_eight(folder: Path, capsys: 
     rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": f"ab{n}", "rejected": f"cd{n}"} for n in range(120)]
     (folder / "bare.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     for command, out in (("train", "out"), ("induce", "c.jsonl")):
-        assert svr(command, "bare.jsonl", "--out", out, "-q") == 8
+        assert svr_here(command, "bare.jsonl", "--out", out, "-q") == 8
         assert "no rubric was induced" in last_line(capsys)
     assert not (folder / "out" / "bank").exists()
     assert not (folder / "c.jsonl").exists()
@@ -247,11 +233,11 @@ def test_pairs_without_two_different_responses_are_refused(folder: Path, capsys:
     """A chosen response that equals the rejected one teaches nothing; pairs of one prompt cannot be split."""
     rows = [{"id": f"{n}", "prompt": f"Say {n}", "chosen": "a", "rejected": "a"} for n in range(9)]
     (folder / "ties.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr("train", "ties.jsonl", "--out", "out", "-q") == 2
+    assert svr_here("train", "ties.jsonl", "--out", "out", "-q") == 2
     assert "0 of 9 pairs in ties.jsonl can be learned from" in last_line(capsys)
     rows = [row | {"prompt": "Say", "rejected": f"b{n}"} for n, row in enumerate(rows)]
     (folder / "one.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr("train", "one.jsonl", "--out", "out", "-q") == 2
+    assert svr_here("train", "one.jsonl", "--out", "out", "-q") == 2
     assert "of more prompts" in last_line(capsys)
 
 
@@ -259,9 +245,9 @@ def test_epochs_for_the_default_are_refused(folder: Path, capsys: pytest.Capture
     """The default is solved: a number of epochs for it is told in a line, not ignored."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "out", "--epochs", "2") == 2
+    assert svr_here("fit", "store", "--out", "out", "--epochs", "2") == 2
     assert "epochs must be 0 (got 2)" in last_line(capsys)
 
 
@@ -274,13 +260,13 @@ def test_one_rubric_and_prompts_without_a_word_give_a_bank_that_works(
     rows = [{**row, "prompt": sign} for row, sign in zip(read_lines(folder / "made.jsonl"), signs, strict=False)]
     (folder / "signs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     write_candidates(folder / "c.jsonl", checks=1)
-    assert svr("judge", "signs.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "signs.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     assert orjson.loads((folder / "store" / "vocabulary.json").read_bytes()) == {}
-    assert svr("fit", "store", "--out", "out", "-q") == 0
+    assert svr_here("fit", "store", "--out", "out", "-q") == 0
     unseen = {"id": "u", "prompt": "Which trees?", "chosen": "- oak\n- elm", "rejected": "oak and elm"}
     (folder / "unseen.jsonl").write_bytes(orjson.dumps(unseen))
     flags = ("eval", "pairs", "--data", "unseen.jsonl", "--judge", "rules", "--bank", "out/bank", "-q", "--out", "run")
-    assert svr(*flags) == 0
+    assert svr_here(*flags) == 0
     [item] = read_lines(folder / "run" / "items.jsonl")
     assert item["correct"]
     assert [row["alpha"] for row in item["rubrics"]] == [1.0]
@@ -301,7 +287,7 @@ def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
     """All tied: exit 8, nothing to learn from; not a number or outside of Δ's values: exit 7, whatever its checksum."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", checks=1)
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     path, meta = folder / "store" / "z-0001.npz", orjson.loads((folder / "store" / "meta.json").read_bytes())
     with np.load(path) as held:
         arrays = dict(held)
@@ -311,7 +297,7 @@ def test_a_z_that_says_nothing_or_cannot_be_ends_the_fit(
     meta["parts"][0]["z"] |= {"bytes": path.stat().st_size, "sha256": digest}
     (folder / "store" / "meta.json").write_bytes(orjson.dumps(meta))
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "out", "-q") == code
+    assert svr_here("fit", "store", "--out", "out", "-q") == code
     assert words in last_line(capsys)
     assert not (folder / "out" / "bank").exists()
 
@@ -324,15 +310,15 @@ def test_judging_again_into_the_same_store_asks_nothing_and_other_rubrics_are_re
     write_candidates(folder / "c.jsonl")
     write_candidates(folder / "other.jsonl", checks=1)
     flags = ("judge", "made.jsonl", "--out", "store", "-q", "--candidates")
-    assert svr(*flags, "c.jsonl") == 0
+    assert svr_here(*flags, "c.jsonl") == 0
     before = files_of(folder / "store")
-    assert svr(*flags, "c.jsonl") == 0
+    assert svr_here(*flags, "c.jsonl") == 0
     capsys.readouterr()
-    assert svr(*flags, "other.jsonl") == 2
+    assert svr_here(*flags, "other.jsonl") == 2
     assert "store exists already" in last_line(capsys)
     assert files_of(folder / "store") == before
     (folder / "file").write_text("")
-    assert svr("judge", "made.jsonl", "--out", "file", "-q", "--candidates", "c.jsonl") == 2
+    assert svr_here("judge", "made.jsonl", "--out", "file", "-q", "--candidates", "c.jsonl") == 2
     assert "file exists already" in last_line(capsys)
 
 
@@ -343,7 +329,7 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
     for name in ("bullet_list", "numbered_list"):
         row = {"rubric": {"text": "Lists.", "check": {"name": name, "args": {}}}, "sources": [], "count": 1}
         (folder / "c.jsonl").write_bytes(orjson.dumps(row | {"aliases": []}))
-        assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+        assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
         stores.append(load_store(folder / "store").z.value.tolist())
         (folder / "store").rename(folder / name)
     assert stores[0] != stores[1]
@@ -356,13 +342,13 @@ def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys
     judged = Judged(indptr=none.indptr, index=none.index, value=none.value, flags=np.zeros(0, np.uint8))
     header = StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules")
     write_store(folder / "empty", header, StoreContent(rubrics=[], pairs=PairRows(**columns), features=none, z=judged))
-    assert svr("fit", "empty", "--out", "out", "-q") == 8
+    assert svr_here("fit", "empty", "--out", "out", "-q") == 8
     assert "0 rubrics" in last_line(capsys)
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    assert svr("fit", "store", "--out", "out", "-q") == 8
+    assert svr_here("fit", "store", "--out", "out", "-q") == 8
     last_line(capsys)
     assert not (folder / "out" / "bank").exists()
 
@@ -373,14 +359,14 @@ def test_a_damaged_store_ends_with_seven_and_a_missing_one_with_two(
     """Any file of the store that was cut or changed is found before a fit begins."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     for name, data in files_of(folder / "store").items():
         (folder / "store" / name).write_bytes(data[: len(data) // 2])
-        assert svr("fit", "store", "--out", "out", "-q") == 7, name
+        assert svr_here("fit", "store", "--out", "out", "-q") == 7, name
         last_line(capsys)
         (folder / "store" / name).write_bytes(data)
-    assert svr("fit", "nowhere", "--out", "out", "-q") == 2
+    assert svr_here("fit", "nowhere", "--out", "out", "-q") == 2
     last_line(capsys)
 
 
@@ -388,15 +374,15 @@ def test_a_damaged_stage_is_named(folder: Path, capsys: pytest.CaptureFixture[st
     """A stage file that cannot be read stops the run with exit 7; removed, the run goes on."""
     write_made(folder / "made.jsonl", 30)
     flags = ("induce", "made.jsonl", "--out", "c.jsonl", "-q")
-    assert svr(*flags) == 0
+    assert svr_here(*flags) == 0
     before = (folder / "c.jsonl").read_bytes()
     stage = next((folder / "c.jsonl.stages").rglob("induce.json"))
     stage.write_bytes(stage.read_bytes()[:40])
     capsys.readouterr()
-    assert svr(*flags) == 7
+    assert svr_here(*flags) == 7
     assert "induce.json" in last_line(capsys)
     stage.unlink()
-    assert svr(*flags) == 0
+    assert svr_here(*flags) == 0
     assert (folder / "c.jsonl").read_bytes() == before
 
 
@@ -410,7 +396,7 @@ def test_a_damaged_file_of_candidates_is_named_by_line(
     write_made(folder / "made.jsonl", 30)
     (folder / "c.jsonl").write_text("\n" + line + "\n")
     flags = ("judge", "made.jsonl", "--out", "store", "-q")
-    assert svr(*flags, "--candidates", "c.jsonl") == 7
+    assert svr_here(*flags, "--candidates", "c.jsonl") == 7
     assert "c.jsonl line 2" in last_line(capsys)
 
 
@@ -419,7 +405,7 @@ def test_rubrics_to_judge_must_be_named_once(folder: Path, capsys: pytest.Captur
     write_made(folder / "made.jsonl", 30)
     (folder / "c.jsonl").write_text("\n")
     for more in ((), ("--bank", "b", "--candidates", "c.jsonl"), ("--candidates", "c.jsonl"), ("--candidates", "no")):
-        assert svr("judge", "made.jsonl", "--out", "store", "-q", *more) == 2
+        assert svr_here("judge", "made.jsonl", "--out", "store", "-q", *more) == 2
         last_line(capsys)
 
 
@@ -429,9 +415,9 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
     """Missing: exit 2; damaged: exit 7; --method svr of a model without a bank: exit 2; each in one line."""
     write_bench(folder / "bench.jsonl", 3)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q", "--out", "run")
-    assert svr(*flags, "--bank", "nowhere") == 2
+    assert svr_here(*flags, "--bank", "nowhere") == 2
     assert "nowhere" in last_line(capsys)
-    assert svr(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
+    assert svr_here(*flags, "--method", "svr", "--judge", "gpt-oss-120b") == 2
     assert "--bank" in last_line(capsys)
     bank = RubricBank(
         rubrics=(
@@ -447,7 +433,7 @@ def test_a_bank_that_is_missing_or_damaged_stops_an_evaluation(
         (folder / "bank").mkdir(exist_ok=True)
         for name, data in good.items():
             (folder / "bank" / name).write_bytes(data[:-20] if name == broken else data)
-        assert svr(*flags, "--bank", "bank") == 7, broken
+        assert svr_here(*flags, "--bank", "bank") == 7, broken
         last_line(capsys)
 
 
@@ -460,12 +446,12 @@ def test_what_no_bank_can_hold_is_refused_before_anything_is_computed(
     for field in ("id", "domain"):
         long = [{**row, field: "x" * 4097} if n == 30 else row for n, row in enumerate(rows)]
         (folder / "long.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in long))
-        assert svr("train", "long.jsonl", "--out", "out", "-q") == 2
+        assert svr_here("train", "long.jsonl", "--out", "out", "-q") == 2
         assert "4,097" in last_line(capsys)
-    assert svr("train", "made.jsonl", "--out", "out", "-q", "--licence", "x" * 4097) == 2
+    assert svr_here("train", "made.jsonl", "--out", "out", "-q", "--licence", "x" * 4097) == 2
     assert "--licence" in last_line(capsys)
     write_candidates(folder / "c.jsonl", "Is kind.", "Is kind " * 70)
-    assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 7
+    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 7
     assert "c.jsonl line 2" in last_line(capsys)
     assert not any((folder / name).exists() for name in ("out", "store", "store.stages"))
 
@@ -479,7 +465,7 @@ def test_files_of_candidates_may_be_joined(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in lines))
     joined = (folder / "one.jsonl").read_bytes() + (folder / "two.jsonl").read_bytes()
     (folder / "both.jsonl").write_bytes(joined)
-    assert svr("judge", "made.jsonl", "--candidates", "both.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "both.jsonl", "--out", "store", "-q") == 0
     kind, *others = load_store(folder / "store").rubrics
     assert kind.candidate.source_pair_ids == ("made-1", "made-2", "made-3")
     assert (kind.candidate.observed_count, len(others)) == (2, 2)
@@ -490,10 +476,10 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 ) -> None:
     """Rubrics that were induced with another seed, as those of merged banks: said, and left out just there."""
     write_made(folder / "made.jsonl")
-    assert svr("induce", "made.jsonl", "--out", "c.jsonl", "--seed", "1", "-q") == 0
+    assert svr_here("induce", "made.jsonl", "--out", "c.jsonl", "--seed", "1", "-q") == 0
     capsys.readouterr()
     for pool in ("all", "cross"):
-        assert svr("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", pool, "--pool", pool) == 0
+        assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", pool, "--pool", pool) == 0
         assert "came from prompts that are held out here" in capsys.readouterr().err
         store = load_store(folder / pool)
         sources = [set(entry.candidate.source_pair_ids) for entry in store.rubrics]
@@ -503,8 +489,8 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
             assert not [place for place in entries if store.pair_ids[row] in sources[place]]
             judged += len(entries)
         assert judged > 0
-    assert svr("induce", "made.jsonl", "--out", "same.jsonl", "-q") == 0
-    assert svr("judge", "made.jsonl", "--candidates", "same.jsonl", "--out", "same") == 0
+    assert svr_here("induce", "made.jsonl", "--out", "same.jsonl", "-q") == 0
+    assert svr_here("judge", "made.jsonl", "--candidates", "same.jsonl", "--out", "same") == 0
     assert "held out here" not in capsys.readouterr().err
 
 
@@ -532,7 +518,7 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
     (folder / "all.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     sides = {}
     for seed, out in (("x", "one"), ("x", "two"), ("y", "three")):
-        assert svr("data", "split", "all.jsonl", "--share", "0.3", "--seed", seed, "--out", out, "--json") == 0
+        assert svr_here("data", "split", "all.jsonl", "--share", "0.3", "--seed", seed, "--out", out, "--json") == 0
         counts = orjson.loads(capsys.readouterr().out)
         train, test = (read_lines(folder / out / f"{name}.jsonl") for name in ("train", "test"))
         assert (len(train), len(test)) == (counts["train"], counts["test"])
@@ -549,7 +535,7 @@ def test_what_is_held_out_has_nothing_to_do_with_the_dev_split_of_the_same_seed(
     """Whoever gives `data split` and `train` one seed still has dev prompts in the training part."""
     rows = [{"prompt": f"Question {n}?", "chosen": "yes", "rejected": "no"} for n in range(400)]
     (folder / "all.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr("data", "split", "all.jsonl", "--share", "0.2", "--seed", "42", "--out", "parts") == 0
+    assert svr_here("data", "split", "all.jsonl", "--share", "0.2", "--seed", "42", "--out", "parts") == 0
     train = get_adapter("pairs").load(folder / "parts" / "train.jsonl").pairs
     assert 4 <= len(split_by_prompt(train, 0.05, salt="42")[1]) <= 40
 
@@ -557,7 +543,7 @@ def test_what_is_held_out_has_nothing_to_do_with_the_dev_split_of_the_same_seed(
 def test_a_split_is_read_again_as_the_same_pairs(folder: Path) -> None:
     """What `split` writes, `pairs` reads: prompts, responses, which is chosen, domain."""
     write_planted(folder / "pairs.jsonl", 30)
-    assert svr("data", "split", "pairs.jsonl", "--out", "halves", "--share", "0.5") == 0
+    assert svr_here("data", "split", "pairs.jsonl", "--out", "halves", "--share", "0.5") == 0
     names = ("pairs.jsonl", "halves/train.jsonl", "halves/test.jsonl")
     whole, train, test = ({pair.id: pair for pair in get_adapter("pairs").load(folder / name).pairs} for name in names)
     again = train | test

@@ -6,7 +6,6 @@ Real processes over HTTP against a real `svr sim`, whose log is the witness of w
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -14,7 +13,7 @@ from subprocess import TimeoutExpired
 import pytest
 from killer import dies_at, killed_at
 from made_pairs import PATIENCE_S, TRAIN, files_of, write_candidates, write_made, write_planted
-from rig import background, name_judge, read_lines, sim_process, svr, wait_until
+from rig import background, name_judge, paid, read_lines, sim_process, svr, wait_until
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 CONCURRENCY = 4
@@ -56,11 +55,6 @@ def kill_when(ready: Callable[[], bool], folder: Path, env: dict[str, str]) -> N
         assert process.poll() is None
         process.kill()
         process.wait(20)
-
-
-def paid(log: Path, start: int) -> Counter[str]:
-    """Count paid calls by request since the log had so many lines."""
-    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
 
 
 def repaid(log: Path, start: int) -> int:

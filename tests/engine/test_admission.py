@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rig import QUICK, pairs, profile, shown, writer
+from rig import QUICK, pairs, profile, shown, until, writer
 
 from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.config import EngineConfig
@@ -35,15 +35,6 @@ def questions(count: int) -> list[Question[Any]]:
     """Return questions about planted pairs; their memo keys do not depend on the endpoint's address."""
     write = writer(identity="sim")
     return [write.direct(present(pair, Order.AB)) for pair in pairs(count)]
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Let other tasks run until something has happened."""
-    for _ in range(20_000):
-        if ready():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not happen")
 
 
 async def answers(engine: CallEngine, asked: list[Question[Any]]) -> list[Completion[Any]]:

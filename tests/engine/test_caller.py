@@ -14,6 +14,7 @@ from virtual import (
     ask_all,
     caller_of,
     error,
+    in_virtual_time,
     now,
     openai_headers,
     question,
@@ -76,33 +77,28 @@ def test_a_rate_limited_endpoint_is_drained_in_hardly_more_than_the_ideal_time(
     assert turned_away <= wasted
 
 
-def test_a_minutes_worth_that_the_endpoint_offers_at_once_is_taken() -> None:
+@in_virtual_time
+async def test_a_minutes_worth_that_the_endpoint_offers_at_once_is_taken() -> None:
     """Where its headers say that a minute's worth is there, nobody waits for the sixtieth part of it."""
-
-    async def scenario() -> float:
-        endpoint = Endpoint(latency_s=LATENCY_S, rate=10.0, burst=600.0, told=openai_headers)
-        begun = now()
-        await ask_all(caller_of(endpoint, concurrency=512), 500, workers=520)
-        assert endpoint.refused == 0
-        return now() - begun
-
-    assert run_virtual(scenario) < 10.0
+    endpoint = Endpoint(latency_s=LATENCY_S, rate=10.0, burst=600.0, told=openai_headers)
+    begun = now()
+    await ask_all(caller_of(endpoint, concurrency=512), 500, workers=520)
+    assert endpoint.refused == 0
+    assert now() - begun < 10.0
 
 
-def test_tokens_a_minute_are_kept_by_what_replies_turn_out_to_cost() -> None:
+@in_virtual_time
+async def test_tokens_a_minute_are_kept_by_what_replies_turn_out_to_cost() -> None:
     """The first estimate is far too low; usage corrects it, and over three minutes the limit holds within a tenth."""
-
-    async def scenario() -> float:
-        endpoint = Endpoint(latency_s=LATENCY_S)
-        caller = caller_of(endpoint, tpm=60_000.0)
-        task = asyncio.create_task(ask_all(caller, 10_000))
-        await asyncio.sleep(180.0)
-        caller.stop()
-        with pytest.raises(LaneStoppedError):
-            await task
-        return endpoint.served * (250 + 106) / 180.0  # tokens a second, of replies of 250 and requests of about 106
-
-    assert 900.0 <= run_virtual(scenario) <= 1100.0
+    endpoint = Endpoint(latency_s=LATENCY_S)
+    caller = caller_of(endpoint, tpm=60_000.0)
+    task = asyncio.create_task(ask_all(caller, 10_000))
+    await asyncio.sleep(180.0)
+    caller.stop()
+    with pytest.raises(LaneStoppedError):
+        await task
+    tokens_s = endpoint.served * (250 + 106) / 180.0  # of replies of 250 and requests of about 106
+    assert 900.0 <= tokens_s <= 1100.0
 
 
 def test_without_a_word_the_wait_is_short() -> None:
@@ -118,25 +114,22 @@ def test_without_a_word_the_wait_is_short() -> None:
     assert max(run_virtual(scenario) for _ in range(10)) <= 0.3
 
 
-def test_refusals_at_random_do_not_slow_the_run_down_for_ever() -> None:
+@in_virtual_time
+async def test_refusals_at_random_do_not_slow_the_run_down_for_ever() -> None:
     """One call in fifty meets a 429 whatever the rate: what no rate explains is not answered by an ever lower one."""
-
-    async def scenario() -> tuple[int, int]:
-        chance = random.Random(1)
-        endpoint = Endpoint(latency_s=0.5)
-        endpoint.fault = lambda _: error(429, {"retry-after-ms": "50"}) if chance.random() < 0.02 else None
-        caller = caller_of(endpoint, concurrency=32, adaptive=False)
-        task = asyncio.create_task(ask_all(caller, 10**6, workers=40))
-        served = [0]
-        for _ in range(6):
-            await asyncio.sleep(25.0)
-            served.append(endpoint.served)
-        caller.stop()
-        with pytest.raises(LaneStoppedError):
-            await task
-        return served[2] - served[1], served[6] - served[5]
-
-    early, late = run_virtual(scenario)
+    chance = random.Random(1)
+    endpoint = Endpoint(latency_s=0.5)
+    endpoint.fault = lambda _: error(429, {"retry-after-ms": "50"}) if chance.random() < 0.02 else None
+    caller = caller_of(endpoint, concurrency=32, adaptive=False)
+    task = asyncio.create_task(ask_all(caller, 10**6, workers=40))
+    served = [0]
+    for _ in range(6):
+        await asyncio.sleep(25.0)
+        served.append(endpoint.served)
+    caller.stop()
+    with pytest.raises(LaneStoppedError):
+        await task
+    early, late = served[2] - served[1], served[6] - served[5]
     assert late >= 0.85 * early
     assert late >= 0.7 * 25.0 * 32 / 0.5
 
@@ -145,132 +138,110 @@ def test_refusals_at_random_do_not_slow_the_run_down_for_ever() -> None:
 
 
 @pytest.mark.parametrize(("crowded", "share"), [(503, 0.92), (429, 0.65)])
-def test_an_endpoint_with_so_many_seats_is_kept_full(crowded: int, share: float) -> None:
+@in_virtual_time
+async def test_an_endpoint_with_so_many_seats_is_kept_full(crowded: int, share: float) -> None:
     """Thirty at a time: 503 says that it is the number; 429 may as well be the rate, so both are held back a bit."""
-
-    async def scenario() -> tuple[float, float]:
-        endpoint = Endpoint(latency_s=LATENCY_S, seats=30, crowded=crowded)
-        caller = caller_of(endpoint, concurrency=512)
-        task = asyncio.create_task(ask_all(caller, 10**6, workers=520))
-        await asyncio.sleep(30.0)
-        served, refused, calls = endpoint.served, endpoint.refused, endpoint.calls
-        await asyncio.sleep(60.0)
-        caller.stop()
-        with pytest.raises(LaneStoppedError):
-            await task
-        return (endpoint.served - served) / 60.0, (endpoint.refused - refused) / (endpoint.calls - calls)
-
-    goodput, turned_away = run_virtual(scenario)
+    endpoint = Endpoint(latency_s=LATENCY_S, seats=30, crowded=crowded)
+    caller = caller_of(endpoint, concurrency=512)
+    task = asyncio.create_task(ask_all(caller, 10**6, workers=520))
+    await asyncio.sleep(30.0)
+    served, refused, calls = endpoint.served, endpoint.refused, endpoint.calls
+    await asyncio.sleep(60.0)
+    caller.stop()
+    with pytest.raises(LaneStoppedError):
+        await task
+    goodput, turned_away = (endpoint.served - served) / 60.0, (endpoint.refused - refused) / (endpoint.calls - calls)
     assert goodput >= share * 30 / (LATENCY_S + 0.004)
     assert turned_away <= 0.03
 
 
-def test_a_named_number_is_used_at_once_and_never_exceeded() -> None:
+@in_virtual_time
+async def test_a_named_number_is_used_at_once_and_never_exceeded() -> None:
     """`concurrency` without `adaptive`: so many from the first moment, and not one more."""
-
-    async def scenario() -> int:
-        endpoint = Endpoint(latency_s=LATENCY_S)
-        caller = caller_of(endpoint, concurrency=50, adaptive=False)
-        await ask_all(caller, 500)
-        return endpoint.peak
-
-    assert run_virtual(scenario) == 50
+    endpoint = Endpoint(latency_s=LATENCY_S)
+    caller = caller_of(endpoint, concurrency=50, adaptive=False)
+    await ask_all(caller, 500)
+    assert endpoint.peak == 50
 
 
 # --- outages ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seconds", [10.0, 600.0])
-def test_an_outage_costs_its_time_and_few_calls(seconds: float) -> None:
+@in_virtual_time
+async def test_an_outage_costs_its_time_and_few_calls(seconds: float) -> None:
     """All calls are answered; while it lasts one call tries now and then; soon after it everything is as before."""
-
-    async def scenario() -> tuple[int, int, list[float], float]:
-        endpoint = Endpoint(latency_s=LATENCY_S)
-        caller = caller_of(endpoint)
-        task = asyncio.create_task(ask_all(caller, 4000))
-        await asyncio.sleep(10.0)
-        endpoint.down = True
-        before = endpoint.calls
-        await asyncio.sleep(seconds)
-        tried, endpoint.down, back = endpoint.calls - before, False, now()
-        answered = await task
-        return tried, endpoint.served, [moment - back for moment in answered], back
-
-    tried, served, moments, _ = run_virtual(scenario)
-    assert served == 4000
+    endpoint = Endpoint(latency_s=LATENCY_S)
+    caller = caller_of(endpoint)
+    task = asyncio.create_task(ask_all(caller, 4000))
+    await asyncio.sleep(10.0)
+    endpoint.down = True
+    before = endpoint.calls
+    await asyncio.sleep(seconds)
+    tried, endpoint.down, back = endpoint.calls - before, False, now()
+    answered = await task
+    moments = [moment - back for moment in answered]
+    assert endpoint.served == 4000
     assert tried <= 64 + 40 + seconds / 5
     assert sum(0 <= moment <= 25.0 for moment in moments) > 1000
 
 
-def test_an_outage_that_never_ends_ends_the_run() -> None:
+@in_virtual_time
+async def test_an_outage_that_never_ends_ends_the_run() -> None:
     """After `give_up_after_s` without a success, with the error that says how to go on."""
-
-    async def scenario() -> float:
-        endpoint = Endpoint()
-        caller = caller_of(endpoint, give_up_after_s=120.0)
+    endpoint = Endpoint()
+    caller = caller_of(endpoint, give_up_after_s=120.0)
+    await ask_all(caller, 300)
+    endpoint.down = True
+    begun = now()
+    with pytest.raises(EndpointDownError, match="no answer"):
         await ask_all(caller, 300)
-        endpoint.down = True
-        begun = now()
-        with pytest.raises(EndpointDownError, match="no answer"):
-            await ask_all(caller, 300)
-        return now() - begun
-
-    assert 120.0 <= run_virtual(scenario) <= 140.0
+    assert 120.0 <= (now() - begun) <= 140.0
 
 
-def test_an_endpoint_that_was_never_there_is_given_up_soon() -> None:
+@in_virtual_time
+async def test_an_endpoint_that_was_never_there_is_given_up_soon() -> None:
     """Fifteen seconds, not half an hour, and with few calls."""
-
-    async def scenario() -> tuple[float, int]:
-        endpoint = Endpoint()
-        endpoint.down = True
-        begun = now()
-        with pytest.raises(EndpointDownError):
-            await ask_all(caller_of(endpoint), 300)
-        return now() - begun, endpoint.calls
-
-    seconds, calls = run_virtual(scenario)
+    endpoint = Endpoint()
+    endpoint.down = True
+    begun = now()
+    with pytest.raises(EndpointDownError):
+        await ask_all(caller_of(endpoint), 300)
+    seconds, calls = now() - begun, endpoint.calls
     assert 15.0 <= seconds <= 31.0
     assert calls <= 64 + 40
 
 
-def test_a_rolling_restart_is_no_event() -> None:
+@in_virtual_time
+async def test_a_rolling_restart_is_no_event() -> None:
     """Three endpoints, each away for twenty seconds in turn: nobody fails, and the work goes on all the time."""
-
-    async def scenario() -> tuple[list[float], int]:
-        endpoints = {f"e{n}": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
-        caller = caller_of(Endpoints(endpoints), concurrency=30, adaptive=False)
-        task = asyncio.create_task(ask_all(caller, 6000, workers=60))
-        begun = now()
-        for endpoint in endpoints.values():
-            await asyncio.sleep(5.0)
-            endpoint.down = True
-            await asyncio.sleep(20.0)
-            endpoint.down = False
-        answered = [moment - begun for moment in await task]
-        return answered, sum(endpoint.served for endpoint in endpoints.values())
-
-    answered, served = run_virtual(scenario)
-    assert served == 6000
+    endpoints = {f"e{n}": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
+    caller = caller_of(Endpoints(endpoints), concurrency=30, adaptive=False)
+    task = asyncio.create_task(ask_all(caller, 6000, workers=60))
+    begun = now()
+    for endpoint in endpoints.values():
+        await asyncio.sleep(5.0)
+        endpoint.down = True
+        await asyncio.sleep(20.0)
+        endpoint.down = False
+    answered = [moment - begun for moment in await task]
+    assert sum(endpoint.served for endpoint in endpoints.values()) == 6000
     seconds = [sum(start <= moment < start + 1 for moment in answered) for start in range(5, 60)]
     assert min(seconds) > 25
 
 
-def test_one_dead_of_several_is_passed_over() -> None:
+@in_virtual_time
+async def test_one_dead_of_several_is_passed_over() -> None:
     """Row 23: an endpoint that never answers costs a few calls, tries now and then, and no item."""
-
-    async def scenario() -> tuple[int, int, list[str]]:
-        endpoints = {f"e{n}": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
-        endpoints["e1"].down = True
-        caller = caller_of(Endpoints(endpoints), concurrency=64)
-        await ask_all(caller, 3000)
-        return (
-            endpoints["e1"].calls,
-            sum(one.served for one in endpoints.values()),
-            [s.state for s in caller.snapshot()],
-        )
-
-    tried, served, states = run_virtual(scenario)
+    endpoints = {f"e{n}": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
+    endpoints["e1"].down = True
+    caller = caller_of(Endpoints(endpoints), concurrency=64)
+    await ask_all(caller, 3000)
+    tried, served, states = (
+        endpoints["e1"].calls,
+        sum(one.served for one in endpoints.values()),
+        [s.state for s in caller.snapshot()],
+    )
     assert served == 3000
     assert tried <= 40
     assert states[1] in {"down", "trying"}
@@ -327,78 +298,66 @@ def test_one_poisoned_item_costs_few_calls_and_delays_nothing_else(concurrency: 
     assert last <= 1.1 * smooth + 1.0
 
 
-def test_a_poisoned_item_that_is_left_alone_is_given_up() -> None:
+@in_virtual_time
+async def test_a_poisoned_item_that_is_left_alone_is_given_up() -> None:
     """The last item of a run, always answered with the same error, ends in a minute or two and not with the run."""
-
-    async def scenario() -> float:
-        endpoint = Endpoint()
-        caller = caller_of(endpoint, under_way=lambda: 1, concurrency=1, adaptive=False)
-        await caller.call(question(1))
-        endpoint.fault = lambda _: error(500)
-        begun = now()
-        with pytest.raises(RetryableError):
-            await caller.call(question(2))
-        return now() - begun
-
-    assert run_virtual(scenario) < 130.0
+    endpoint = Endpoint()
+    caller = caller_of(endpoint, under_way=lambda: 1, concurrency=1, adaptive=False)
+    await caller.call(question(1))
+    endpoint.fault = lambda _: error(500)
+    begun = now()
+    with pytest.raises(RetryableError):
+        await caller.call(question(2))
+    assert (now() - begun) < 130.0
 
 
-def test_a_refused_key_lets_no_more_calls_leave_and_nobody_sleeps_on() -> None:
+@in_virtual_time
+async def test_a_refused_key_lets_no_more_calls_leave_and_nobody_sleeps_on() -> None:
     """P11: at most `concurrency` calls after the first such answer; all who wait, for whatever, end within a second."""
+    endpoint, bad = Endpoint(latency_s=LATENCY_S), False
 
-    async def scenario() -> tuple[int, float]:
-        endpoint, bad = Endpoint(latency_s=LATENCY_S), False
+    def fault(request: Request) -> Any:
+        if int(request.messages[0][1].split()[0]) % 9 == 0:
+            return error(503)  # these sleep between their tries
+        return error(401) if bad else None
 
-        def fault(request: Request) -> Any:
-            if int(request.messages[0][1].split()[0]) % 9 == 0:
-                return error(503)  # these sleep between their tries
-            return error(401) if bad else None
-
-        endpoint.fault = fault
-        caller = caller_of(endpoint, concurrency=32, adaptive=False)
-        task = asyncio.gather(*(caller.call(question(n)) for n in range(2000)), return_exceptions=True)
-        await asyncio.sleep(5.0)
-        bad, calls = True, endpoint.calls
-        begun = now()
-        found = await task
-        assert isinstance(caller.fatal, AuthError)
-        assert {type(one) for one in found if isinstance(one, BaseException)} <= {AuthError, LaneStoppedError}
-        return endpoint.calls - calls, now() - begun
-
-    calls, seconds = run_virtual(scenario)
+    endpoint.fault = fault
+    caller = caller_of(endpoint, concurrency=32, adaptive=False)
+    task = asyncio.gather(*(caller.call(question(n)) for n in range(2000)), return_exceptions=True)
+    await asyncio.sleep(5.0)
+    bad, calls = True, endpoint.calls
+    begun = now()
+    found = await task
+    assert isinstance(caller.fatal, AuthError)
+    assert {type(one) for one in found if isinstance(one, BaseException)} <= {AuthError, LaneStoppedError}
+    calls, seconds = endpoint.calls - calls, now() - begun
     assert calls <= 2 * 32
     assert seconds <= 2.0
 
 
-def test_the_same_refusal_of_everything_ends_the_run() -> None:
+@in_virtual_time
+async def test_the_same_refusal_of_everything_ends_the_run() -> None:
     """Row 24: twenty times the same 400 among the first replies is our request's fault; its words are told."""
-
-    async def scenario() -> int:
-        endpoint = Endpoint()
-        endpoint.fault = lambda _: error(400)
-        caller = caller_of(endpoint, concurrency=8, adaptive=False)
-        found = await asyncio.gather(*(caller.call(question(n)) for n in range(200)), return_exceptions=True)
-        assert isinstance(caller.fatal, RefusedError)
-        assert "in the same way" in caller.fatal.one_line()
-        assert any(isinstance(one, RefusedError) for one in found)
-        return endpoint.calls
-
-    assert run_virtual(scenario) <= 20 + 8
+    endpoint = Endpoint()
+    endpoint.fault = lambda _: error(400)
+    caller = caller_of(endpoint, concurrency=8, adaptive=False)
+    found = await asyncio.gather(*(caller.call(question(n)) for n in range(200)), return_exceptions=True)
+    assert isinstance(caller.fatal, RefusedError)
+    assert "in the same way" in caller.fatal.one_line()
+    assert any(isinstance(one, RefusedError) for one in found)
+    assert endpoint.calls <= 20 + 8
 
 
-def test_errors_that_end_the_run_are_raised_as_fresh_copies() -> None:
+@in_virtual_time
+async def test_errors_that_end_the_run_are_raised_as_fresh_copies() -> None:
     """A thousand calls that meet the same end do not pile their tracebacks onto one exception."""
-
-    async def scenario() -> None:
-        endpoint = Endpoint()
-        endpoint.fault = lambda _: error(401)
-        caller = caller_of(endpoint, concurrency=2, adaptive=False)
-        found = await asyncio.gather(*(caller.call(question(n)) for n in range(50)), return_exceptions=True)
-        errors = [one for one in found if isinstance(one, AuthError)]
-        assert len({id(one) for one in errors}) >= 48
-        assert {one.one_line() for one in errors} == {errors[0].one_line()}
-
-    run_virtual(scenario)
+    endpoint = Endpoint()
+    endpoint.fault = lambda _: error(401)
+    caller = caller_of(endpoint, concurrency=2, adaptive=False)
+    found = await asyncio.gather(*(caller.call(question(n)) for n in range(50)), return_exceptions=True)
+    errors = [one for one in found if isinstance(one, AuthError)]
+    assert len({id(one) for one in errors}) >= 48
+    assert {one.one_line() for one in errors} == {errors[0].one_line()}
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
@@ -411,37 +370,30 @@ def told(caller: Caller) -> list[str]:
     return lines
 
 
-def test_a_long_wait_is_told_once_with_its_end() -> None:
+@in_virtual_time
+async def test_a_long_wait_is_told_once_with_its_end() -> None:
     """Forty calls that meet the same limit say one line; a short wait says none."""
-
-    async def scenario() -> list[str]:
-        endpoint = Endpoint(latency_s=0.05)
-        caller = caller_of(endpoint, concurrency=40, adaptive=False)
-        lines = told(caller)
-        answers = iter([error(429, {"retry-after": "41"})] * 40 + [error(429, {"retry-after": "1"})] * 3)
-        endpoint.fault = lambda _: next(answers, None)
-        await ask_all(caller, 100)
-        return lines
-
-    lines = run_virtual(scenario)
+    endpoint = Endpoint(latency_s=0.05)
+    caller = caller_of(endpoint, concurrency=40, adaptive=False)
+    lines = told(caller)
+    answers = iter([error(429, {"retry-after": "41"})] * 40 + [error(429, {"retry-after": "1"})] * 3)
+    endpoint.fault = lambda _: next(answers, None)
+    await ask_all(caller, 100)
     assert len(lines) == 1
     assert lines[0].startswith("rate limited: waiting 4")
 
 
-def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
+@in_virtual_time
+async def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
     """A try that is repeated is told as such, whatever the endpoint says of it: a person hears of it on request."""
-
-    async def scenario() -> list[Word]:
-        endpoint = Endpoint(latency_s=0.05)
-        caller = caller_of(endpoint, concurrency=4, adaptive=False)
-        words: list[Word] = []
-        caller.hear = words.append
-        answers = iter([error(500, says="queue: waiting for a slot")])
-        endpoint.fault = lambda _: next(answers, None)
-        await ask_all(caller, 20)
-        return words
-
-    (word,) = run_virtual(scenario)
+    endpoint = Endpoint(latency_s=0.05)
+    caller = caller_of(endpoint, concurrency=4, adaptive=False)
+    words: list[Word] = []
+    caller.hear = words.append
+    answers = iter([error(500, says="queue: waiting for a slot")])
+    endpoint.fault = lambda _: next(answers, None)
+    await ask_all(caller, 20)
+    (word,) = words
     said: list[str] = []
     pass_on(said.append, word, verbose=False)
     assert (word.about, ": waiting " in word.text, said) == (About.RETRY, True, [])
@@ -452,48 +404,38 @@ def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
     assert said == told
 
 
-def test_an_endpoint_that_does_not_answer_is_told_by_name_where_there_are_several() -> None:
+@in_virtual_time
+async def test_an_endpoint_that_does_not_answer_is_told_by_name_where_there_are_several() -> None:
     """Each of its longer waits says which endpoint, how long, and why."""
-
-    async def scenario() -> list[str]:
-        endpoints = {"http://a/v1": Endpoint(latency_s=LATENCY_S), "http://b/v1": Endpoint(latency_s=LATENCY_S)}
-        caller = caller_of(Endpoints(endpoints), concurrency=16, adaptive=False)
-        lines = told(caller)
-        endpoints["http://b/v1"].down = True
-        await ask_all(caller, 3000)
-        return lines
-
-    lines = run_virtual(scenario)
+    endpoints = {"http://a/v1": Endpoint(latency_s=LATENCY_S), "http://b/v1": Endpoint(latency_s=LATENCY_S)}
+    caller = caller_of(Endpoints(endpoints), concurrency=16, adaptive=False)
+    lines = told(caller)
+    endpoints["http://b/v1"].down = True
+    await ask_all(caller, 3000)
     assert lines
     assert all(line.startswith("http://b/v1: no answer: waiting ") for line in lines)
 
 
-def test_a_snapshot_says_what_a_lane_is_doing() -> None:
+@in_virtual_time
+async def test_a_snapshot_says_what_a_lane_is_doing() -> None:
     """Limit, calls, rates and waits of each endpoint, for progress and logs."""
-
-    async def scenario() -> None:
-        endpoint = Endpoint(latency_s=LATENCY_S, rate=20.0, burst=20.0, told=openai_headers)
-        caller = caller_of(Endpoints({"http://a/v1": endpoint}), concurrency=32)
-        await ask_all(caller, 200)
-        (lane,) = caller.snapshot()
-        assert (lane.name, lane.in_flight, lane.succeeded, lane.rpm) == ("http://a/v1", 0, 200, 1200.0)
-        assert lane.state in {"ready", "paced"}
-        assert lane.seconds_per_token is not None
-        assert replace(lane, sent=0).sent == 0
-
-    run_virtual(scenario)
+    endpoint = Endpoint(latency_s=LATENCY_S, rate=20.0, burst=20.0, told=openai_headers)
+    caller = caller_of(Endpoints({"http://a/v1": endpoint}), concurrency=32)
+    await ask_all(caller, 200)
+    (lane,) = caller.snapshot()
+    assert (lane.name, lane.in_flight, lane.succeeded, lane.rpm) == ("http://a/v1", 0, 200, 1200.0)
+    assert lane.state in {"ready", "paced"}
+    assert lane.seconds_per_token is not None
+    assert replace(lane, sent=0).sent == 0
 
 
-def test_one_refused_connection_does_not_end_a_run_whose_first_answers_are_slow() -> None:
+@in_virtual_time
+async def test_one_refused_connection_does_not_end_a_run_whose_first_answers_are_slow() -> None:
     """How long an endpoint has been silent counts from when a call left, not from when it began to wait in the line."""
-
-    async def scenario() -> int:
-        endpoint = Endpoint(latency_s=25.0, sigma=0.0)
-        refusals = iter([refused_connection()])
-        endpoint.fault = lambda _: next(refusals, None) if now() > begun + 17.0 else None
-        begun = now()
-        await ask_all(caller_of(endpoint, rpm=20.0), 20, workers=20)
-        assert endpoint.calls == 21
-        return endpoint.served
-
-    assert run_virtual(scenario) == 20
+    endpoint = Endpoint(latency_s=25.0, sigma=0.0)
+    refusals = iter([refused_connection()])
+    endpoint.fault = lambda _: next(refusals, None) if now() > begun + 17.0 else None
+    begun = now()
+    await ask_all(caller_of(endpoint, rpm=20.0), 20, workers=20)
+    assert endpoint.calls == 21
+    assert endpoint.served == 20

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import Scripted, ask, completion, refusal, scripted_engine
+from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.engine import engine as engine_module
 from svr_async.engine.admission.lane import LaneStoppedError
@@ -41,23 +41,9 @@ from svr_async.vocabulary.verdict import Outcome
 Answer = Callable[[Request, int], Any]
 
 
-def by_turn(*replies: Any) -> Answer:
-    """Answer call number n with the n-th reply, the last one from then on."""
-    return lambda _, n: replies[min(n, len(replies) - 1)]
-
-
 def lost(kind: Kind = Kind.TRANSIENT, billed: Billed = Billed.UNKNOWN) -> CallFailedError:
     """Return a call that gave no reply."""
     return CallFailedError(Failure(kind=kind, detail="gone", billed=billed, signature="gone"))
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Let other tasks run until something has happened."""
-    for _ in range(100_000):
-        if ready():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it did not happen")
 
 
 async def gather_all(engine: CallEngine, questions: list[Question[str]]) -> list[Completion[str] | BaseException]:

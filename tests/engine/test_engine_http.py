@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from rig import ask, engine_at, judge_at, pairs, shown
+from rig import ask, engine_at, judge_at, pairs, shown, until
 
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.engine import Completion
@@ -269,15 +269,6 @@ async def test_huge_and_compressed_bodies_stop_at_the_cap(memo_folder: Path) -> 
         assert all(answer.value is not None for answer in found)
         assert "larger than" in judge.engine.stats().last_failure
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Let other tasks run until something has happened."""
-    for _ in range(10_000):
-        if ready():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not happen")
 
 
 # --- servers of our own -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rig import ask, completion, refusal, scripted_engine
+from rig import ask, by_turn, completion, refusal, scripted_engine
 
 from svr_async.engine.events import (
     AttemptEnded,
@@ -34,11 +34,6 @@ from svr_async.errors import AuthError
 from svr_async.vocabulary.verdict import Outcome
 
 Answer = Callable[[Request, int], Any]
-
-
-def by_turn(*replies: Any) -> Answer:
-    """Answer call number n with the n-th reply, the last one from then on."""
-    return lambda _, n: replies[min(n, len(replies) - 1)]
 
 
 def kinds(events: list[Event]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual import Endpoint, now, run_virtual
+from virtual import Endpoint, in_virtual_time, now
 
 from svr_async.engine.admission.lane import DEFAULT_PAUSE_S, MIN_PAUSE_S, Lane, LaneStoppedError, Permit
 from svr_async.engine.admission.lanes import SHORT_LINE, Endpoints, Lanes
@@ -93,31 +93,28 @@ async def test_calls_cancelled_while_waiting_leave_no_trace() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**6))
-def test_random_cancellations_leak_no_slot(seed: int) -> None:
+@in_virtual_time
+async def test_random_cancellations_leak_no_slot(seed: int) -> None:
     """After any mixture of calls, pauses and cancellations every permit is back and nobody waits for ever."""
+    rng = random.Random(seed)
+    lanes = open_lanes(rng.randint(1, 3), concurrency=rng.randint(1, 3), rpm=rng.choice((None, 6000.0)))
 
-    async def scenario() -> None:
-        rng = random.Random(seed)
-        lanes = open_lanes(rng.randint(1, 3), concurrency=rng.randint(1, 3), rpm=rng.choice((None, 6000.0)))
+    async def call() -> None:
+        permit = await lanes.enter()
+        try:
+            for _ in range(rng.randint(0, 3)):
+                await asyncio.sleep(rng.random() / 100)
+            if rng.random() < 0.2:
+                permit.lane.pause(now(), rng.random())
+        finally:
+            lanes.leave(permit)
 
-        async def call() -> None:
-            permit = await lanes.enter()
-            try:
-                for _ in range(rng.randint(0, 3)):
-                    await asyncio.sleep(rng.random() / 100)
-                if rng.random() < 0.2:
-                    permit.lane.pause(now(), rng.random())
-            finally:
-                lanes.leave(permit)
-
-        tasks = [asyncio.create_task(call()) for _ in range(12)]
-        for _ in range(30):
-            rng.choice(tasks).cancel() if rng.random() < 0.4 else None
-            await asyncio.sleep(rng.random() / 100)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert (lanes.in_flight, lanes.waiting) == (0, 0)
-
-    run_virtual(scenario)
+    tasks = [asyncio.create_task(call()) for _ in range(12)]
+    for _ in range(30):
+        rng.choice(tasks).cancel() if rng.random() < 0.4 else None
+        await asyncio.sleep(rng.random() / 100)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (lanes.in_flight, lanes.waiting) == (0, 0)
 
 
 async def test_stopping_turns_away_those_who_wait() -> None:
@@ -138,19 +135,16 @@ async def test_stopping_turns_away_those_who_wait() -> None:
         assert lanes.waiting == 0
 
 
-def test_a_pause_holds_every_call_and_the_later_deadline_counts() -> None:
+@in_virtual_time
+async def test_a_pause_holds_every_call_and_the_later_deadline_counts() -> None:
     """Two rate limits at once: nobody leaves before the later of the two ends, and not much after it."""
-
-    async def scenario() -> None:
-        lanes = open_lanes(concurrency=10)
-        lanes.lanes[0].pause(now(), 5.0)
-        lanes.lanes[0].pause(now(), 2.0)
-        begun = now()
-        await asyncio.gather(*(lanes.enter() for _ in range(4)))
-        assert 5.0 <= now() - begun <= 5.6
-        assert lanes.stats()[0].paused_s >= 5.0
-
-    run_virtual(scenario)
+    lanes = open_lanes(concurrency=10)
+    lanes.lanes[0].pause(now(), 5.0)
+    lanes.lanes[0].pause(now(), 2.0)
+    begun = now()
+    await asyncio.gather(*(lanes.enter() for _ in range(4)))
+    assert 5.0 <= now() - begun <= 5.6
+    assert lanes.stats()[0].paused_s >= 5.0
 
 
 @settings(deadline=None, max_examples=60)
@@ -190,16 +184,13 @@ def test_without_a_time_each_event_in_a_row_may_wait_twice_as_long() -> None:
 @pytest.mark.parametrize(
     ("limits", "tokens"), [({"rpm": 600.0}, 1), ({"tpm": 6000.0}, 10), ({"rpm": 6e9, "tpm": 6000.0}, 10)]
 )
-def test_rates_are_kept_after_a_short_burst(limits: dict[str, float], tokens: int) -> None:
+@in_virtual_time
+async def test_rates_are_kept_after_a_short_burst(limits: dict[str, float], tokens: int) -> None:
     """At ten calls a second, half a second's worth leaves at once and the rest one by one."""
-
-    async def scenario() -> None:
-        lanes, begun = open_lanes(concurrency=1, **limits), now()
-        for _ in range(110):
-            lanes.leave(await lanes.enter(tokens))
-        assert 10.4 <= now() - begun <= 10.7
-
-    run_virtual(scenario)
+    lanes, begun = open_lanes(concurrency=1, **limits), now()
+    for _ in range(110):
+        lanes.leave(await lanes.enter(tokens))
+    assert 10.4 <= now() - begun <= 10.7
 
 
 async def test_a_call_that_waits_for_a_rate_holds_no_permit() -> None:
@@ -216,58 +207,51 @@ async def test_a_call_that_waits_for_a_rate_holds_no_permit() -> None:
     assert (lanes.in_flight, lanes.waiting) == (0, 0)
 
 
-def test_new_items_wait_while_the_line_is_long() -> None:
+@in_virtual_time
+async def test_new_items_wait_while_the_line_is_long() -> None:
     """With far more workers than permits, an item that is under way makes its next call before new items begin."""
+    lanes, under_way, most = open_lanes(concurrency=4), 0, 0
 
-    async def scenario() -> int:
-        lanes, under_way, most = open_lanes(concurrency=4), 0, 0
+    async def item() -> None:
+        nonlocal under_way, most
+        await lanes.turn()
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(3):
+            permit = await lanes.enter()
+            await asyncio.sleep(0.1)
+            lanes.leave(permit)
+        under_way -= 1
 
-        async def item() -> None:
-            nonlocal under_way, most
-            await lanes.turn()
-            under_way += 1
-            most = max(most, under_way)
-            for _ in range(3):
-                permit = await lanes.enter()
-                await asyncio.sleep(0.1)
-                lanes.leave(permit)
-            under_way -= 1
-
-        await asyncio.gather(*(item() for _ in range(500)))
-        return most
-
-    assert run_virtual(scenario) <= 4 + 2 * SHORT_LINE
+    await asyncio.gather(*(item() for _ in range(500)))
+    assert most <= 4 + 2 * SHORT_LINE
 
 
-def test_a_spare_worker_begins_only_when_a_question_waits_between_two_tries() -> None:
+@in_virtual_time
+async def test_a_spare_worker_begins_only_when_a_question_waits_between_two_tries() -> None:
     """Of twelve workers for four calls no more than four are busy, with commits counted; nobody waits for ever."""
+    lanes, busy, most, done = open_lanes(concurrency=4), 0, 0, 0
+    lanes.busy = lambda: busy
+    numbers = iter(range(300))
 
-    async def scenario() -> tuple[int, int]:
-        lanes, busy, most, done = open_lanes(concurrency=4), 0, 0, 0
-        lanes.busy = lambda: busy
-        numbers = iter(range(300))
-
-        async def work() -> None:
-            nonlocal busy, most, done
-            for number in numbers:
-                await lanes.turn()
-                busy += 1
-                most = max(most, busy)
-                lanes.leave(await lanes.enter())
-                if number % 50 == 0:
-                    busy -= 1
-                    lanes.begin()
-                    await asyncio.sleep(5.0)  # between two tries
-                    busy += 1
-                await asyncio.sleep(0.1)  # its commit
+    async def work() -> None:
+        nonlocal busy, most, done
+        for number in numbers:
+            await lanes.turn()
+            busy += 1
+            most = max(most, busy)
+            lanes.leave(await lanes.enter())
+            if number % 50 == 0:
                 busy -= 1
-                done += 1
                 lanes.begin()
+                await asyncio.sleep(5.0)  # between two tries
+                busy += 1
+            await asyncio.sleep(0.1)  # its commit
+            busy -= 1
+            done += 1
+            lanes.begin()
 
-        await asyncio.gather(*(work() for _ in range(12)))
-        return most, done
-
-    most, done = run_virtual(scenario)
+    await asyncio.gather(*(work() for _ in range(12)))
     assert (most <= 4 + 1, done) == (True, 300)
 
 
@@ -304,63 +288,54 @@ async def test_a_call_goes_where_the_most_room_is() -> None:
     assert lanes.in_flight == 0
 
 
-def test_one_that_is_down_is_left_alone_and_tried_again() -> None:
+@in_virtual_time
+async def test_one_that_is_down_is_left_alone_and_tried_again() -> None:
     """Five failures take an endpoint out; others go on; then one call tries it, and its answer brings it back."""
-
-    async def scenario() -> None:
-        lanes = open_lanes(2, concurrency=4, wait_s=1.0)
-        dead = lanes.lanes[0]
-        for _ in range(5):
-            permit = dead.take(now(), 1)
-            dead.failed(permit, now(), REFUSED)
-            lanes.leave(permit)
-        assert (dead.breaker.opened, lanes.all_down, lanes.stats()[0].state) == (1, False, "down")
-        others = [await lanes.enter() for _ in range(3)]
-        assert {permit.lane.name for permit in others} == {"e1"}
-        await asyncio.sleep(1.1)
-        trial = await lanes.enter()
-        assert (trial.lane.name, lanes.stats()[0].state) == ("e0", "trying")
-        dead.succeeded(trial, now(), written=1)
-        lanes.leave(trial)
-        assert lanes.stats()[0].state == "ready"
-
-    run_virtual(scenario)
+    lanes = open_lanes(2, concurrency=4, wait_s=1.0)
+    dead = lanes.lanes[0]
+    for _ in range(5):
+        permit = dead.take(now(), 1)
+        dead.failed(permit, now(), REFUSED)
+        lanes.leave(permit)
+    assert (dead.breaker.opened, lanes.all_down, lanes.stats()[0].state) == (1, False, "down")
+    others = [await lanes.enter() for _ in range(3)]
+    assert {permit.lane.name for permit in others} == {"e1"}
+    await asyncio.sleep(1.1)
+    trial = await lanes.enter()
+    assert (trial.lane.name, lanes.stats()[0].state) == ("e0", "trying")
+    dead.succeeded(trial, now(), written=1)
+    lanes.leave(trial)
+    assert lanes.stats()[0].state == "ready"
 
 
-def test_when_all_are_down_a_call_waits_for_the_first_of_them() -> None:
+@in_virtual_time
+async def test_when_all_are_down_a_call_waits_for_the_first_of_them() -> None:
     """It never fails for that: it leaves by the lane that opens first, at that moment."""
-
-    async def scenario() -> None:
-        lanes = open_lanes(3, concurrency=4)
-        for lane, seconds in zip(lanes.lanes, (9.0, 3.0, 6.0), strict=True):
-            lane.pause(now(), seconds)
-        begun = now()
-        permit = await lanes.enter()
-        assert permit.lane.name == "e1"
-        assert 3.0 <= now() - begun <= 3.4
-
-    run_virtual(scenario)
+    lanes = open_lanes(3, concurrency=4)
+    for lane, seconds in zip(lanes.lanes, (9.0, 3.0, 6.0), strict=True):
+        lane.pause(now(), seconds)
+    begun = now()
+    permit = await lanes.enter()
+    assert permit.lane.name == "e1"
+    assert 3.0 <= now() - begun <= 3.4
 
 
-def test_a_trial_that_is_cancelled_lets_another_call_try() -> None:
+@in_virtual_time
+async def test_a_trial_that_is_cancelled_lets_another_call_try() -> None:
     """The one call that may try a closed endpoint is not waited for when it never ends."""
-
-    async def scenario() -> None:
-        lanes = open_lanes(1, concurrency=4, wait_s=0.1)
-        lane = lanes.lanes[0]
-        for _ in range(20):
-            permit = lane.take(now(), 1)
-            lane.failed(permit, now(), REFUSED)
-            lanes.leave(permit)
-        await asyncio.sleep(0.2)
-        trial = await lanes.enter()
-        second = asyncio.create_task(lanes.enter())
-        await asyncio.sleep(1.0)
-        assert not second.done()
-        lanes.leave(trial)  # cancelled: nobody was told how it ended
-        assert isinstance(await second, Permit)
-
-    run_virtual(scenario)
+    lanes = open_lanes(1, concurrency=4, wait_s=0.1)
+    lane = lanes.lanes[0]
+    for _ in range(20):
+        permit = lane.take(now(), 1)
+        lane.failed(permit, now(), REFUSED)
+        lanes.leave(permit)
+    await asyncio.sleep(0.2)
+    trial = await lanes.enter()
+    second = asyncio.create_task(lanes.enter())
+    await asyncio.sleep(1.0)
+    assert not second.done()
+    lanes.leave(trial)  # cancelled: nobody was told how it ended
+    assert isinstance(await second, Permit)
 
 
 async def test_several_endpoints_are_one_transport() -> None:

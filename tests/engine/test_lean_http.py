@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rig import until
 
 from svr_async.engine.classify import Billed, Kind
 from svr_async.engine.http import connection, lean
@@ -54,15 +55,6 @@ class Server:
             pass
         finally:
             out.close()
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Let other tasks run until something has happened."""
-    for _ in range(20_000):
-        if ready():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not happen")
 
 
 @asynccontextmanager

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.reply import BadBodyError, Reply, Usage, error_in_body, preview, read_completion
+from svr_async.engine.reply import BadBodyError, Reply, Usage, preview
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.secrets import MASK, Secret, key_from_environment, refuse_key_in_url
+from svr_async.engine.wires.openai import error_in_body, read_completion
 from svr_async.errors import BudgetError, ConfigError, StorageError
 from svr_async.vocabulary.verdict import Outcome
 

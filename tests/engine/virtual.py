@@ -7,6 +7,7 @@ import math
 import random
 import selectors
 from collections.abc import Callable, Coroutine
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import orjson
@@ -55,6 +56,16 @@ def run_virtual(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())
+
+
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test in virtual time."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        run_virtual(partial(test, *args, **kwargs))
+
+    return run
 
 
 def now() -> float:

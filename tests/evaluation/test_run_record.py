@@ -16,9 +16,9 @@ from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, command_line, end_run
+from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 
 JUDGE = {"name": "j", "label": "j (test)"}
@@ -39,9 +39,9 @@ def record(**changes: Any) -> RunRecord:
         skipped={"tie": 1},
     )  # fmt: skip
     made = RunRecord(
-        adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS, method="vanilla", judge="j/1 é", bank=None,
-        identity={"data": "d", "judge": "j"}, command=("svr", "eval"), config={"memo": "m"}, prompts={"direct": "1"},
-        policy=OrderPolicy.HASH, tie_credit=0.0, sample=False, started=datetime(2026, 3, 1, tzinfo=UTC),
+        settings=EvalSettings(benchmark="pairs"), adapter=get_adapter("pairs"), dataset=data, pairs=PAIRS,
+        method="vanilla", judge="j/1 é", identity={"data": "d", "judge": "j"}, command=("svr", "eval"),
+        prompts={"direct": "1"}, started=datetime(2026, 3, 1, tzinfo=UTC),
     )  # fmt: skip
     return replace(made, **changes)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
 from svr_async.fit.config import DEFAULT
+from svr_async.fit.evidence import FEW, likeness_of
 from svr_async.fit.overlap import (
     ALIKE,
     DIFFERENCE,
@@ -14,7 +15,6 @@ from svr_async.fit.overlap import (
     alike,
     repeats,
 )
-from svr_async.fit.topics import FEW, likeness_of
 
 
 def test_a_correlation_that_few_pairs_show_is_shrunk():

@@ -6,10 +6,15 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import problems
-from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, roomy, solutions, sparse_gates
+from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, roomy, solutions, sparse_gates
 from svr_async.fit.solver import RIDGE
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
+
+
+def effects(batch, problem):
+    """Return V of one problem."""
+    return solutions(batch, [problem])[0]
 
 
 def _world(*, n_pairs=240, rubrics=12, topics=5, uses=2, seed=0):

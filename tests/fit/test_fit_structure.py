@@ -8,8 +8,9 @@ from scipy.sparse import csr_matrix, vstack
 
 from svr_async.fit import folds, structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
+from svr_async.fit.evidence import Evidence
 from svr_async.fit.group_count import best_size
-from svr_async.fit.structure import Evidence, choose, used_points
+from svr_async.fit.structure import choose, used_points
 from svr_async.fit.wordings import criteria_of, each_its_own
 
 RUBRICS, WORDS = 16, 40

@@ -7,12 +7,14 @@ import pytest
 from made_arrays import made_arrays, with_negatives, with_sources
 from scipy.sparse import csr_matrix
 
+from svr_async.fit import evidence as fit_evidence
 from svr_async.fit import topics
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
+from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import alpha_numpy, hidden_matrix, importance_matrix
 from svr_async.fit.shrinkage import SHRINKAGE, shrunken
-from svr_async.fit.topics import evidence_of, solve_topics
+from svr_async.fit.topics import solve_topics
 
 TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
 ONE = replace(DEFAULT, structure=Structure(groups=1, sparsity=0.3, top_k=6))
@@ -166,7 +168,7 @@ def test_where_nothing_survives_the_penalty_the_shrunken_means_rank():
 
 def test_a_large_corpus_is_learned_from_a_sample_drawn_by_the_seed(monkeypatch):
     """Above the limits pairs and prompts are drawn: the same seed gives the same bits, another one another sample."""
-    monkeypatch.setattr(topics, "MOST_PAIRS", 150)
+    monkeypatch.setattr(fit_evidence, "MOST_PAIRS", 150)
     monkeypatch.setattr(topics, "LEARNING_PROMPTS", 120)
     arrays = sources(made_arrays(n_pairs=300), 20)
     assert evidence_of(arrays, TWO).z.shape[0] == 150

@@ -12,10 +12,11 @@ from svr_async.fit.arrays import require_signal
 from svr_async.fit.batches import tabulate
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import PRESETS
+from svr_async.fit.evidence import evidence_of
 from svr_async.fit.linear import linear_margins
 from svr_async.fit.measure import judged_margins
 from svr_async.fit.shrinkage import shrunken
-from svr_async.fit.topics import evidence_of, solve_topics
+from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
 from svr_async.training.rounds.round_fit import judgements
 

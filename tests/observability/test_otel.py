@@ -49,6 +49,13 @@ class Exported:
         return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
 
 
+def test_the_provider_is_the_wire() -> None:
+    """A span tells the shape of the API that was spoken, whichever it is."""
+    exported = Exported()
+    exported.tell(call(wire="letters"))
+    assert dict(exported.spans()[-1].attributes or {})[gen_ai.GEN_AI_PROVIDER_NAME] == "letters"
+
+
 def test_a_call_is_a_span_with_its_requests_below_it() -> None:
     """Kind, names and times: the parent spans the waits, each child is one HTTP request; the second is a resend."""
     exported = Exported()

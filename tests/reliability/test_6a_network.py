@@ -17,6 +17,7 @@ from certificates import Authority
 from rig import ask, completion, engine_at, name_judge, run_python, scripted_engine, serving, write_bench
 
 from svr_async.engine.http import lean, on_aiohttp, transport
+from svr_async.engine.http.client import CLIENTS
 from svr_async.engine.request import Request
 from svr_async.engine.words import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
@@ -32,7 +33,7 @@ Answer = Callable[[int, asyncio.StreamWriter], Awaitable[None]]
 both_clients = pytest.mark.usefixtures("client")
 
 
-@pytest.fixture(params=transport.CLIENTS)
+@pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with each of the HTTP clients."""
     monkeypatch.setenv("SVR_HTTP", request.param)

@@ -114,6 +114,13 @@ def test_a_field_that_is_missing_is_named():
         history_from_json(plain)
 
 
+def test_the_places_of_rubrics_left_aside_come_back():
+    """A choice names the rubrics without effect by their places; no text passes for one."""
+    assert history_from_json(change(("choice", "aside"), [0, 3])).choice.aside == (0, 3)
+    with pytest.raises(ValueError, match=r"choice\.aside"):
+        history_from_json(change(("choice", "aside"), ["a"]))
+
+
 def test_the_chosen_curve_is_the_last_of_its_round_and_seed():
     """Calibration comes after the fit, and its selector is the bank's; without a curve there is none."""
     history = made_history(rounds=2, chosen_round=1)

@@ -104,7 +104,7 @@ from svr_async.scoring.methods.registry import NAMES
 @common
 @observed
 def evaluate(**flags: Any) -> int:
-    """Judge BENCHMARK (rubricbench, rewardbench, rewardbench2, rmbench, or pairs for any file of pairs).
+    """Judge BENCHMARK: one that `svr data ls` names, or pairs for any file of pairs.
 
     \b
     Examples:

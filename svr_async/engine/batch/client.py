@@ -14,11 +14,10 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from svr_async.engine.batch.requests import CHAT_URL
 from svr_async.engine.classify import Kind, classify_status
 from svr_async.engine.http.proxies import proxy_for
-from svr_async.engine.reply import error_in_body
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import EndpointDownError, RefusedError, StorageError, SvrError
 from svr_async.vocabulary.atomic import reason, sync_folder
 
@@ -55,7 +54,7 @@ class BatchClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        headers = {"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {}
+        headers = WIRE.headers(self._key.reveal())
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=READ_TIMEOUT_S)
         self._session = aiohttp.ClientSession(
             headers=headers,
@@ -86,7 +85,12 @@ class BatchClient:
 
     async def create(self, file_id: str, window: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """Ask for a batch, once; LostAnswerError where it may exist although no answer came."""
-        asked = {"input_file_id": file_id, "endpoint": CHAT_URL, "completion_window": window, "metadata": metadata}
+        asked = {
+            "input_file_id": file_id,
+            "endpoint": WIRE.batch_url,
+            "completion_window": window,
+            "metadata": metadata,
+        }
         try:
             batch = await self._once("POST", "/batches", json=asked)
         except (_TryAgainError, *NETWORK_ERRORS) as error:
@@ -197,7 +201,7 @@ class BatchClient:
     def _refused(self, response: aiohttp.ClientResponse, data: bytes) -> Exception:
         """Turn an error reply into the exception that its kind calls for."""
         headers = {name.lower(): value for name, value in response.headers.items()}
-        failure = classify_status(response.status, headers, error_in_body(data))
+        failure = classify_status(response.status, headers, WIRE.error(data))
         if failure.kind in {Kind.TRANSIENT, Kind.RATE_LIMITED}:
             return _TryAgainError(failure.detail, failure.wait_s or 0.0, response.status)
         if response.status in {404, 405}:

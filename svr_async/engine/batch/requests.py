@@ -14,7 +14,6 @@ from svr_async.engine.request import Request
 from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import reason, sync_folder
 
-CHAT_URL = "/v1/chat/completions"
 NAME = "requests-{:04d}.jsonl"
 
 
@@ -38,7 +37,7 @@ class RequestFile:
 
 def batch_line(request: Request) -> bytes:
     """Return a request as a line of a batch file; its custom_id is the memo key in hex, 64 characters."""
-    line = {"custom_id": request.key.hex(), "method": "POST", "url": CHAT_URL}
+    line = {"custom_id": request.key.hex(), "method": "POST", "url": request.wire.batch_url}
     return orjson.dumps({**line, "body": orjson.Fragment(request.body_bytes)}, option=orjson.OPT_APPEND_NEWLINE)
 
 

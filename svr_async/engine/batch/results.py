@@ -17,8 +17,9 @@ from typing import IO, Any, Self
 import orjson
 
 from svr_async.engine.classify import classify_status
-from svr_async.engine.reply import BadBodyError, Reply, error_in_body, read_completion
+from svr_async.engine.reply import BadBodyError, Reply
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import reason
 
@@ -56,12 +57,12 @@ class ResultLine:
 
     def reply(self) -> Reply:
         """Read the answer as one over HTTP is read; BadBodyError where it is no complete chat completion."""
-        reply = read_completion(self.body, self.status)
+        reply = WIRE.read(self.body, self.status)
         return replace(reply, usage=replace(reply.usage, batch=True))
 
     def failure(self) -> str:
         """Say in words why there is no reply."""
-        error = error_in_body(self.body)
+        error = WIRE.error(self.body)
         if not self.status:
             return f"{self.code or 'error'}: {error.get('message') or 'no message'}"[:300]
         return classify_status(self.status, {}, error, body_preview="no chat completion").detail

@@ -31,6 +31,8 @@ from svr_async.engine.http.transport import (
 )
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires.contract import Wire
+from svr_async.engine.wires.openai import WIRE as OPENAI
 
 DNS_TTL_S = 60.0
 SWEEP_S = 0.02
@@ -40,16 +42,21 @@ AddressInfo = tuple[int, int, int, str, Any]
 
 
 class LeanTransport:
-    """Posts to `{base_url}/chat/completions`. Concurrency is bounded above it; redirects are never followed."""
+    """Posts to the wire's path below a base URL. Concurrency is bounded above it; redirects are never followed."""
 
     def __init__(
-        self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
+        self,
+        base_url: str,
+        key: Secret,
+        *,
+        timeout_s: float = 600.0,
+        headers: Mapping[str, str] = {},
+        wire: Wire = OPENAI,
     ) -> None:
-        self._url = f"{base_url}/chat/completions"
+        self._url = f"{base_url}{wire.path}"
         self._timeout_s = timeout_s
         self._key = key
-        self._secret = key.reveal().encode() if key else b""
-        self._extra = dict(headers)
+        self._extra = {**wire.headers(key.reveal()), **headers}
         self._origin: _Origin | None = None
         self._idle: list[Connection] = []
         self._alive: set[Connection] = set()
@@ -102,7 +109,7 @@ class LeanTransport:
 
     def _open(self) -> _Origin:
         try:
-            self._origin = origin = _Origin(self._url, self._secret, self._extra)
+            self._origin = origin = _Origin(self._url, self._extra)
         except ValueError as error:
             raise bad_url(error) from None
         return origin
@@ -161,14 +168,14 @@ class LeanTransport:
 class _Origin:
     """Where the requests go: addresses, certificate check, and the head that all requests share."""
 
-    def __init__(self, url: str, secret: bytes, extra: Mapping[str, str]) -> None:
+    def __init__(self, url: str, extra: Mapping[str, str]) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"{parts.scheme}://{parts.hostname or ''} is no http or https address")
         self.host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._tls = _tls_context() if parts.scheme == "https" else None
-        self._head = _head(parts, self.host, secret, extra)
+        self._head = _head(parts, self.host, extra)
         self._addresses: list[AddressInfo] = []
         self._fresh_until = 0.0
         self._lookup: asyncio.Task[list[AddressInfo]] | None = None
@@ -258,7 +265,7 @@ def _tls_context() -> ssl.SSLContext:
     return context
 
 
-def _head(parts: SplitResult, host: str, secret: bytes, extra: Mapping[str, str]) -> bytes:
+def _head(parts: SplitResult, host: str, extra: Mapping[str, str]) -> bytes:
     """Return the request line and the headers of every request, but for the length."""
     shown = f"[{host}]" if ":" in host else host
     headers = {
@@ -268,8 +275,6 @@ def _head(parts: SplitResult, host: str, secret: bytes, extra: Mapping[str, str]
         "User-Agent": "svr-async",
         "Content-Type": "application/json",
     }
-    if secret:
-        headers["Authorization"] = f"Bearer {secret.decode()}"
     named = {name.lower(): (name, value) for name, value in (headers | dict(extra)).items()}
     path = quote(parts.path, safe=SAFE) + (f"?{quote(parts.query, safe=SAFE)}" if parts.query else "")
     lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.values())]

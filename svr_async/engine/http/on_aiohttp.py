@@ -24,19 +24,27 @@ from svr_async.engine.http.transport import (
 )
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
+from svr_async.engine.wires.contract import Wire
+from svr_async.engine.wires.openai import WIRE as OPENAI
 
 
 class AiohttpTransport:
-    """Posts to `{base_url}/chat/completions`. Concurrency is bounded above it; redirects are never followed."""
+    """Posts to the wire's path below a base URL. Concurrency is bounded above it; redirects are never followed."""
 
     def __init__(
-        self, base_url: str, key: Secret, *, timeout_s: float = 600.0, headers: Mapping[str, str] = {}
+        self,
+        base_url: str,
+        key: Secret,
+        *,
+        timeout_s: float = 600.0,
+        headers: Mapping[str, str] = {},
+        wire: Wire = OPENAI,
     ) -> None:
-        self._url = f"{base_url}/chat/completions"
+        self._url = f"{base_url}{wire.path}"
         self._proxy = proxy_for(base_url)
         self._key = key
         self._timeout_s = timeout_s
-        self._extra = dict(headers)
+        self._extra = {**headers, **wire.headers(key.reveal())}
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -68,8 +76,6 @@ class AiohttpTransport:
         tracing = aiohttp.TraceConfig()
         tracing.on_connection_reuseconn.append(_note_reuse)
         headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **self._extra}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key.reveal()}"
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
-from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledJudges, settle_judges
 from svr_async.evaluation.running.method import choose_method
@@ -59,19 +58,14 @@ def _record(settings: EvalSettings, method: Method, judges: SettledJudges) -> Ru
         **judges.identity(),
     }
     return RunRecord(
+        settings=settings,
         adapter=adapter,
         dataset=dataset,
         pairs=pairs,
         method=method.name,
         judge=judges.name,
-        bank=settings.bank,
         identity=identity,
         command=command_line(),
-        config=settings.told(),
         prompts=judges.prompts,
-        policy=OrderPolicy(settings.order),
-        tie_credit=float(settings.tie_credit),
-        sample=settings.sample,
         started=datetime.now(UTC),
-        audit_below=settings.audit_below,
     )

@@ -25,6 +25,7 @@ from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
+from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.version import __version__
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
@@ -37,21 +38,16 @@ SCHEMA_VERSION = 1
 class RunRecord:
     """What a run folder says about itself before anything is judged. `identity` is all that can change an item."""
 
+    settings: EvalSettings
     adapter: Adapter
     dataset: Dataset
     pairs: Sequence[PreferencePair]
     method: str
     judge: str
-    bank: str | None
     identity: Mapping[str, Any]
     command: Sequence[str]
-    config: Mapping[str, Any]
     prompts: Mapping[str, str]
-    policy: OrderPolicy
-    tie_credit: float
-    sample: bool
     started: datetime
-    audit_below: float | None = None
 
     @property
     def digest(self) -> str:
@@ -114,18 +110,18 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
 
 def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Return metrics.json; keys are stable, accuracies are fractions of 1."""
-    prompts = {pair.id: prompt_text(pair.prompt) for pair in record.pairs}
+    settings, prompts = record.settings, {pair.id: prompt_text(pair.prompt) for pair in record.pairs}
     return {
         "benchmark": record.dataset.name,
         "method": record.method,
         "judge": record.judge,
         "judge_label": facts.judge["label"],
-        "bank": record.bank,
+        "bank": settings.bank,
         **counting.accuracy_block(items, prompts),
         "by_domain": counting.by_domain(items, prompts),
-        "official": counting.official_block(record.adapter, record.pairs, items, record.tie_credit),
+        "official": counting.official_block(record.adapter, record.pairs, items, float(settings.tie_credit)),
         "outcomes": dict(counting.outcome_counts(items)),
-        "order": counting.order_block(items, record.policy, record.audit_below),
+        "order": counting.order_block(items, OrderPolicy(settings.order), settings.audit_below),
         **plan_block(items),
         **costs_block(facts.costs, facts.stats),
         "wall_s": round(facts.wall_s, 3),
@@ -141,7 +137,7 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
         "digest": record.digest,
         "svr_version": __version__,
         "command": list(record.command),
-        "config": dict(record.config),
+        "config": record.settings.told(),
         "benchmark": data.name,
         "method": record.method,
         "data": {
@@ -155,7 +151,7 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
         },
         "judge": dict(judge),
         "prompts": dict(record.prompts),
-        "sample": record.sample,
+        "sample": record.settings.sample,
         "started": record.started.isoformat(timespec="seconds"),
         "ended": ended.isoformat(timespec="seconds") if ended else None,
         "complete": complete,

@@ -80,10 +80,8 @@ class Spent:
         """Keep an answer and count its calls and tokens."""
         self.calls += answer.calls
         self.answers[name] = answer
-        for count in ("prompt_tokens", "completion_tokens"):
-            value = answer.usage.get(count)
-            if type(value) is int:
-                setattr(self, count, getattr(self, count) + value)
+        self.prompt_tokens += answer.usage.prompt_tokens or 0
+        self.completion_tokens += answer.usage.completion_tokens or 0
         return answer
 
     def count(self, judge: OpenJudge) -> None:
@@ -115,7 +113,7 @@ async def examine(checkup: Checkup, spec: JudgeSpec) -> list[Finding]:
     except SvrError as error:
         return [failed("key" if isinstance(error, AuthError) else "reach", error)]
     reach = findings.transport_finding(profile.base_url, models.tls, has_key=bool(key))
-    transport = HttpTransport(profile.base_url, key, timeout_s=TIMEOUT_S)
+    transport = HttpTransport(profile.base_url, key, timeout_s=TIMEOUT_S, wire=profile.spoken)
     try:
         found = await _ask_all(checkup, spec, models, key, transport)
         return [reach, *found] if models.reached else found
@@ -166,7 +164,7 @@ async def _other(checkup: Checkup, url: str, key: Secret, spent: Spent) -> Findi
         return Finding(name="other", state="fail", text=f"{host} does not list the model", cure=cure, exit_code=4)
     if room < 1:
         return Finding(name="other", state="none", text=f"{host} was not asked", cure="raise --max-calls")
-    transport = HttpTransport(url, key, timeout_s=TIMEOUT_S)
+    transport = HttpTransport(url, key, timeout_s=TIMEOUT_S, wire=checkup.profile.spoken)
     try:
         answer = spent.add(url, await ask(transport, checkup.asked[FIRST], room=room))
     finally:

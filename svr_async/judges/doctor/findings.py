@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
 
 from svr_async.engine.admission.rates import header_number
+from svr_async.engine.reply import Usage, token_count
 from svr_async.errors import SvrError
 
 State = Literal["ok", "warn", "fail", "none"]
@@ -52,16 +53,19 @@ class Answer:
     status: int | None = None
     headers: Mapping[str, str] | None = None
     body: Mapping[str, Any] | None = None
+    usage: Usage = field(default_factory=Usage)
+    fingerprint: str = ""
     error: SvrError | None = None
     refused: bool = False
     asked_at: float = 0.0
     calls: int = 1
 
     @property
-    def usage(self) -> Mapping[str, Any]:
-        """The reply's usage; empty where there is none."""
-        found = (self.body or {}).get("usage")
-        return found if isinstance(found, Mapping) else {}
+    def reasoning_tokens(self) -> int | None:
+        """Tokens of reasoning, where the endpoint reports them as OpenAI does."""
+        usage = (self.body or {}).get("usage")
+        details = usage.get("completion_tokens_details") if isinstance(usage, Mapping) else None
+        return token_count(details.get("reasoning_tokens")) if isinstance(details, Mapping) else None
 
     @property
     def why(self) -> str:
@@ -137,8 +141,8 @@ def steadiness_finding(answers: Sequence[Answer]) -> list[Finding]:
 
 def usage_finding(answer: Answer) -> Finding:
     """Say whether tokens are reported: costs and budgets depend on it."""
-    counts = [answer.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    if all(type(count) is int and count >= 0 for count in counts):
+    counts = (answer.usage.prompt_tokens, answer.usage.completion_tokens)
+    if None not in counts:
         return Finding(name="usage", state="ok", text=f"tokens are reported ({counts[0]} in, {counts[1]} out)")
     cure = "costs will be shown too low and --budget cannot stop in time: cap with --max-calls"
     return Finding(name="usage", state="warn", text="the endpoint reports no token counts", cure=cure)
@@ -210,9 +214,8 @@ def effort_finding(answer: Answer, style: str) -> Finding:
     if answer.text is None:
         cure = 'set effort_style = "none" in judges.toml' if style == "field" else "leave reasoning_effort out"
         return _refused("effort", "reasoning_effort", answer, cure)
-    details = answer.usage.get("completion_tokens_details")
-    spent = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
-    told = f"; {spent} tokens of reasoning were reported" if type(spent) is int else ""
+    spent = answer.reasoning_tokens
+    told = "" if spent is None else f"; {spent} tokens of reasoning were reported"
     return Finding(name="effort", state="ok", text=f"reasoning_effort is accepted{told}")
 
 
@@ -233,7 +236,7 @@ def _refused(name: str, what: str, answer: Answer, cure: str) -> Finding:
 def same_finding(answers: Sequence[Answer]) -> Finding:
     """Say whether equal calls had equal answers."""
     texts = [answer.text for answer in answers if answer.text is not None]
-    marks = {str((answer.body or {}).get("system_fingerprint") or "") for answer in answers if answer.text is not None}
+    marks = {answer.fingerprint for answer in answers if answer.text is not None}
     shown = ", ".join(sorted(filter(None, marks))) or "none given"
     if len(texts) < 2:
         return Finding(name="same", state="none", text="too few answers to compare")
@@ -247,10 +250,8 @@ def prefix_finding(second: Answer) -> Finding:
     """Say whether the second of two calls with a common beginning was served from a prefix cache."""
     if second.text is None:
         return Finding(name="prefix", state="none", text=f"could not be tried: {second.why}")
-    details = second.usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else second.usage.get("cached_tokens")
-    total = second.usage.get("prompt_tokens")
-    if type(cached) is not int:
+    cached, total = second.usage.cached_tokens, second.usage.prompt_tokens or 0
+    if cached is None:
         return Finding(name="prefix", state="none", text="the endpoint does not say what its prefix cache served")
     if cached > 0:
         text = f"{cached:,} of {total:,} input tokens came from the cache the second time"

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from svr_async.engine.classify import Failure, Kind, classify_status
-from svr_async.engine.reply import BadBodyError, error_in_body, read_completion
+from svr_async.engine.classify import Failure, Kind, classify_reply
+from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
 from svr_async.judges.doctor.findings import Answer
@@ -66,18 +66,25 @@ class Served:
 
 
 def questions(profile: Profile) -> dict[str, Request]:
-    """Return the questions by what they find out, the most needed first."""
-    word, choose = _request(profile, WORD), _request(profile, CHOOSE)
+    """Return the questions by what they find out, the most needed first; settings only of a wire that has them."""
+    word = _request(profile, WORD)
     return {
         "answer": word,
         "answer 2": word,
         "answer 3": word,
+        **(_settings(profile, word) if profile.spoken.tries_settings else {}),
+        "prefix": _request(profile, f"{PREFIX} How many books does shelf 3 hold? Answer with the number."),
+        "prefix 2": _request(profile, f"{PREFIX} How many books does shelf 4 hold? Answer with the number."),
+    }
+
+
+def _settings(profile: Profile, word: Request) -> dict[str, Request]:
+    choose = _request(profile, CHOOSE)
+    return {
         "schema": _with(choose, response_format=SCHEMA),
         "object": _with(choose, response_format={"type": "json_object"}),
         "effort": _with(word, reasoning_effort=profile.reasoning_effort or "low"),
         "seed": _with(word, seed=7),
-        "prefix": _request(profile, f"{PREFIX} How many books does shelf 3 hold? Answer with the number."),
-        "prefix 2": _request(profile, f"{PREFIX} How many books does shelf 4 hold? Answer with the number."),
     }
 
 
@@ -90,6 +97,7 @@ def _request(profile: Profile, text: str) -> Request:
         max_tokens_field=profile.max_tokens_field,
         params=profile.params(structured=False),
         no_cache=True,
+        wire=profile.spoken,
     )
 
 
@@ -137,11 +145,11 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
         asked_at=at,
     )
     try:
-        reply = read_completion(raw.body, raw.status)
+        reply = request.wire.read(raw.body, raw.status)
     except BadBodyError as problem:
-        failure = classify_status(raw.status, raw.headers, error_in_body(raw.body), body_preview=str(problem))
+        failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
         return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
-    return replace(seen, text=reply.text), None
+    return replace(seen, text=reply.text, usage=reply.usage, fingerprint=reply.fingerprint), None
 
 
 def _body(raw: RawReply) -> Mapping[str, Any]:
@@ -173,7 +181,7 @@ async def served(profile: Profile, key: Secret) -> Served:
 
     proxy = proxy_for(profile.base_url)
     tls = "" if proxy else await _tls_of(profile.base_url)
-    headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    headers = profile.spoken.headers(key.reveal())
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
     try:
         async with (

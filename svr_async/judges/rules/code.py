@@ -15,7 +15,7 @@ import orjson
 
 from svr_async.judges.rules.intent import asked_code_language, wants_code
 from svr_async.judges.rules.lexicon import CODE_LANGUAGES, CODE_TAGS, PLACEHOLDER_CODE
-from svr_async.judges.rules.spec import Choice, Finding, both_ways, each, spec, yes_if
+from svr_async.judges.rules.spec import Choice, Finding, both_ways, spec, yes_if
 from svr_async.judges.rules.text import CodeBlock, TextView
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
@@ -213,82 +213,51 @@ def explained_code(prompt: TextView, response: TextView) -> Finding | None:
 
 
 CHECKS = (
-    *both_ways(
-        code_block,
-        "The response contains a code block.",
-        "no_code_block",
-        "The response does not contain a code block.",
-        facet="format",
-    ),
+    *both_ways(code_block, "contains a code block", "no_code_block", "does not contain a code block", facet="format"),
     spec(
         code_in,
-        "The response contains a code block in {language}.",
+        "contains a code block in {language}",
         facet="format",
-        params={"language": Choice(CODE_LANGUAGES)},
-        grid=each(language=tuple(CODE_LANGUAGES)),
+        language=(Choice(CODE_LANGUAGES), tuple(CODE_LANGUAGES)),
     ),
-    spec(
-        code_in_asked_language,
-        "The response's code is in the programming language that the prompt names.",
-        facet="correctness",
-    ),
+    spec(code_in_asked_language, "'s code is in the programming language that the prompt names", facet="correctness"),
     *both_ways(
         code_when_asked,
-        "The response gives code where the prompt asks for code.",
+        "gives code where the prompt asks for code",
         "withholds_code",
-        "The response leaves out the code that the prompt asks for.",
+        "leaves out the code that the prompt asks for",
         facet="coverage",
     ),
-    spec(no_uncalled_code, "The response gives no code where the prompt does not ask for any.", facet="format"),
-    spec(fences_named, "The response names the language of every code block.", facet="format"),
+    spec(no_uncalled_code, "gives no code where the prompt does not ask for any", facet="format"),
+    spec(fences_named, "names the language of every code block", facet="format"),
     *both_ways(
-        python_parses,
-        "The response's Python code parses.",
-        "python_broken",
-        "The response's Python code does not parse.",
-        facet="correctness",
+        python_parses, "'s Python code parses", "python_broken", "'s Python code does not parse", facet="correctness"
     ),
-    *both_ways(
-        json_parses,
-        "The response's JSON parses.",
-        "json_broken",
-        "The response's JSON does not parse.",
-        facet="correctness",
-    ),
-    spec(json_only, "The response is a JSON document and nothing else.", facet="format"),
-    *both_ways(
-        xml_parses,
-        "The response's XML is well-formed.",
-        "xml_broken",
-        "The response's XML is not well-formed.",
-        facet="correctness",
-    ),
+    *both_ways(json_parses, "'s JSON parses", "json_broken", "'s JSON does not parse", facet="correctness"),
+    spec(json_only, "is a JSON document and nothing else", facet="format"),
+    *both_ways(xml_parses, "'s XML is well-formed", "xml_broken", "'s XML is not well-formed", facet="correctness"),
     *both_ways(
         brackets_in_code,
-        "The response's code has balanced brackets.",
+        "'s code has balanced brackets",
         "unbalanced_code",
-        "The response's code has unbalanced brackets.",
+        "'s code has unbalanced brackets",
         facet="correctness",
     ),
     *both_ways(
         elided_code,
-        "The response's code leaves parts to be filled in.",
+        "'s code leaves parts to be filled in",
         "complete_code",
-        "The response's code leaves no part to be filled in.",
+        "'s code leaves no part to be filled in",
         facet="coverage",
     ),
     *both_ways(
-        commented_code,
-        "The response's code carries comments.",
-        "uncommented_code",
-        "The response's code carries no comments.",
-        facet="style",
+        commented_code, "'s code carries comments", "uncommented_code", "'s code carries no comments", facet="style"
     ),
     *both_ways(
         explained_code,
-        "The response explains its code in prose.",
+        "explains its code in prose",
         "unexplained_code",
-        "The response gives code with little prose around it.",
+        "gives code with little prose around it",
         facet="coverage",
     ),
 )

@@ -7,7 +7,7 @@ from itertools import islice
 
 from svr_async.judges.rules.intent import keywords, offered_options, speaks_of_feelings, stems
 from svr_async.judges.rules.lexicon import EMPATHY, EXAMPLES, REASONS, SUMMARIES
-from svr_async.judges.rules.spec import Finding, Whole, both_ways, each, spec, yes_if
+from svr_async.judges.rules.spec import Finding, Whole, both_ways, spec, yes_if
 from svr_async.judges.rules.text import TextView, plain
 from svr_async.judges.rules.wording import any_in, count_in
 
@@ -140,91 +140,52 @@ def shows_empathy(prompt: TextView, response: TextView) -> Finding | None:
 CHECKS = (
     *both_ways(
         covers_keywords,
-        "The response takes up at least {percent} percent of the prompt's key words.",
+        "takes up at least {percent} percent of the prompt's key words",
         "misses_keywords",
-        "The response takes up less than {percent} percent of the prompt's key words.",
+        "takes up less than {percent} percent of the prompt's key words",
         facet="coverage",
-        params={"percent": Whole(1)},
-        grid=each(percent=(25, 50, 75)),
+        percent=(Whole(1), (25, 50, 75)),
     ),
     *both_ways(
         keeps_to_subject,
-        "The response keeps to the prompt's subject.",
+        "keeps to the prompt's subject",
         "leaves_subject",
-        "The response moves away from the prompt's subject.",
+        "moves away from the prompt's subject",
         facet="conciseness",
         opposite_facet="coverage",
     ),
-    spec(covers_names, "The response mentions every name in the prompt.", facet="coverage"),
+    spec(covers_names, "mentions every name in the prompt", facet="coverage"),
     *both_ways(
-        copies_prompt,
-        "The response largely copies the prompt.",
-        "own_words",
-        "The response does not largely copy the prompt.",
-        facet="coherence",
+        copies_prompt, "largely copies the prompt", "own_words", "does not largely copy the prompt", facet="coherence"
     ),
     *both_ways(
         restates_question,
-        "The response begins by repeating the prompt.",
+        "begins by repeating the prompt",
         "no_restating",
-        "The response does not begin by repeating the prompt.",
+        "does not begin by repeating the prompt",
         facet="conciseness",
     ),
+    *both_ways(gives_example, "gives an example", "no_example", "does not give any example", facet="coverage"),
+    *both_ways(gives_reasons, "gives reasons", "no_reasons", "does not give any reasons", facet="reasoning"),
+    *both_ways(gives_steps, "goes through steps", "no_steps", "does not go through steps", facet="reasoning"),
+    *both_ways(names_source, "names a source", "no_source", "does not name any source", facet="grounding"),
+    *both_ways(quotes_text, "quotes a passage", "no_quotation", "does not quote any passage", facet="grounding"),
     *both_ways(
-        gives_example,
-        "The response gives an example.",
-        "no_example",
-        "The response does not give any example.",
-        facet="coverage",
+        sums_up, "sums up at the end or concludes", "no_summary", "does not sum up or conclude", facet="coherence"
     ),
-    *both_ways(
-        gives_reasons,
-        "The response gives reasons.",
-        "no_reasons",
-        "The response does not give any reasons.",
-        facet="reasoning",
-    ),
-    *both_ways(
-        gives_steps,
-        "The response goes through steps.",
-        "no_steps",
-        "The response does not go through steps.",
-        facet="reasoning",
-    ),
-    *both_ways(
-        names_source,
-        "The response names a source.",
-        "no_source",
-        "The response does not name any source.",
-        facet="grounding",
-    ),
-    *both_ways(
-        quotes_text,
-        "The response quotes a passage.",
-        "no_quotation",
-        "The response does not quote any passage.",
-        facet="grounding",
-    ),
-    *both_ways(
-        sums_up,
-        "The response sums up at the end or concludes.",
-        "no_summary",
-        "The response does not sum up or conclude.",
-        facet="coherence",
-    ),
-    spec(picks_option, "The response names exactly one of the prompt's options as its choice.", facet="correctness"),
+    spec(picks_option, "names exactly one of the prompt's options as its choice", facet="correctness"),
     *both_ways(
         states_answer,
-        "The response marks its conclusion as the answer.",
+        "marks its conclusion as the answer",
         "unmarked_answer",
-        "The response does not mark a conclusion as the answer.",
+        "does not mark a conclusion as the answer",
         facet="reasoning",
     ),
     *both_ways(
         shows_empathy,
-        "The response shows understanding where the user tells of feelings.",
+        "shows understanding where the user tells of feelings",
         "lacks_empathy",
-        "The response shows no understanding where the user tells of feelings.",
+        "shows no understanding where the user tells of feelings",
         facet="style",
     ),
 )

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from itertools import islice
 
-from svr_async.judges.rules.spec import Finding, Whole, at_least, both_ways, each, spec, yes_if
+from svr_async.judges.rules.spec import Finding, Whole, at_least, both_ways, spec, yes_if
 from svr_async.judges.rules.text import TextView
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
@@ -108,27 +108,15 @@ def boxed_answer(prompt: TextView, response: TextView) -> Finding:
 
 
 CHECKS = (
-    spec(
-        min_numbers,
-        "The response contains at least {n:number}.",
-        facet="grounding",
-        params={"n": Whole(1)},
-        grid=each(n=(1, 3, 5, 10)),
-    ),
+    spec(min_numbers, "contains at least {n:number}", facet="grounding", n=(Whole(1), (1, 3, 5, 10))),
     *both_ways(
         arithmetic_right,
-        "The response's arithmetic is right.",
+        "'s arithmetic is right",
         "arithmetic_wrong",
-        "The response's arithmetic is wrong somewhere.",
+        "'s arithmetic is wrong somewhere",
         facet="correctness",
     ),
-    spec(keeps_numbers, "The response takes up every number in the prompt.", facet="correctness"),
-    *both_ways(
-        latex_balanced,
-        "The response's LaTeX is balanced.",
-        "latex_unbalanced",
-        "The response's LaTeX is unbalanced.",
-        facet="format",
-    ),
-    spec(boxed_answer, "The response gives its final answer in a box.", facet="format"),
+    spec(keeps_numbers, "takes up every number in the prompt", facet="correctness"),
+    *both_ways(latex_balanced, "'s LaTeX is balanced", "latex_unbalanced", "'s LaTeX is unbalanced", facet="format"),
+    spec(boxed_answer, "gives its final answer in a box", facet="format"),
 )

@@ -6,13 +6,12 @@ import re
 
 from svr_async.judges.rules.spec import (
     Finding,
-    Inverse,
     Phrase,
     Whole,
     at_least,
     at_most,
     both_ways,
-    each,
+    bounds,
     spec,
     within,
     yes_if,
@@ -190,147 +189,68 @@ def comma_list(prompt: TextView, response: TextView) -> Finding:
     )
 
 
-_COUNT = {"n": Whole(1)}
 _SOME = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 
 CHECKS = (
+    *both_ways(bullet_list, "uses a bulleted list", "no_bullet_list", "does not use a bulleted list", facet="format"),
     *both_ways(
-        bullet_list,
-        "The response uses a bulleted list.",
-        "no_bullet_list",
-        "The response does not use a bulleted list.",
-        facet="format",
+        numbered_list, "uses a numbered list", "no_numbered_list", "does not use a numbered list", facet="format"
     ),
+    spec(exact_items, "lists exactly {n:item}", facet="format", n=(Whole(1), _SOME)),
+    *reversed(bounds(max_items, min_items, "lists at {bound} {n:item}", _SOME)),
+    *both_ways(headings, "uses headings", "no_headings", "does not use headings", facet="format"),
+    *both_ways(table, "contains a table", "no_table", "does not contain a table", facet="format"),
+    *both_ways(bold, "sets key words in bold", "no_bold", "does not use bold text", facet="format"),
     *both_ways(
-        numbered_list,
-        "The response uses a numbered list.",
-        "no_numbered_list",
-        "The response does not use a numbered list.",
-        facet="format",
-    ),
-    spec(exact_items, "The response lists exactly {n:item}.", facet="format", params=_COUNT, grid=each(n=_SOME)),
-    spec(
-        min_items,
-        "The response lists at least {n:item}.",
-        facet="coverage",
-        params=_COUNT,
-        grid=each(n=_SOME),
-        inverse=Inverse("max_items", {"n": -1}),
-    ),
-    spec(
-        max_items,
-        "The response lists at most {n:item}.",
-        facet="conciseness",
-        params={"n": Whole(0)},
-        grid=each(n=_SOME),
-        inverse=Inverse("min_items", {"n": 1}),
-    ),
-    *both_ways(
-        headings, "The response uses headings.", "no_headings", "The response does not use headings.", facet="format"
-    ),
-    *both_ways(
-        table, "The response contains a table.", "no_table", "The response does not contain a table.", facet="format"
-    ),
-    *both_ways(
-        bold, "The response sets key words in bold.", "no_bold", "The response does not use bold text.", facet="format"
-    ),
-    *both_ways(
-        plain_text,
-        "The response is plain text without Markdown.",
-        "uses_markdown",
-        "The response is formatted with Markdown.",
-        facet="format",
+        plain_text, "is plain text without Markdown", "uses_markdown", "is formatted with Markdown", facet="format"
     ),
     *both_ways(
         structured,
-        "The response makes its structure visible with lists, headings or bold text.",
+        "makes its structure visible with lists, headings or bold text",
         "unstructured",
-        "The response runs on without lists, headings or bold text.",
+        "runs on without lists, headings or bold text",
         facet="format",
     ),
-    spec(
-        min_highlights,
-        "The response highlights at least {n:passage} with asterisks.",
-        facet="format",
-        params=_COUNT,
-        grid=each(n=(1, 2, 3, 5)),
-    ),
+    spec(min_highlights, "highlights at least {n:passage} with asterisks", facet="format", n=(Whole(1), (1, 2, 3, 5))),
     spec(
         min_placeholders,
-        "The response contains at least {n:placeholder} in square brackets.",
+        "contains at least {n:placeholder} in square brackets",
         facet="format",
-        params=_COUNT,
-        grid=each(n=(1, 2, 3, 5)),
+        n=(Whole(1), (1, 2, 3, 5)),
     ),
-    spec(bracketed_title, "The response has a title in double angular brackets.", facet="format"),
+    spec(bracketed_title, "has a title in double angular brackets", facet="format"),
+    *both_ways(link, "contains a web link", "no_link", "does not contain a web link", facet="grounding"),
+    spec(in_quotes, "is wrapped in double quotation marks", facet="format"),
+    spec(one_line, "is on a single line", facet="format"),
+    *both_ways(all_lowercase, "is all in lower case", "some_uppercase", "uses capital letters", facet="format"),
+    spec(all_uppercase, "is all in capital letters", facet="format"),
     *both_ways(
-        link,
-        "The response contains a web link.",
-        "no_link",
-        "The response does not contain a web link.",
-        facet="grounding",
+        shouting, "is largely in capital letters", "no_shouting", "is not largely in capital letters", facet="style"
     ),
-    spec(in_quotes, "The response is wrapped in double quotation marks.", facet="format"),
-    spec(one_line, "The response is on a single line.", facet="format"),
-    *both_ways(
-        all_lowercase,
-        "The response is all in lower case.",
-        "some_uppercase",
-        "The response uses capital letters.",
-        facet="format",
-    ),
-    spec(all_uppercase, "The response is all in capital letters.", facet="format"),
-    *both_ways(
-        shouting,
-        "The response is largely in capital letters.",
-        "no_shouting",
-        "The response is not largely in capital letters.",
-        facet="style",
-    ),
-    spec(
-        min_capital_words,
-        "The response has at least {n:word} in all capitals.",
-        facet="format",
-        params=_COUNT,
-        grid=each(n=(1, 2, 3, 5, 10)),
-    ),
-    *both_ways(
-        commas,
-        "The response contains a comma.",
-        "no_commas",
-        "The response does not contain any commas.",
-        facet="format",
-    ),
+    spec(min_capital_words, "has at least {n:word} in all capitals", facet="format", n=(Whole(1), (1, 2, 3, 5, 10))),
+    *both_ways(commas, "contains a comma", "no_commas", "does not contain any commas", facet="format"),
     *both_ways(
         exclamation_marks,
-        "The response contains an exclamation mark.",
+        "contains an exclamation mark",
         "no_exclamation_marks",
-        "The response does not contain exclamation marks.",
+        "does not contain exclamation marks",
         facet="style",
     ),
-    *both_ways(
-        emoji, "The response contains an emoji.", "no_emoji", "The response does not contain emoji.", facet="style"
-    ),
+    *both_ways(emoji, "contains an emoji", "no_emoji", "does not contain emoji", facet="style"),
     *both_ways(
         yes_or_no,
-        "The response begins with a plain yes or no.",
+        "begins with a plain yes or no",
         "no_yes_or_no",
-        "The response does not begin with a plain yes or no.",
+        "does not begin with a plain yes or no",
         facet="format",
     ),
     *both_ways(
         closed_marks,
-        "The response closes every code fence and bold mark.",
+        "closes every code fence and bold mark",
         "open_marks",
-        "The response leaves a code fence or bold mark open.",
+        "leaves a code fence or bold mark open",
         facet="format",
     ),
-    spec(
-        separated_by,
-        "The response is divided into parts by {text}.",
-        facet="format",
-        params={"text": Phrase()},
-        grid=each(text=("***", "---", "******")),
-    ),
-    spec(comma_list, "The response is a list separated by commas.", facet="format"),
+    spec(separated_by, "is divided into parts by {text}", facet="format", text=(Phrase(), ("***", "---", "******"))),
+    spec(comma_list, "is a list separated by commas", facet="format"),
 )

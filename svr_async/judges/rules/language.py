@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from svr_async.judges.rules.spec import Choice, Finding, both_ways, each, spec, yes_if
+from svr_async.judges.rules.spec import Choice, Finding, both_ways, spec, yes_if
 from svr_async.judges.rules.text import TextView
 
 LANGUAGES = {
@@ -201,26 +201,15 @@ def _response_scripts(view: TextView) -> Counter[str]:
 
 
 CHECKS = (
-    spec(same_language, "The response is in the same language as the prompt.", facet="language"),
-    spec(
-        in_language,
-        "The response is written in {language}.",
-        facet="language",
-        params={"language": Choice(LANGUAGES)},
-        grid=each(language=tuple(LANGUAGES)),
-    ),
+    spec(same_language, "is in the same language as the prompt", facet="language"),
+    spec(in_language, "is written in {language}", facet="language", language=(Choice(LANGUAGES), tuple(LANGUAGES))),
     spec(
         contains_language,
-        "The response contains a passage in {language}.",
+        "contains a passage in {language}",
         facet="language",
-        params={"language": Choice(LANGUAGES)},
-        grid=each(language=tuple(LANGUAGES)),
+        language=(Choice(LANGUAGES), tuple(LANGUAGES)),
     ),
     *both_ways(
-        mixes_scripts,
-        "The response mixes in words of a foreign script.",
-        "keeps_one_script",
-        "The response keeps to one script.",
-        facet="language",
+        mixes_scripts, "mixes in words of a foreign script", "keeps_one_script", "keeps to one script", facet="language"
     ),
 )

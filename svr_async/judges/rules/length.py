@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from svr_async.judges.rules.spec import (
     Finding,
-    Inverse,
     Whole,
     at_least,
     at_most,
     both_ways,
-    each,
+    bounds,
     spec,
     within,
     yes_if,
@@ -119,117 +119,51 @@ def as_long_as_prompt(prompt: TextView, response: TextView) -> Finding:
     return at_least(len(response.words), len(prompt.words))
 
 
-_ONE = {"n": Whole(1)}
 _WORDS = (10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 900)
+_LOW, _HIGH = (Whole(0), ()), (Whole(1), ())  # which go together in _RANGES
+_RANGES = ((25, 75), (50, 150), (100, 250), (200, 400), (300, 600))
 _FEW = (1, 2, 3, 4, 5, 6, 8, 10)
 
 CHECKS = (
-    spec(
-        max_words,
-        "The response is at most {n:word} long.",
-        facet="conciseness",
-        params={"n": Whole(0)},
-        grid=each(n=_WORDS),
-        inverse=Inverse("min_words", {"n": 1}),
-    ),
-    spec(
-        min_words,
-        "The response is at least {n:word} long.",
-        facet="coverage",
-        params=_ONE,
-        grid=each(n=_WORDS),
-        inverse=Inverse("max_words", {"n": -1}),
-    ),
-    spec(
-        words_between,
-        "The response is between {low} and {high:word} long.",
-        facet="conciseness",
-        params={"low": Whole(0), "high": Whole(1)},
-        grid=tuple(
-            {"low": low, "high": high} for low, high in ((25, 75), (50, 150), (100, 250), (200, 400), (300, 600))
+    *bounds(max_words, min_words, "is at {bound} {n:word} long", _WORDS),
+    replace(
+        spec(
+            words_between,
+            "is between {low} and {high:word} long",
+            facet="conciseness",
+            low=(Whole(0), ()),
+            high=(Whole(1), ()),
         ),
+        grid=tuple({"low": low, "high": high} for low, high in _RANGES),
         ordered=("low", "high"),
     ),
-    spec(
-        exact_words,
-        "The response is exactly {n:word} long.",
-        facet="format",
-        params=_ONE,
-        grid=each(n=(1, 2, 3, 5, 10, 50, 100)),
-    ),
-    spec(
-        max_sentences,
-        "The response has at most {n:sentence}.",
-        facet="conciseness",
-        params={"n": Whole(0)},
-        grid=each(n=_FEW),
-        inverse=Inverse("min_sentences", {"n": 1}),
-    ),
-    spec(
-        min_sentences,
-        "The response has at least {n:sentence}.",
-        facet="coverage",
-        params=_ONE,
-        grid=each(n=_FEW),
-        inverse=Inverse("max_sentences", {"n": -1}),
-    ),
-    spec(exact_sentences, "The response has exactly {n:sentence}.", facet="format", params=_ONE, grid=each(n=_FEW)),
-    spec(
-        max_paragraphs,
-        "The response has at most {n:paragraph}.",
-        facet="conciseness",
-        params={"n": Whole(0)},
-        grid=each(n=_FEW),
-        inverse=Inverse("min_paragraphs", {"n": 1}),
-    ),
-    spec(
-        min_paragraphs,
-        "The response has at least {n:paragraph}.",
-        facet="coverage",
-        params=_ONE,
-        grid=each(n=_FEW),
-        inverse=Inverse("max_paragraphs", {"n": -1}),
-    ),
-    spec(exact_paragraphs, "The response has exactly {n:paragraph}.", facet="format", params=_ONE, grid=each(n=_FEW)),
-    spec(exact_lines, "The response has exactly {n:line}.", facet="format", params=_ONE, grid=each(n=_FEW)),
-    spec(
-        max_characters,
-        "The response is at most {n:character} long.",
-        facet="conciseness",
-        params={"n": Whole(0)},
-        grid=each(n=(140, 280, 500, 1000, 2000, 4000)),
-        inverse=Inverse("min_characters", {"n": 1}),
-    ),
-    spec(
-        min_characters,
-        "The response is at least {n:character} long.",
-        facet="coverage",
-        params=_ONE,
-        grid=each(n=(140, 280, 500, 1000, 2000, 4000)),
-        inverse=Inverse("max_characters", {"n": -1}),
-    ),
+    spec(exact_words, "is exactly {n:word} long", facet="format", n=(Whole(1), (1, 2, 3, 5, 10, 50, 100))),
+    *bounds(max_sentences, min_sentences, "has at {bound} {n:sentence}", _FEW),
+    spec(exact_sentences, "has exactly {n:sentence}", facet="format", n=(Whole(1), _FEW)),
+    *bounds(max_paragraphs, min_paragraphs, "has at {bound} {n:paragraph}", _FEW),
+    spec(exact_paragraphs, "has exactly {n:paragraph}", facet="format", n=(Whole(1), _FEW)),
+    spec(exact_lines, "has exactly {n:line}", facet="format", n=(Whole(1), _FEW)),
+    *bounds(max_characters, min_characters, "is at {bound} {n:character} long", (140, 280, 500, 1000, 2000, 4000)),
     spec(
         max_sentence_words,
-        "The response's sentences have at most {n:word} on average.",
+        "'s sentences have at most {n:word} on average",
         facet="style",
-        params=_ONE,
-        grid=each(n=(12, 15, 18, 22, 26)),
+        n=(Whole(1), (12, 15, 18, 22, 26)),
     ),
     spec(
         max_paragraph_words,
-        "The response has no paragraph of more than {n:word}.",
+        "has no paragraph of more than {n:word}",
         facet="style",
-        params=_ONE,
-        grid=each(n=(50, 75, 100, 150, 200)),
+        n=(Whole(1), (50, 75, 100, 150, 200)),
     ),
-    *both_ways(is_empty, "The response is empty.", "not_empty", "The response is not empty.", facet="format"),
+    *both_ways(is_empty, "is empty", "not_empty", "is not empty", facet="format"),
     *both_ways(
         developed,
-        "The response develops its answer at length.",
+        "develops its answer at length",
         "brief",
-        "The response keeps its answer brief.",
+        "keeps its answer brief",
         facet="coverage",
         opposite_facet="conciseness",
     ),
-    spec(as_long_as_prompt, "The response is at least as long as the prompt.", facet="coverage"),
+    spec(as_long_as_prompt, "is at least as long as the prompt", facet="coverage"),
 )

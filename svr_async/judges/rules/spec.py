@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import NamedTuple, Protocol
 
@@ -256,60 +256,69 @@ def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) if names else "no arguments"
 
 
-def each(**values: Sequence[CheckValue]) -> tuple[Args, ...]:
-    """Return the grid of all combinations of the given argument values."""
-    return tuple(dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values()))
+def _sentence(says: str) -> str:
+    """Return a rubric of what it says of the response: "is short" or "'s code parses"."""
+    return f"The response{says}." if says.startswith("'") else f"The response {says}."
 
 
 def spec(
     decide: Decide,
-    template: str,
+    says: str,
     *,
     facet: str,
-    params: Mapping[str, Param] | None = None,
-    grid: tuple[Args, ...] = (),
     inverse: Inverse | None = None,
-    ordered: tuple[str, ...] = (),
+    **params: tuple[Param, Sequence[CheckValue]],
 ) -> CheckSpec:
-    """Describe a check by its function; name and summary are the function's name and first docstring line."""
+    """Describe a check by its function; name and summary are the function's name and first docstring line.
+
+    `says` goes on after "The response". Each of `params` is an argument with its values in the grid, which is all their
+    combinations.
+    """
+    values = [chosen for _, chosen in params.values()]
     return CheckSpec(
         name=decide.__name__,
         decide=decide,
-        template=template,
+        template=_sentence(says),
         facet=facet,
         summary=(decide.__doc__ or "").strip().split("\n")[0],
-        params=params or {},
-        grid=grid if params else ({},),
+        params={name: param for name, (param, _) in params.items()},
+        grid=tuple(dict(zip(params, chosen, strict=True)) for chosen in itertools.product(*values)),
         inverse=inverse,
-        ordered=ordered,
+    )
+
+
+def bounds(most: Decide, least: Decide, says: str, values: Sequence[int]) -> tuple[CheckSpec, CheckSpec]:
+    """Describe an upper and a lower bound `n` of one count; `says` has "at {bound}" where one says "at most"."""
+    upper, lower = (says.replace("{bound}", word) for word in ("most", "least"))
+    over, under = Inverse(least.__name__, {"n": 1}), Inverse(most.__name__, {"n": -1})
+    return (
+        spec(most, upper, facet="conciseness", inverse=over, n=(Whole(0), values)),
+        spec(least, lower, facet="coverage", inverse=under, n=(Whole(1), values)),
     )
 
 
 def both_ways(
     decide: Decide,
-    template: str,
+    says: str,
     opposite: str,
-    opposite_template: str,
+    opposite_says: str,
     *,
     facet: str,
     opposite_facet: str = "",
-    params: Mapping[str, Param] | None = None,
-    grid: tuple[Args, ...] = (),
+    **params: tuple[Param, Sequence[CheckValue]],
 ) -> tuple[CheckSpec, CheckSpec]:
-    """Describe a check and its negation, which has a name and template of its own."""
+    """Describe a check and its negation, which has a name and words of its own; see `spec`."""
 
     def decide_opposite(prompt: TextView, response: TextView, **args: CheckValue) -> Finding | None:
         return negated(decide(prompt, response, **args))
 
-    first = spec(decide, template, facet=facet, params=params, grid=grid, inverse=Inverse(opposite))
-    second = CheckSpec(
+    first = spec(decide, says, facet=facet, inverse=Inverse(opposite), **params)
+    return first, replace(
+        first,
         name=opposite,
         decide=decide_opposite,
-        template=opposite_template,
+        template=_sentence(opposite_says),
         facet=opposite_facet or facet,
         summary=f"The opposite of {first.name}. {first.summary}",
-        params=first.params,
-        grid=first.grid,
         inverse=Inverse(first.name),
     )
-    return first, second

@@ -1,0 +1,1 @@
+"""Wires: how an endpoint is spoken to, a file for each shape of API."""

@@ -1,0 +1,74 @@
+"""What a wire is: where a question goes, how it is written, and how the reply and its errors are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from svr_async.engine.reply import Reply
+
+Params = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a judge wants of an endpoint beside a model and a length: each wire spells it, or leaves it out.
+
+    `effort` is how much to reason, "" where nothing is asked for; `effort_style` and `structured` are the profile's.
+    """
+
+    temperature: float
+    top_p: float
+    effort: str = ""
+    effort_style: str = "none"
+    structured: str = "none"
+
+
+class Asked(Protocol):
+    """What a request says, whatever endpoint it is for: (role, content) a message, `params` as the wire spells them."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    @property
+    def messages(self) -> tuple[tuple[str, str], ...]:
+        """The conversation; the first message may be the system's."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens that the answer may take."""
+
+    @property
+    def max_tokens_field(self) -> str:
+        """How the profile calls that number."""
+
+    @property
+    def params(self) -> Params:
+        """Further fields of the body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wire:
+    """How endpoints of one kind are spoken to; `name` is what a profile calls it.
+
+    `path` follows the base URL. `headers` are those that go with a key, "" for none. `params` spells settings, `body`
+    is the JSON of a question. `read` takes body and status of a reply; BadBodyError where it is no whole answer.
+    `error` is what a body says of an error, as {code, type, message}, in the words of `classify.py`; empty where it
+    says none. `limits` gives a reply's headers the names that OpenAI's have for rates (`x-ratelimit-limit-requests`
+    and its kin, in lower case); None where they have them. `batch_url` is what OpenAI's Batch API calls the path; ""
+    for a wire that is none of that API's, whose calls cannot be exported. `tries_settings`: the endpoints know OpenAI's
+    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them.
+    """
+
+    name: str
+    path: str
+    headers: Callable[[str], Mapping[str, str]]
+    params: Callable[[Settings], Params]
+    body: Callable[[Asked], dict[str, Any]]
+    read: Callable[[bytes, int], Reply]
+    error: Callable[[bytes], Mapping[str, Any]]
+    limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
+    batch_url: str = ""
+    tries_settings: bool = False

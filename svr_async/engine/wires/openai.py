@@ -1,0 +1,113 @@
+"""OpenAI's chat completions, as its clones, vLLM and `svr sim` serve them too."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
+from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
+
+
+def headers(key: str) -> dict[str, str]:
+    """Return the header that carries a key."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def params(settings: Settings) -> Params:
+    """Return the body fields beside model, messages and the token limit."""
+    found: list[tuple[str, Any]] = [("temperature", settings.temperature), ("top_p", settings.top_p), ("n", 1)]
+    if settings.effort and settings.effort_style == "field":
+        found.append(("reasoning_effort", settings.effort))
+    if settings.effort and settings.effort_style == "object":
+        found.append(("reasoning", {"effort": settings.effort}))
+    if settings.structured == "json_object":
+        found.append(("response_format", {"type": "json_object"}))
+    return tuple(found)
+
+
+def body(asked: Asked) -> dict[str, Any]:
+    """Return the JSON body of the POST."""
+    messages = [{"role": role, "content": content} for role, content in asked.messages]
+    found = {"model": asked.model, "messages": messages, asked.max_tokens_field: asked.max_tokens}
+    found.update(asked.params)
+    return found
+
+
+def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
+    """Read the body of a chat completion; BadBodyError where it is none."""
+    value = json_of(data, status)
+    try:
+        choice = value["choices"][0]
+        message = choice["message"]
+        content, refusal = message.get("content"), message.get("refusal")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise BadBodyError(_lack(value)) from None
+    reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
+    return Reply(
+        text=_text(content),
+        finish_reason=reason,
+        usage=_read_usage(value.get("usage")),
+        model=str(value.get("model") or ""),
+        fingerprint=str(value.get("system_fingerprint") or ""),
+        id=str(value.get("id") or ""),
+    )
+
+
+def error_in_body(data: bytes) -> dict[str, Any]:
+    """Return the `error` object of a body, whatever its status; empty where there is none."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    error = value.get("error")
+    if isinstance(error, str):
+        return {"message": error}
+    if isinstance(error, dict):
+        return error
+    if value.get("object") == "error":
+        return value
+    return {"message": value["detail"]} if isinstance(value.get("detail"), str) and "choices" not in value else {}
+
+
+def _lack(value: Any) -> str:
+    """Say what a body lacks that is not a completion."""
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return "the reply has no choices"
+    return "the first choice has no message"
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+    return clean_text(content) if isinstance(content, str) else ""
+
+
+def _read_usage(value: Any) -> Usage:
+    if not isinstance(value, dict):
+        return Usage()
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else value.get("cached_tokens")
+    return Usage(
+        prompt_tokens=token_count(value.get("prompt_tokens")),
+        cached_tokens=token_count(cached),
+        completion_tokens=token_count(value.get("completion_tokens")),
+    )
+
+
+WIRE = Wire(
+    name="openai",
+    path="/chat/completions",
+    headers=headers,
+    params=params,
+    body=body,
+    read=read_completion,
+    error=error_in_body,
+    batch_url="/v1/chat/completions",
+    tries_settings=True,
+)
