@@ -52,7 +52,7 @@ class Adapter:
     def load(
         self, path: Path | str, *, lenient: bool = False, official: bool = False, caps: Caps = DEFAULT_CAPS
     ) -> Dataset:
-        """Load a file or folder; see `loading.load_dataset` for `lenient`, `official` and errors."""
+        """Load a file or folder; see `dataset.load_dataset` for `lenient`, `official` and errors."""
         return load_dataset(
             self.name, self.parse, self.counts, Path(path), lenient=lenient, official=official, caps=caps
         )

@@ -27,7 +27,7 @@ from svr_async.engine.watched import WatchedTransport
 from svr_async.engine.words import About, Hear, Word
 from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
 
-TELL_S = 5.0  # waits from here on are told
+TELL_S = 5.0  # shortest wait that is told to a person
 MOST_NOTES = 8
 FEW = 6  # failures in a row before an endpoint that answers nothing is given up
 DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds to the name of an alias

@@ -1,13 +1,14 @@
-"""Claims: single flight across the processes that share a memo. Whoever claims a question may ask it; others wait.
+"""Claims: a question is asked by one process at a time of those that share a memo; the others wait for its reply.
 
 A claim is a lock of the kernel on a file beside the memo, so it ends with its process, however that ends. A process
 that is alone holds all claims at once by one lock on the gate, and a claim costs it a look into a set. When another one
-knocks, it locks what it is asking, question by question, and lets the other in; from then on each call takes a lock.
-A process that lives but gives no sign of life loses its claims when its lease ends. The worst that a lost claim can do
-is a question paid for twice.
+waits (it locks the byte _KNOCK), the first locks what it is asking, question by question, and gives up the rest of the
+gate; from then on each call takes a lock.
+A process that runs but does not renew its lease (it is stopped, or the disk is full) loses its claims when the lease
+ends. A lost claim costs at most a question that is paid for twice.
 
-A reply is in the memo before its question is released, and the lock outlives the release by a moment. So who has just
-missed a question in the memo, and then gets its lock, need not look again.
+A reply is in the memo before its question is released, and the lock is kept for LINGER_S after that. So a process that
+has just missed a question in the memo, and then gets its lock, need not read the memo again.
 """
 
 from __future__ import annotations
@@ -26,17 +27,15 @@ from weakref import WeakValueDictionary
 from svr_async.engine.filelocks import LockFile, available
 
 FOLDER = "claims"
-SLOTS = (
-    128  # processes that can share a memo key by key; each locks one byte of the gate, one that is alone all of them
-)
-SHARDS = 16  # files for the locks of questions: the kernel walks a list for each file
+SLOTS = 128  # processes that can share a memo, each with a byte of the gate; one that is alone locks all of them
+SHARDS = 16  # files for the locks of questions; the kernel searches the locks of a file one by one
 LEASE_S = 30.0
 RENEW_S = 1.0
 LISTEN_S = 0.02
-LINGER_S = 0.1  # a lock outlives its release by this; a miss in the memo that is older has to be looked at again
+LINGER_S = 0.1  # a lock is kept so long after its release; after an older miss the memo is read again
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.25
-LOOKS_PER_S = 2000.0  # of all waiting questions together
+LOOKS_PER_S = 2000.0  # most tries to lock a second, of all waiting questions together
 _KNOCK = SLOTS  # the byte of the gate that is locked while somebody waits for a process that is alone
 _BEAT = struct.Struct("<q")  # the steady clock's nanoseconds, one for each slot and one for a process that is alone
 

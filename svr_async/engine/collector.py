@@ -38,7 +38,7 @@ def _enter() -> None:
         if _usual[0] == 0:
             return  # switched off: leave it so
         gc.set_threshold(*(max(ours, theirs) for ours, theirs in zip(THRESHOLDS, _usual, strict=True)))
-        _froze = gc.get_freeze_count() == 0  # else somebody has frozen objects, and would not like them thawed
+        _froze = gc.get_freeze_count() == 0  # else objects that others have frozen would be thawed
         if _froze:
             gc.freeze()
 

@@ -30,10 +30,12 @@ from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
-_LookedUp = tuple[Question[T], bytes | None, int]  # its row, and which time of being alone it was looked up in
+_LookedUp = tuple[
+    Question[T], bytes | None, int
+]  # its row, and the number of the claims' time alone when it was read (`Claims.alone`)
 TOKEN_LIMIT_GROWTH = 2
 LOOK_AHEAD = 64  # questions whose rows are read at once
-MAX_NAMES_KEPT = 64  # system fingerprints seen behind the results, for the record
+MAX_NAMES_KEPT = 64  # most system fingerprints, and models, that are kept for the manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +301,7 @@ class CallEngine:
         if joined is not None:
             tell(joined)
             if not joined.cancelled():
-                joined.exception()  # read here too: all who joined may have been cancelled
+                joined.exception()  # read, so that asyncio does not warn where all who joined were cancelled
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""

@@ -37,7 +37,7 @@ from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
 BATCH_ROWS = 1024
-GATHER_S = 0.003  # a commit costs as much as twenty rows: where replies come in crowds, it waits for some more
+GATHER_S = 0.003  # a commit costs as much as twenty rows, so it waits for more where replies come quickly
 WAKE_AT_ONCE = 128
 FULL_DISK_PATIENCE_S = 30.0
 _LOCK_TIMEOUT_S = 5.0
@@ -140,8 +140,8 @@ class Memo:
         self._patience_s = patience_s
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
-        self._reached_end = False  # whether the last writer came to the end of its line
-        self._changing = threading.Lock()  # held for the moment in which a row joins the line of a writer
+        self._reached_end = False  # whether the last writer has written all that was queued
+        self._changing = threading.Lock()  # held while a row is queued for a writer
         self._broken: StorageError | None = None
         self._pid = os.getpid()
 
@@ -190,7 +190,7 @@ class Memo:
     async def put(self, key: bytes, reply: Reply) -> None:
         """Keep a reply; returns after its commit. StorageError where the disk stays full or the file is broken."""
         if self._broken is not None:
-            raise self._broken.with_traceback(None)  # one object for all who ask: its traceback must not grow
+            raise self._broken.with_traceback(None)  # one error is raised many times: its traceback must not grow
         if os.getpid() != self._pid:
             raise RuntimeError("this memo was opened before the process forked: open it in each process")
         loop = asyncio.get_running_loop()

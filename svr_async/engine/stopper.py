@@ -19,9 +19,9 @@ from svr_async.errors import BudgetError, SvrError
 if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
 
-DRAIN_AFTER_SIGNAL_S = 6.0  # what is left of ten seconds is for clearing up and for writing the run folder
+DRAIN_AFTER_SIGNAL_S = 6.0  # of ten seconds after a signal; the rest is for clearing up and for writing the run folder
 DRAIN_AFTER_ERROR_S = 1.5
-DRAIN_AFTER_BUDGET_S = 60.0  # calls under way will be billed, so there is no hurry to lose their answers
+DRAIN_AFTER_BUDGET_S = 60.0  # calls under way are billed in any case, so their answers are waited for
 T = TypeVar("T")
 R = TypeVar("R")
 

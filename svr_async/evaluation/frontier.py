@@ -21,8 +21,8 @@ from svr_async.scoring.jury import JuryRule
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, hashed_fraction
 from svr_async.vocabulary.statistics import wilson_interval
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the margins, from which thresholds are drawn
-FEW_SHARES = (0.2, 0.4, 0.6)  # where two thresholds are combined
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # thresholds of the grid: these quantiles of |margin|
+FEW_SHARES = (0.2, 0.4, 0.6)  # the same where two thresholds are combined
 MOST_JURORS = 5
 HALVES_SALT = "svr-frontier"
 

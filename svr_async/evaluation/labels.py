@@ -12,7 +12,7 @@ from svr_async.evaluation.wording import count, plural
 from svr_async.scoring.methods.content_blind import PREFERS
 from svr_async.vocabulary.integrity import Integrity, Marks
 
-SAMPLE_SUFFIX = "-sample"  # of a benchmark's name where the shipped sample was judged in its format
+SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was judged in its format
 STRANGE = "A newer version of svr-async put this mark here; install it to read what it says."
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
 
-OTHER_FILES = 40  # that a process has open beside its connections
+OTHER_FILES = 40  # files that a process has open beside its connections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

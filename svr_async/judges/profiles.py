@@ -21,7 +21,7 @@ EFFORT_STYLES = ("field", "object", "none")
 STRUCTURED_MODES = ("none", "json_object")
 SHIPPED = "shipped with the package"
 OPENAI_KEY = "OPENAI_API_KEY"
-MOST_IN_FLIGHT = 4096  # where a profile does not say: the engine finds out how many pay
+MOST_IN_FLIGHT = 4096  # bound of the calls under way where a profile names none; the engine finds how many pay
 _NUMBERS: dict[str, Any] = {
     "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": int | float, "tpm": int | float,
 }  # fmt: skip

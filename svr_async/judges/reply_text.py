@@ -24,7 +24,7 @@ from svr_async.vocabulary.verdict import RubricComparison, Verdict
 _BRACKETS = re.compile(r"\[\[([AB])\]\]")
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
 MAX_STARTS = 512
-MAX_WASTED_CHARS = 1_000_000  # read in vain while looking for objects: about 20 ms
+MAX_WASTED_CHARS = 1_000_000  # most characters read in vain while looking for objects: about 20 ms
 MAX_NONCES = 8
 MAX_REPAIR_CHARS = 20_000  # the library takes quadratic time on nested brackets: 0.6 s for this many
 MAX_REPLY_CHARS = 2_000_000

@@ -11,10 +11,10 @@ from typing import Any
 from svr_async.engine.events import AttemptEnded, CallEnded, Event, RetryPlanned, Snapshot
 
 PER_CALL = (CallEnded, RetryPlanned)
-NEVER = (AttemptEnded,)  # told by the call's line and the retries'
+NEVER = (AttemptEnded,)  # events without a line: those of the call and of its retries tell as much
 DRY_RUN = "planned_"  # facts of a dry run, which sends nothing
-DIGITS = 6  # of seconds and dollars
-MOST_CHARS = 500  # of a text, which may come from an endpoint
+DIGITS = 6  # decimal places of seconds and dollars
+MOST_CHARS = 500  # longest text, which may come from an endpoint
 
 
 def wanted(event: Event, level: str) -> bool:

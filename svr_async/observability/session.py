@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from svr_async.observability.otel import OtelObserver
     from svr_async.observability.otel_pipeline import OtelPipeline
 
-SETTINGS_VARIABLE = "SVR_WATCH"  # what the processes of a run are told about how it is watched
+SETTINGS_VARIABLE = "SVR_WATCH"  # tells the other processes of a run how it is watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

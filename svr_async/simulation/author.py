@@ -16,8 +16,8 @@ Row = dict[str, Any]
 
 MAX_RUBRICS = 6
 MIN_RUBRICS = 2
-GENERIC_CHANCE = 0.2  # proposals that come with a generic one
-OVERLOOKED = 0.12  # differences that an inducer does not notice
+GENERIC_CHANCE = 0.2  # share of proposals that come with a generic one
+OVERLOOKED = 0.12  # share of differences that an inducer does not notice
 NEAR_COPY = 0.8  # share of sentences in common from which on no difference is inconspicuous
 
 

@@ -11,7 +11,7 @@ from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.planted import PromptKind
 from svr_async.simulation.topics import Topic
 
-POOL_SHARE = 0.8  # criteria that types are dealt, for each that they hold: some are held by several types
+DEALT_SHARE = 0.8  # criteria dealt to types, for each that a type holds: below 1, since several types share some
 MOST_IRRELEVANT = 16
 STYLES = 2  # irrelevant attributes that go with the label in training
 
@@ -22,7 +22,7 @@ class Attributes:
 
     common: range
     """Criteria of all types."""
-    pool: range
+    dealt: range
     """Criteria that types are dealt; to a type that does not hold them they are irrelevant."""
     styles: range
     """Irrelevant ones that go with the label in training."""
@@ -37,9 +37,9 @@ class Attributes:
 def attributes_of(config: DrawnConfig) -> Attributes:
     """Number the attributes of a draw."""
     common = range(config.common)
-    pool = _after(common, max(config.own, round(config.own * config.types * POOL_SHARE)))
-    styles = _after(pool, STYLES if config.style else 0)
-    return Attributes(common, pool, styles, _after(styles, max(1, _n_irrelevant(config))))
+    dealt = _after(common, max(config.own, round(config.own * config.types * DEALT_SHARE)))
+    styles = _after(dealt, STYLES if config.style else 0)
+    return Attributes(common, dealt, styles, _after(styles, max(1, _n_irrelevant(config))))
 
 
 def _after(before: range, count: int) -> range:
@@ -56,7 +56,7 @@ def plant_kinds(
     rng: random.Random, config: DrawnConfig, numbered: Attributes, topics: Sequence[Topic]
 ) -> tuple[PromptKind, ...]:
     """Return the types, one a topic: to each its criteria, their weights, and what is irrelevant to it."""
-    hands = [rng.sample(numbered.pool, config.own) for _ in topics]
+    hands = [rng.sample(numbered.dealt, config.own) for _ in topics]
     return tuple(
         _kind(rng, config, numbered, topic, _with_fault(rng, config, hands, number, numbered.count))
         for number, topic in enumerate(topics)
@@ -80,7 +80,7 @@ def _kind(
     rng: random.Random, config: DrawnConfig, numbered: Attributes, topic: Topic, hand: Sequence[int]
 ) -> PromptKind:
     n_irrelevant, held = _n_irrelevant(config), {one % numbered.count for one in hand}
-    others = [one for one in numbered.pool if one not in held]
+    others = [one for one in numbered.dealt if one not in held]
     strangers = rng.sample(others, min(len(others), n_irrelevant // 3))
     rest = n_irrelevant - len(strangers)
     irrelevant = rng.sample(numbered.irrelevant, min(len(numbered.irrelevant), rest))

@@ -39,7 +39,7 @@ AVOIDING = (
 PARAPHRASE = "{0} the {1} {2}"
 MET, UNMET = "The {0} condition is stated here.", "Nothing is said of the {0} condition."
 TICKET = re.compile(r"Reference ([0-9a-f]{8})\.")
-LONG = 120  # words
+LONG = 120  # words of a long response
 
 
 def made_up_words(rng: random.Random, count: int, taken: set[str]) -> list[str]:

@@ -14,7 +14,7 @@ from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 MET_ADVANTAGE = 0.6  # how much meeting a criterion adds to the hidden degree that settles equal verdicts
 IMPRESSION = 0.1  # how far quality and surface move the verdict on a rubric that names no attribute
-DIRECT_NOISE = 0.3  # spread of a direct judge's whim, in units of one surface attribute
+DIRECT_NOISE = 0.3  # a direct judge's noise is uniform in [0, 0.3), in units of one surface attribute
 N_WRITTEN = 5
 
 

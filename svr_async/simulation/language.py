@@ -18,7 +18,7 @@ from svr_async.simulation.readings import (
 from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 
 HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")
-VARIANT_SHARE = 0.35  # proposals in other than the usual wording
+VARIANT_SHARE = 0.35  # share of proposals in other than the usual wording
 
 
 class Language(Protocol):

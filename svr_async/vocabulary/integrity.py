@@ -18,7 +18,7 @@ class Integrity(StrEnum):
 Marks = frozenset[str]
 """Values of `Integrity`; of a file that a newer version wrote also others, which are shown and not dropped."""
 NO_MARKS: Marks = frozenset()
-MOST_CHARS = 40  # of a mark
+MOST_CHARS = 40  # longest mark
 _OLD_WORDS = {
     "simulated": Integrity.SIMULATED,
     "no model": Integrity.OFFLINE_RULES,

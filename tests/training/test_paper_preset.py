@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svr_async.commands.batch.words import params_of
+from svr_async.commands.batch.run import params_of
 from svr_async.commands.train_settings import train_settings
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.batch.words import command_of, run_of
+from svr_async.commands.batch.run import command_of, run_of
 from svr_async.engine.batch.folder import Export
 from svr_async.engine.batch.requests import BatchLimits
 from svr_async.engine.money import BATCH_PRICE_SHARE

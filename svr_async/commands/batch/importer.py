@@ -11,7 +11,7 @@ import click
 import orjson
 
 from svr_async.commands.batch.remote import table_of
-from svr_async.commands.batch.words import run_of
+from svr_async.commands.batch.run import run_of
 from svr_async.engine.batch.folder import Export, State, alone, awaited_in, load_export
 from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.errors import ArtefactError, CoverageError

@@ -1,7 +1,7 @@
 """The circuit breaker of one endpoint: when most calls fail, none is sent but one to try; pure, the time passed in.
 
-It opens when half of at least twenty calls in ten seconds have failed, or twenty in a row: ten seconds of good answers
-before an outage would hide it for as long.
+It opens when half of at least twenty calls in ten seconds have failed, or twenty in a row: good answers of the ten
+seconds before an outage would otherwise delay it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import deque
 
 WINDOW_S = 10.0
 TICK_S = 1.0
-LEAST = 20  # calls in the window before anything is concluded
-SHARE = 0.5  # of failures that opens it
-LONGEST_S = 15.0  # between two trials, so that a return is soon noticed
+LEAST = 20  # least calls in the window, or failures in a row, that can open it
+SHARE = 0.5  # share of failures in the window that opens it
+LONGEST_S = 15.0  # longest time between two trials
 
 
 class Breaker:
@@ -28,9 +28,9 @@ class Breaker:
     )  # fmt: skip
 
     def __init__(self, *, wait_s: float = 0.5, longest_s: float = LONGEST_S, least: int = LEAST) -> None:
-        self.opened = 0  # times in a row that it has been found open; 0 while it is closed
+        self.opened = 0  # how often in a row it has opened; 0 while it is closed
         self.retry_at = 0.0
-        self.trial = False  # whether a call is under way to try
+        self.trial = False  # whether the one call that tries the endpoint is under way
         self._wait_s = wait_s
         self._longest_s = min(longest_s, LONGEST_S)
         self._least = least

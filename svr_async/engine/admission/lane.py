@@ -14,13 +14,13 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.http.transport import Transport
 
 PAUSE_JITTER = 0.1
-DEFAULT_PAUSE_S = 0.25  # at most, the first time that an endpoint does not say how long to wait; then twice as long
-MIN_PAUSE_S = 0.05  # an endpoint that says "0 seconds" is still not asked again at once
+DEFAULT_PAUSE_S = 0.25  # longest first pause where the endpoint names none; it doubles with each further refusal
+MIN_PAUSE_S = 0.05  # shortest pause, also where the endpoint says "0 seconds"
 LONGEST_PAUSE_S = 60.0
-PREFILL_TOKENS = 50  # what reading the request and waiting for the first token cost, in output tokens
+PREFILL_TOKENS = 50  # time to the first token, counted in output tokens
 SMOOTH = 0.05
 LISTEN_S = 0.25
-NOT_AS_TOLD = 0.9  # of the rate in the headers: refusals that tell of less are believed
+NOT_AS_TOLD = 0.9  # a rate read off refusals is kept to where it is below this share of the one in the headers
 NEVER = float("inf")
 
 
@@ -134,7 +134,9 @@ class Lane:
             pause_s = max(0.0, self.paused_until - now)
             self.seen.refused(now, permit.sent_at, number=permit.number, sent=self.sent, pause_s=pause_s)
             if told or self.seen.is_kept(now):
-                self.limiter.rejected(now, permit.sent_at, permit.level)  # too many although not too fast
+                self.limiter.rejected(
+                    now, permit.sent_at, permit.level
+                )  # refused below the known rate: too many at a time
             self.breaker.succeeded(now, permit.sent_at)
         elif failure.kind is Kind.ITEM:
             self.breaker.succeeded(now, permit.sent_at)

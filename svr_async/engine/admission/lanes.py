@@ -12,8 +12,8 @@ from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.http.transport import RawReply, Transport
 from svr_async.engine.request import Request
 
-SHORT_LINE = 8  # calls that may wait before a new item is begun
-SHORTEST_S = 0.001  # of a timer: some event loops count milliseconds
+SHORT_LINE = 8  # no new item is begun while so many calls wait
+SHORTEST_S = 0.001  # shortest timer, since some event loops count in milliseconds
 
 
 class Endpoints:
@@ -55,7 +55,7 @@ class Lanes:
         self._ceiling = ceiling
         self._clock = clock
         self._line: deque[tuple[asyncio.Future[Permit], int, float]] = deque()
-        self.busy: Callable[[], int] = lambda: 0  # questions being asked, without those that wait between two tries
+        self.busy: Callable[[], int] = lambda: 0  # questions being asked, less those that wait for their next try
         self._new: deque[asyncio.Future[None]] = deque()
         self.waiting = 0
         self.weighs = any(lane.weighs for lane in self.lanes)  # whether any of them counts tokens
@@ -135,7 +135,7 @@ class Lanes:
             except asyncio.CancelledError:
                 self.begin()
                 raise
-        self.begin()  # the next one looks again, when this one has had its call
+        self.begin()  # wakes the next item, which looks for room itself
 
     def leave(self, permit: Permit) -> None:
         """A call has ended; let the next ones leave."""

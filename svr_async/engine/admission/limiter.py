@@ -19,31 +19,31 @@ from __future__ import annotations
 
 from math import exp, log
 
-START = 16  # calls under way at first, where the limit is to be found out
+START = 16  # the first limit, where no number of calls is named
 FALL = 0.5
-RAMP_S = 0.25  # without an answer, at the start; START calls a second
-RETURN_TO = 0.97  # of the number under way when calls were turned away: up to there nothing was wrong
-MOST_CARE = 4  # times that pause, after probes that were turned away
-HOLD_S, SHORT_HOLD_S, HOLD_TURNS = 7.0, 2.0, 10.0  # between two probes: ten times the latency, within bounds
-SMOOTH = 0.05
-USUAL_TURNS = 200  # outcomes at a low level over which the usual share of rejections is known
+RAMP_S = 0.25  # before any answer, the limit grows this often, by START calls a second
+RETURN_TO = 0.97  # share of the level at which calls were turned away that the limit returns to at once
+MOST_CARE = 4  # the pause before a probe doubles with each probe that is turned away, up to this factor
+HOLD_S, SHORT_HOLD_S, HOLD_TURNS = 7.0, 2.0, 10.0  # pause before a probe: most, least, and in mean latencies
+SMOOTH = 0.05  # weight of a new latency in the running mean
+USUAL_TURNS = 200  # outcomes that the running mean of the usual share of rejections spans
 MOST_USUAL = 0.35
-LOW = 0.75  # of the level where calls were turned away: rejections below it have another reason than the load
-RARE = 0.01  # share of rejections below which one of them is news
-ALLOWED_SHARE = 0.075  # of rejections in a round, beyond twice the usual share
-ROUND = 40  # outcomes in a round at most, while the limit is low
-STEP, LOW_STEP, MORE, MOST_STEP = 1.25, 1.5, 1.3, 2.0  # a probe's step, that of a limit below 48, its growth, its bound
+LOW = 0.75  # rejections below this share of the last level that was too high are not due to the load
+RARE = 0.01  # where the usual share of rejections is below this, a single one ends a probe
+ALLOWED_SHARE = 0.075  # share of rejections in a round that is tolerated beyond twice the usual share
+ROUND = 40  # outcomes in a round, or as many as the limit where that is higher
+STEP, LOW_STEP, MORE, MOST_STEP = 1.25, 1.5, 1.3, 2.0  # factors: a probe's, a low limit's, its growth, its bound
 LOW_LIMIT = 48
-DOWN = 0.7  # a probe downwards
-GAIN = 0.12  # of the ideal gain, from which more calls pay
-SAMPLES = 32  # replies to judge a level by, at least
-DOUBT = 0.35  # margin for the noise of a mean of n replies: this over the root of n
-LOSS = 0.08  # of the most that was ever done, that a smaller limit may cost
-REST = 8  # probes upwards between two downwards at most, where those do not help
-QUEUED = log(1.6)  # above the best: calls wait at the endpoint
-CHOKED = log(2.5)  # above the last level: something has happened
-QUICK = 12  # replies that show it
-DRIFT = 0.01  # by which the best of the long run is forgotten, a level
+DOWN = 0.7  # factor of a probe downwards
+GAIN = 0.12  # more calls pay from this share of the ideal gain on (work that grows with the calls)
+SAMPLES = 32  # least replies to judge a level by
+DOUBT = 0.35  # the margin for noise is this over the root of the number of replies
+LOSS = 0.08  # share of the highest throughput that a smaller limit may cost
+REST = 8  # most probes upwards between two downwards, reached where those downwards do not help
+QUEUED = log(1.6)  # a pace so much above the best one means that calls queue at the endpoint
+CHOKED = log(2.5)  # a pace so much above that of the last level halves the limit at once
+QUICK = 12  # replies over which that pace is taken
+DRIFT = 0.01  # how far the best pace is let slip at each level that is judged
 
 
 class Limiter:
@@ -132,7 +132,7 @@ class Limiter:
         if sent_at < self.fell_at:
             return False
         self._rejected += 1
-        probing = self._mode == "up" and self._usual < RARE  # a probe is turned away by one
+        probing = self._mode == "up" and self._usual < RARE  # then one rejection is enough
         few = 0 if probing else min(ROUND, 2 * self.limit)
         if self._rejected <= (ALLOWED_SHARE + 2 * self._usual) * max(self._outcomes, few):
             return False
@@ -148,7 +148,7 @@ class Limiter:
         if self._mode == "up":
             low = min(self._held, RETURN_TO * level)
             self._care = min(MOST_CARE, 2 * self._care)
-        if not self._failed_since:  # between two falls without a success the first one knows what was possible
+        if not self._failed_since:  # of several falls without a success between, the first has the true level
             self._was = min(level, self.limit)
         self._failed_since = True
         self.limit = max(1, int(low))
@@ -220,7 +220,7 @@ class Limiter:
         if self._base is not None and self._quick_n >= QUICK and self._quick > self._base[1] + CHOKED:
             self._choke(now, level)
             return
-        if self._skip > 0:  # the first to come back are the short ones
+        if self._skip > 0:  # short answers come back first and would flatter the level
             self._skip -= self._mode != "up" or self.limit >= self._goal
             return
         self._samples += 1
@@ -280,7 +280,7 @@ class Limiter:
 
     def _down(self, now: float, seen: tuple[float, float], factor: float) -> None:
         self._base = seen
-        self._top = min(self._top, seen[0] - seen[1] + LOSS)  # what was possible once may no longer be
+        self._top = min(self._top, seen[0] - seen[1] + LOSS)  # an older maximum may be out of date
         self._was = self.limit
         self.limit = max(1, int(self.limit * factor))
         self._goal = self.limit

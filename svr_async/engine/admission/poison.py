@@ -13,9 +13,9 @@ from enum import Enum
 from svr_async.engine.classify import OVERSIZE, Failure
 from svr_async.vocabulary.verdict import Outcome
 
-SAME = 8  # times in a row with the same signature
-OVERSIZE_SAME = 2  # replies over the cap: damage does not make the same one twice, and each costs the whole cap
-WELL = 0.95  # of the other calls succeed
+SAME = 8  # failures in a row with the same signature that make a call poisoned
+OVERSIZE_SAME = 2  # the same for replies over the cap: damage seldom repeats, and each costs the whole cap
+WELL = 0.95  # share of the other calls that must succeed meanwhile
 FEWEST_OTHERS = 3
 MISFITS, FIRST_REPLIES = 20, 50
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

@@ -11,24 +11,24 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-BURST_S = 0.5  # so many seconds' worth may leave at once, where the endpoint does not say how much it would take
-MARGIN_S = 0.05  # of the endpoint's own level is left alone: calls never arrive quite as they leave
-SAFE = 0.985  # of the rate that was seen, for a start
-REST_S = 8.0  # before a rate that was seen is tried to be bettered
-REST_CALLS = 60.0  # at that rate, at least
-CONTRADICTIONS, DISOWNED_S = 5, 30.0
-SHORTEST_S = 0.02
-SURE = 6  # readings; before that the rest is shorter
-REST_PER_PAUSE = 20.0  # and so many times what the last refusal cost
-PROBE, DOUBLING_S = 0.01, 2.0  # one per cent more, and twice that every two seconds
-FORGOTTEN = 16.0  # times the rate that was seen, which then says nothing any more
-WINDOW_S = 20.0  # of refusals that a rate is read from
-SLOWEST = 1 / 60  # calls a second
-FEW, MANY = 5, 20  # calls between two refusals that a rate can be read from at all, and well
+BURST_S = 0.5  # a bucket holds the units of this many seconds where the endpoint names no burst
+MARGIN_S = 0.05  # seconds' worth of the endpoint's level that is not used, since calls arrive later than they leave
+SAFE = 0.985  # share of a rate just read off at which calls leave
+REST_S = 8.0  # least seconds at a rate before a higher one is tried
+REST_CALLS = 60.0  # least calls at a rate before a higher one is tried
+CONTRADICTIONS, DISOWNED_S = 5, 30.0  # refusals below the known rate after which it is given up, and for how long
+SHORTEST_S = 0.02  # a shorter delay of a refusal counts as this long
+SURE = 6  # readings from which on the rest is as long as REST_S says; before, it is shorter in proportion
+REST_PER_PAUSE = 20.0  # the rest is at least so many times the pause of the last refusal
+PROBE, DOUBLING_S = 0.01, 2.0  # after the rest the rate grows by one per cent, then twice that every two seconds
+FORGOTTEN = 16.0  # at so many times the rate that was read off, the reading is dropped
+WINDOW_S = 20.0  # a rate is read from the refusals of so many seconds
+SLOWEST = 1 / 60  # lowest rate, calls a second
+FEW, MANY = 5, 20  # calls between two refusals: least to read a rate from, and enough to read it well
 
 
 class Bucket:
-    """So many units a second, and at most `cap` of them at once."""
+    """A token bucket: `rate` units a second, at most `cap` at once."""
 
     __slots__ = ("_empty_at", "cap", "rate")
 
@@ -71,8 +71,8 @@ class SeenRate:
     def __init__(self) -> None:
         self.readings = 0
         self._refused = 0
-        self._number = self._refused_after = 0  # of the event: which call, and how many more that left after it
-        self._unheard_s = 0.0  # between its leaving and our hearing of it
+        self._number = self._refused_after = 0  # the event's first call, and refusals of later ones
+        self._unheard_s = 0.0  # seconds from when that call left to when its refusal came
         self._anchors: deque[tuple[float, int]] = deque()  # when the endpoint's bucket was empty; calls let in
         self._event: tuple[float, float, int] | None = None  # when refused, for how long, calls sent till then
         self._first: tuple[float, int] | None = None  # seconds until the first refusal, and calls let in till then
@@ -131,7 +131,7 @@ class SeenRate:
             self._anchors.append((at, let_in))
             return
         if len(self._anchors) > 1 and not self._anchors[0][1]:
-            self._anchors.popleft()  # the start: what was let in since then holds the first burst too
+            self._anchors.popleft()  # a count since the start includes the first burst
         while len(self._anchors) > 1 and at - self._anchors[0][0] > WINDOW_S:
             self._anchors.popleft()
         seen = self._read(at, let_in)
@@ -150,8 +150,8 @@ class SeenRate:
     def _is_disowned(self, at: float, let_in: int) -> bool:
         """Whether refusals are not about a rate: five in a row although calls left slower than what was let in before.
 
-        They come at random, or for the number of calls at a time. Then nothing is paced for a while, twice as long each
-        time: a pace that is read off one's own slowness would only ever fall.
+        Such refusals come at random, or for the number of calls at a time. Then no rate is kept to for a while, twice
+        as long each time, since a rate that is read off calls slower than it would only ever fall.
         """
         if at < self._disowned_until:
             return True

@@ -24,7 +24,7 @@ REMOVE = "export again into another folder"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What was exported: the command whose calls these are, the endpoint they are for, the files, the plan's price.
+    """What was exported: the command whose calls these are, their endpoint, the files, what a dry run counts.
 
     `key_env` names the variable with the key; the key itself is nowhere. `digest` is that of all memo keys.
     """

@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Read what has arrived."""
         if self._waiter is None:
-            self.abort()  # bytes that nobody asked for
+            self.abort()  # bytes without a request
             return
         self._wire_bytes += nbytes
         if self._wire_bytes > MAX_WIRE_BYTES:

@@ -2,7 +2,7 @@
 
 No task, timer or header dictionary a call: one sweep watches the deadlines of all calls, and the request's head is
 encoded once. It follows no redirect, speaks HTTP/1.1 only and knows no proxy: where the environment names one for the
-endpoint, `transport.py` takes `AiohttpTransport`.
+endpoint, `client.py` takes `AiohttpTransport`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from svr_async.evaluation.reporting.runfacts import Fact
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_history import Choice, LearningCurve
 
-STEP = 0.05  # of the accuracies that the plot ends at
+STEP = 0.05  # the plot ends at multiples of this accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from svr_async.vocabulary.statistics import Interval, wilson_interval
 
 SHOWN_RUBRICS = 24
 SHOWN_EXAMPLES = 3
-LEAST_ACTIVE = 5e-5  # less would be shown as 0.00 %
+LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
 SHOWN_EPOCHS = 400
-SHOWN_NOTES = 3  # of the bank's own, from which on they are folded up
+SHOWN_NOTES = 3  # more notes of the bank than this are folded up
 NOTHING_HELD_OUT = "Nothing was measured on held-out pairs."
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
 ABLATIONS = {

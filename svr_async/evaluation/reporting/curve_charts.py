@@ -13,9 +13,9 @@ from svr_async.evaluation.wording import MINUS, percent
 
 TOP, HEIGHT = 18, 150  # of a line plot, in pixels
 GUTTER = 8.0  # percent of its width, for the labels of the gridlines
-MOST_TICKS = 16  # epochs, from which on not every one is numbered
+MOST_TICKS = 16  # with more epochs than this, not every one is numbered
 ROUND_TOP, ROUND_HEIGHT = 24, 56  # of a plot over rounds, in pixels
-MOST_LABELS = 6  # rounds, from which on only the first and the last value are written
+MOST_LABELS = 6  # with more rounds than this, only the first and the last value are written
 Values = Sequence[float | None]
 
 

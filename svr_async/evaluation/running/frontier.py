@@ -35,7 +35,7 @@ from svr_async.vocabulary.pair import Order, PreferencePair, present
 TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "memo")
 MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")
 TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
-TRIED = 40  # pairs
+TRIED = 40  # pairs that show whether the memo holds replies for a smaller top_k
 WORKERS = 8
 FORMATS = ("html", "csv", "json")
 

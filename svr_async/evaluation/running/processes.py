@@ -32,9 +32,9 @@ from svr_async.evaluation.running.settings import EvalSettings, to_plain
 from svr_async.evaluation.running.shares import settings_of
 from svr_async.judges.limits import Share
 
-LIVES = 3  # of a worker that dies again and again
+LIVES = 3  # how often a worker that is killed is started
 LOOK_S = 0.05
-GRACE_S = 2.0  # beyond the drain, before a worker that does not end is killed
+GRACE_S = 2.0  # after the drain, until a worker that does not end is killed
 LINE_BYTES = 2**24
 TOLD = (*CALLS, "in_flight", "waiting")
 SPENT = ("calls", "usd", "answered", "lost", "untold_usd")  # of a worker's part of the caps
@@ -170,13 +170,13 @@ async def _do_share(shared: SharedRun, share: Share) -> None:
     for life in range(LIVES):
         try:
             code = await _live(shared, share, life)
-        except OSError as error:  # no memory or no process to be had: this one will do
+        except OSError as error:  # no memory, or no further process: this one judges the share
             shared.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
             return
         if code is None or shared.stopper.stopped:
             return
         shared.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
-        if code > 0:  # it would do so again; this process says why, if it cannot do better
+        if code > 0:  # an exit code would come again: this process judges the share, or says why it cannot
             return
 
 
@@ -262,7 +262,9 @@ def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]) -> b
     shared.bench.budget.usd = told.total("usd")
     tell_whole_run(shared.bench.stats(), _model_of(shared.bench))
     error = _error_from(message["error"])
-    if error is not None and not isinstance(error, BudgetError):  # a share of a cap: what is left is spent from here
+    if error is not None and not isinstance(
+        error, BudgetError
+    ):  # a worker has spent its part of the cap only: what is left is spent from here
         shared.stopper.fail(error)
     return bool(message["ended"])
 

@@ -14,7 +14,7 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 
 R = TypeVar("R")
-UNTOLD = {"share", "failures", "force"}  # settings that say nothing about a run
+UNTOLD = {"share", "failures", "force"}  # settings that a manifest leaves out, since no result depends on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

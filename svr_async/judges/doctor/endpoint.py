@@ -37,7 +37,7 @@ from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Presentation, user_prompt
 
 VERDICT_CALLS = 2  # the question, and once more where its answer cannot be read
-VERDICT_TOKENS = 700  # of that question's prompt
+VERDICT_TOKENS = 700  # tokens of that question's prompt
 TIMEOUT_S = 60.0
 FIRST = "answer"
 

@@ -16,7 +16,7 @@ from svr_async.engine.reply import Usage, token_count
 from svr_async.errors import SvrError
 
 State = Literal["ok", "warn", "fail", "none"]
-SLOW_S = 30.0  # of a small answer
+SLOW_S = 30.0  # a small answer that takes longer is reported as slow
 SKEW_S = 30.0
 LIMIT_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-limit-tokens")
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")

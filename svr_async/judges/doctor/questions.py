@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from svr_async.engine.secrets import Secret
     from svr_async.judges.profiles import Profile
 
-MAX_TOKENS = 1024  # of an answer: room for a model that reasons first
+MAX_TOKENS = 1024  # longest answer: room for a model that reasons first
 EXPECTED_TOKENS = 60
-MOST_WAIT_S = 10.0  # for a rate limit; a longer one is reported
+MOST_WAIT_S = 10.0  # longest wait for a rate limit; a longer one is reported
 MODELS_TIMEOUT_S = 5.0
 MAX_MODELS_BYTES = 2**20
 HTTPS_PORT = 443

@@ -28,7 +28,7 @@ class TrainConfig:
     `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
     choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term.
     `without_support` says what stands for the support pairs then: as many at `random`, or `every` training pair.
-    `publish` says which round's bank is published (`choosing.chosen_round`). `top_k_choices` are compared on the dev
+    `publish` says which round's bank is published (`dev_choice.chosen_round`). `top_k_choices` are compared on the dev
     split where there is more than one. Where a comment says "ours", `PAPER` has what the text says instead.
     """
 
@@ -50,7 +50,7 @@ class TrainConfig:
     min_activation: float = 0.01
     idle_weight_counts: bool = False  # ours: a weight keeps no rubric that is never active
     enough_judged: int = 400  # ours: judgements before a rubric may be pruned in a round that is not the last
-    several: int = 3  # ours: proposals that make a rubric worth that patience
+    several: int = 3  # ours: proposals of a rubric from which on that holds for it
     merge_cutoff: float = MERGE_CUTOFF
     redundancy_cutoff: float = REDUNDANCY_CUTOFF
     by_text_alone: bool = False  # ours: different criteria (`distinct`) stay two, however alike their texts are
@@ -58,7 +58,7 @@ class TrainConfig:
     same_response: float = 0.98  # ours: a probe this similar to the chosen response is discarded
     top_k_choices: tuple[int, ...] = (6,)
     selection_pool: int = 18
-    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that nothing is due stay empty; the paper has 1
+    filler_weights: tuple[float, ...] = (0.0,)  # ours: places that no rubric is due stay empty; the paper has 1
     ablate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

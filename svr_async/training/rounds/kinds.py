@@ -12,7 +12,7 @@ from svr_async.fit.group_count import Views, best_size, rates_of
 from svr_async.fit.grouping import associate, groups_of, likely_groups, marks_of
 
 MOST_KINDS = 64
-BLOCK = 4096  # prompts at a time
+BLOCK = 4096  # prompts that are compared at a time, to bound memory
 SEED = 0
 
 

@@ -24,8 +24,8 @@ from svr_async.errors import UsageError
 
 Indices = NDArray[np.int32]
 USUAL_SIZE = 18
-ENOUGH = 36_000  # judgements in a round, of all pairs
-EXPLORED = 5  # one part in so many of a pool is drawn from the whole bank
+ENOUGH = 36_000  # judgements of all pairs that a round aims at
+EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
 
 
 class PoolPolicy(StrEnum):

@@ -16,7 +16,7 @@ from svr_async.training.bank.build import EXAMPLES, bank_rubric
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.session import FittedRound, Session
 
-BEFORE_EQUALS = 1e-9  # far less than two alphas, in single precision, differ by
+BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 
 

@@ -18,7 +18,7 @@ from svr_async.vocabulary.pair import PreferencePair, hashed_fraction
 from svr_async.vocabulary.similarity import normalised
 
 COMPARED_CHARS = 4000
-FEW = 64  # support pairs: with less, one round in small data finds nothing new and training ends
+FEW = 64  # least support pairs: with fewer, a round of small data finds nothing new and training ends
 _PROSE_MARKS = re.compile("[\\s.,;:!?…'\"’“”]+")
 
 

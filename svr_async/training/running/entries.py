@@ -45,7 +45,7 @@ def judge(
         session.crew = replace(session.crew, may_begin=lambda: not occupied)
         try:
             index = await ask_for_entries(session, rubrics)
-        except StageEndsError as error:  # the store there is of another command: this one would have asked nothing
+        except StageEndsError as error:  # questions are left, so the store that exists is not of this command
             raise store_exists(store) from error
         terms, label = settings.terms, run.judge.label
         write_session_store(session, store, rubrics, prompts_digest=run.prompts_digest, judge=label, terms=terms)

@@ -70,7 +70,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
     outcome = fit_stored(stored, config, runs)
     as_trained = terms.round > 0 and terms == store.header.terms
-    complete = terms.free or as_trained  # what is missing, the judge abstained from
+    complete = terms.free or as_trained  # then an entry that is missing is one that the judge abstained from
     record = make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])
     learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
     record |= {} if learned is None else {"learning_curve": learned.as_json()}

@@ -19,7 +19,7 @@ from svr_async.training.store.arrays import StoredRound
 from svr_async.training.store.records import FeatureStore
 from svr_async.vocabulary.dev_pairs import small_dev_warnings
 
-FEW_MISSING = 0.01  # of the dev entries that use would need; with more missing a warning is due
+FEW_MISSING = 0.01  # a warning is due where more of the dev entries are missing that inference would need
 
 
 def make_record(runs: FitRuns, outcome: Outcome, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from svr_async.training.store.records import MEASURED, OWN, FeatureStore
 
-MOST_NAMED = 50  # sources, those with the most pairs
+MOST_NAMED = 50  # sources that are named, those with the most pairs
 NO_VERDICT = 0.25  # |z| up to here: the responses both pass, or both fail, and only the preference tells them apart
 
 

@@ -194,7 +194,9 @@ def _index_problem(rows: Csr, n_columns: int) -> str:
         return f"an index lies outside 0..{n_columns - 1}"
     rising = rows.index[1:] > rows.index[:-1]
     starts = rows.indptr[1:-1]
-    rising[starts[(starts > 0) & (starts < len(rows.index))] - 1] = True  # a new row may begin anywhere
+    rising[starts[(starts > 0) & (starts < len(rows.index))] - 1] = (
+        True  # at the first entry of a row the index may fall
+    )
     return "" if bool(rising.all()) else f"the indices of a row do not rise at entry {int(np.argmin(rising)) + 1}"
 
 
