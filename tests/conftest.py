@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from programs import left_out
+
+if TYPE_CHECKING:
+    from svr_async.simulation.server import SimServer
 
 _LOOPBACK = ("127.", "::1", "localhost")
 _strangers: list[str] = []
@@ -79,3 +82,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 def memo_folder(tmp_path: Path) -> Path:
     """Return where a test's memo lies; it is not made yet."""
     return tmp_path / "memo"
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve a flawless simulated endpoint for all tests of a module."""
+    from rig import serving
+
+    with serving() as server:
+        yield server

@@ -18,7 +18,7 @@ from svr_async.engine.admission.weigher import Weigher
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
-from svr_async.engine.http.transport import CallFailedError, RawReply, Transport
+from svr_async.engine.http.transport import CallFailedError, FailureError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage
 from svr_async.engine.request import Request, estimate_tokens
@@ -33,20 +33,12 @@ FEW = 6  # failures in a row before an endpoint that answers nothing is given up
 DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds to the name of an alias
 
 
-class RetryableError(Exception):
+class RetryableError(FailureError):
     """Carries a failure through tenacity."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
 
-
-class ItemFailedError(Exception):
+class ItemFailedError(FailureError):
     """The call will not succeed for this item; others may."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
 
 
 class Caller:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from made_pairs import PATIENCE_S, TRAIN, write_planted
-from rig import name_judge, serving, svr
+from rig import name_judge, svr
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -55,13 +55,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of a module."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -101,35 +101,20 @@ def asks_elsewhere(place: Callable[[Question[str]], Any], at: int, ahead: Questi
     return answer
 
 
+@pytest.mark.parametrize("in_a_thread", [False, True], ids=["here", "with claims of its own"])
 @pytest.mark.parametrize("at", [0, LOOK_AHEAD, LOOK_AHEAD + 3, 2 * LOOK_AHEAD + 5])
-async def test_what_another_engine_here_has_asked_in_between_is_found(memo_folder: Path, at: int) -> None:
-    """An engine that comes, asks a question that was looked for already, and goes, has not asked in vain."""
+async def test_what_another_engine_has_asked_in_between_is_found(memo_folder: Path, at: int, in_a_thread: bool) -> None:
+    """An engine here, or one as another process has it, that asks what was looked for already has not asked in vain."""
     questions = numbered(3 * LOOK_AHEAD)
 
     async def other(question: Question[str]) -> Any:
         async with scripted_engine(memo_folder, lambda *_: completion("from elsewhere")) as (engine, _):
             return await engine.complete(question)
-
-    script = asks_elsewhere(other, at, questions[at + 20])
-    async with scripted_engine(memo_folder, script) as (engine, transport):
-        found = await answers(engine, questions, workers=1)
-    assert found[at + 20] == "from elsewhere"
-    assert len(transport.sent) == len(questions) - 1
-
-
-@pytest.mark.parametrize("at", [0, LOOK_AHEAD + 3])
-async def test_what_somebody_else_has_asked_in_between_is_found(memo_folder: Path, at: int) -> None:
-    """The same of an engine with claims of its own, as another process has them."""
-    questions = numbered(3 * LOOK_AHEAD)
 
     async def elsewhere(question: Question[str]) -> Any:
-        async with scripted_engine(memo_folder, lambda *_: completion("from elsewhere")) as (engine, _):
-            return await engine.complete(question)
+        return await asyncio.to_thread(lambda: asyncio.run(other(question)))
 
-    async def other(question: Question[str]) -> Any:
-        return await asyncio.to_thread(lambda: asyncio.run(elsewhere(question)))
-
-    script = asks_elsewhere(other, at, questions[at + 20])
+    script = asks_elsewhere(elsewhere if in_a_thread else other, at, questions[at + 20])
     async with scripted_engine(memo_folder, script) as (engine, transport):
         found = await answers(engine, questions, workers=1)
     assert found[at + 20] == "from elsewhere"

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -37,13 +37,6 @@ from svr_async.simulation.server import SimServer
 SENTINEL = "sk-sentinel-0451-abcdef"
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0")
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless endpoint."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

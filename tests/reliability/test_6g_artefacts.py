@@ -24,7 +24,7 @@ from hostile import (
     tamper,
     whole_bank,
 )
-from rig import environment, name_judge, serving, write_bench
+from rig import environment, name_judge, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -56,13 +56,6 @@ def heard(tmp_path: Path) -> Iterator[None]:
     yield
     _place.clear()
     assert not _heard
-
-
-@pytest.fixture(scope="module")
-def sim() -> Iterator[SimServer]:
-    """Serve a flawless simulated endpoint for all tests of this module."""
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -27,12 +27,16 @@ class RawReply:
     body: bytes
 
 
-class CallFailedError(Exception):
-    """A call that gave no HTTP reply, or one too large to read; carries the classified failure."""
+class FailureError(Exception):
+    """Carries a classified failure."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.detail)
         self.failure = failure
+
+
+class CallFailedError(FailureError):
+    """A call that gave no HTTP reply, or one too large to read."""
 
 
 class Transport(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -85,15 +86,9 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
 def calibration_plot(bins: Sequence[Bin]) -> Markup:
     """Draw accuracy with its interval for each bin of rising |margin|, joined by a line."""
     xs = [_GUTTER + (100 - _GUTTER) * (i + 0.5) / len(bins) for i in range(len(bins))]
-    grid = [
-        f'<line class="{"half" if level == 0.5 else "grid"}" x1="0" x2="100%" y1="{_y(level)}" y2="{_y(level)}"/>'
-        for level in (0.0, 0.5, 1.0)
-    ]
-    joins = [
-        f'<line class="join" x1="{xs[i]:.2f}%" x2="{xs[i + 1]:.2f}%" y1="{_y(bins[i].accuracy)}" '
-        f'y2="{_y(bins[i + 1].accuracy)}"/>'
-        for i in range(len(bins) - 1)
-    ]
+    grid = [level_line("half" if level == 0.5 else "grid", _y(level)) for level in (0.0, 0.5, 1.0)]
+    spots = [(x, _y(entry.accuracy)) for x, entry in zip(xs, bins, strict=True)]
+    joins = [segment("join", one, other) for one, other in pairwise(spots)]
     marks = [shape for x, entry in zip(xs, bins, strict=True) for shape in _bin_marks(x, entry)]
     labels = [f'<text x="0" y="{_y(level) - 4}">{percent(level, 0)}</text>' for level in (0.0, 0.5, 1.0)]
     return svg("calibration", _PLOT_TOP + _PLOT_PX + 26, [*grid, *joins, *marks, *labels])
@@ -102,8 +97,8 @@ def calibration_plot(bins: Sequence[Bin]) -> Markup:
 def _bin_marks(x: float, entry: Bin) -> tuple[str, str, str, str]:
     low, high = entry.ci95
     return (
-        f'<line class="whisker" x1="{x:.2f}%" x2="{x:.2f}%" y1="{_y(low)}" y2="{_y(high)}"/>',
-        f'<circle class="dot" cx="{x:.2f}%" cy="{_y(entry.accuracy)}" r="5"/>',
+        upright("whisker", x, _y(low), _y(high)),
+        circle("dot", x, _y(entry.accuracy)),
         f'<text class="value" x="{x:.2f}%" y="{_y(high) - 7}" text-anchor="middle">{100 * entry.accuracy:.0f}</text>',
         f'<text x="{x:.2f}%" y="{_PLOT_TOP + _PLOT_PX + 20}" text-anchor="middle">{margin_range(entry)}</text>',
     )
@@ -117,7 +112,32 @@ def margin_range(entry: Bin) -> str:
 
 
 def _y(level: float) -> float:
-    return round(_PLOT_TOP + (1 - min(1.0, max(0.0, level))) * _PLOT_PX, 2)
+    return height_of(level, _PLOT_TOP, _PLOT_PX)
+
+
+def height_of(share: float, top: float, height: float) -> float:
+    """Return the y in pixels of a share of a plot's height, 0 at its foot."""
+    return round(top + (1 - min(1.0, max(0.0, share))) * height, 2)
+
+
+def circle(kind: str, x: float, y: float, radius: float = 5) -> str:
+    """Draw a dot at x percent and y pixels."""
+    return f'<circle class="{kind}" cx="{x:.2f}%" cy="{y}" r="{radius}"/>'
+
+
+def upright(kind: str, x: float, top: float, bottom: float) -> str:
+    """Draw a line at x percent from one y to another."""
+    return f'<line class="{kind}" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top}" y2="{bottom}"/>'
+
+
+def segment(kind: str, one: tuple[float, float], other: tuple[float, float]) -> str:
+    """Draw a line between two places, each in percent and pixels."""
+    return f'<line class="{kind}" x1="{one[0]:.2f}%" x2="{other[0]:.2f}%" y1="{one[1]}" y2="{other[1]}"/>'
+
+
+def level_line(kind: str, y: float) -> str:
+    """Draw a gridline."""
+    return f'<line class="{kind}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
 
 
 def _clip(share: float) -> float:
@@ -125,8 +145,7 @@ def _clip(share: float) -> float:
 
 
 def _line(name: str, x1: float, x2: float) -> str:
-    y = _TRACK_PX / 2
-    return f'<line class="{name}" x1="{x1:.2f}%" x2="{x2:.2f}%" y1="{y}" y2="{y}"/>'
+    return segment(name, (x1, _TRACK_PX / 2), (x2, _TRACK_PX / 2))
 
 
 def _upright(name: str, x: float) -> str:
@@ -134,7 +153,7 @@ def _upright(name: str, x: float) -> str:
 
 
 def _dot(name: str, value: float) -> str:
-    return f'<circle class="{name}" cx="{_clip(value):.2f}%" cy="{_TRACK_PX / 2}" r="5"/>'
+    return circle(name, _clip(value), _TRACK_PX / 2)
 
 
 def svg(name: str, height: int, shapes: Sequence[str]) -> Markup:

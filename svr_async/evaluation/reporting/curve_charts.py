@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting.charts import svg
+from svr_async.evaluation.reporting.charts import circle, height_of, level_line, segment, svg, upright
 from svr_async.evaluation.wording import MINUS, percent
 
 TOP, HEIGHT = 18, 150  # of a line plot, in pixels
@@ -50,11 +50,11 @@ class Plot:
 def line_plot(plot: Plot) -> Markup:
     """Draw lines over epochs with three gridlines, small dots, and the marked point large with its error."""
     levels = (plot.low, (plot.low + plot.high) / 2, plot.high)
-    shapes = [_level("grid", plot, value) for value in levels]
+    shapes = [level_line("grid", _y(plot, value)) for value in levels]
     if plot.shares and plot.low < 0.5 < plot.high:
-        shapes.append(_level("half", plot, 0.5))
-    shapes += [_upright("border", _x(plot, place - 0.5), TOP, TOP + HEIGHT) for place in plot.borders]
-    shapes += [_upright("whisker", _x(plot, place), _y(plot, high), _y(plot, low)) for place, low, high in plot.bars]
+        shapes.append(level_line("half", _y(plot, 0.5)))
+    shapes += [upright("border", _x(plot, place - 0.5), TOP, TOP + HEIGHT) for place in plot.borders]
+    shapes += [upright("whisker", _x(plot, place), _y(plot, high), _y(plot, low)) for place, low, high in plot.bars]
     for trace in plot.traces:
         shapes += _trace(plot, trace)
     shapes += _marked(plot)
@@ -82,8 +82,8 @@ def round_plot(rows: Sequence[tuple[str, Values]], digits: int = 0) -> Markup:
             for i, v in enumerate(values)
         ]
         known_spots = [spot for spot in spots if spot is not None]
-        shapes += [_segment("join", one, other) for one, other in pairwise(known_spots)]
-        shapes += [f'<circle class="{mark}" cx="{x:.2f}%" cy="{y}" r="4.5"/>' for x, y in known_spots]
+        shapes += [segment("join", one, other) for one, other in pairwise(known_spots)]
+        shapes += [circle(mark, x, y, 4.5) for x, y in known_spots]
         shapes += _values(rows, mark, spots, digits)
     base = ROUND_TOP + ROUND_HEIGHT + 40
     shapes += [_text(str(i + 1), 100 * (i + 0.5) / n_rounds, base) for i in range(n_rounds)]
@@ -118,16 +118,16 @@ def _values(
 def _trace(plot: Plot, trace: Trace) -> list[str]:
     spots = [(_x(plot, place), _y(plot, value)) for place, value in trace.points]
     radius = 1.5 if trace.kind == "thread" else 2.5
-    dots = [f'<circle class="{trace.kind}" cx="{x:.2f}%" cy="{y}" r="{radius}"/>' for x, y in spots]
-    return [*(_segment(trace.kind, one, other) for one, other in pairwise(spots)), *dots]
+    dots = [circle(trace.kind, x, y, radius) for x, y in spots]
+    return [*(segment(trace.kind, one, other) for one, other in pairwise(spots)), *dots]
 
 
 def _marked(plot: Plot) -> list[str]:
     if plot.marked is None:
         return []
     x, value = _x(plot, plot.marked[0]), plot.marked[1]
-    bar = _upright("whisker", x, _y(plot, value + plot.error), _y(plot, value - plot.error))
-    return [bar, f'<circle class="dot" cx="{x:.2f}%" cy="{_y(plot, value)}" r="5"/>']
+    bar = upright("whisker", x, _y(plot, value + plot.error), _y(plot, value - plot.error))
+    return [bar, circle("dot", x, _y(plot, value))]
 
 
 def _ticks(plot: Plot) -> Iterator[str]:
@@ -143,26 +143,13 @@ def _x(plot: Plot, place: float) -> float:
 
 
 def _y(plot: Plot, value: float) -> float:
-    share = (value - plot.low) / ((plot.high - plot.low) or 1.0)
-    return round(TOP + (1 - min(1.0, max(0.0, share))) * HEIGHT, 2)
+    return height_of((value - plot.low) / ((plot.high - plot.low) or 1.0), TOP, HEIGHT)
 
 
 def _word(plot: Plot, value: float) -> str:
     """Return the label of a gridline; all three have the digits that the one in the middle needs."""
     middle = 50 * (plot.low + plot.high)
     return percent(value, 0) if plot.shares else f"{value:.{2 if abs(middle - round(middle)) < 1e-6 else 3}f}"
-
-
-def _level(kind: str, plot: Plot, value: float) -> str:
-    return f'<line class="{kind}" x1="0" x2="100%" y1="{_y(plot, value)}" y2="{_y(plot, value)}"/>'
-
-
-def _upright(kind: str, x: float, top: float, bottom: float) -> str:
-    return f'<line class="{kind}" x1="{x:.2f}%" x2="{x:.2f}%" y1="{top}" y2="{bottom}"/>'
-
-
-def _segment(kind: str, one: tuple[float, float], other: tuple[float, float]) -> str:
-    return f'<line class="{kind}" x1="{one[0]:.2f}%" x2="{other[0]:.2f}%" y1="{one[1]}" y2="{other[1]}"/>'
 
 
 def _text(text: str, x: float, y: float, kind: str = "tick") -> str:

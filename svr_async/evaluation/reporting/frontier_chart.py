@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from svr_async.evaluation.reporting.charts import svg
+from svr_async.evaluation.reporting.charts import circle, height_of, level_line, segment, svg, upright
 from svr_async.evaluation.wording import percent
 
 TOP, HEIGHT = 26, 300  # in pixels
@@ -35,7 +35,7 @@ def frontier_chart(dots: Sequence[Dot], costs: Sequence[tuple[float, str]]) -> M
     """
     low, high, step = scale([dot.accuracy for dot in dots], [dot.ci95 for dot in dots if dot.number])
     levels = [low + i * step for i in range(round((high - low) / step) + 1)]
-    shapes = [_grid(level, low, high) for level in levels]
+    shapes = [level_line("grid", _y(level, low, high)) for level in levels]
     best = [dot for dot in dots if dot.number]
     shapes += [_step(one, other, low, high) for one, other in pairwise(best)]
     shapes += [_dot(dot, low, high) for dot in dots if not dot.number]
@@ -76,24 +76,18 @@ def _touch(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def _dot(dot: Dot, low: float, high: float) -> str:
-    radius = 5.5 if dot.number else 3.5
-    kind = f"{dot.kind} best" if dot.number else dot.kind
-    return f'<circle class="{kind}" cx="{_x(dot.x):.2f}%" cy="{_y(dot.accuracy, low, high)}" r="{radius}"/>'
+    kind, radius = (f"{dot.kind} best", 5.5) if dot.number else (dot.kind, 3.5)
+    return circle(kind, _x(dot.x), _y(dot.accuracy, low, high), radius)
 
 
 def _whisker(dot: Dot, low: float, high: float) -> str:
-    x, (bottom, top) = _x(dot.x), dot.ci95
-    return f'<line class="whisker" x1="{x:.2f}%" x2="{x:.2f}%" y1="{_y(top, low, high)}" y2="{_y(bottom, low, high)}"/>'
+    bottom, top = dot.ci95
+    return upright("whisker", _x(dot.x), _y(top, low, high), _y(bottom, low, high))
 
 
 def _step(one: Dot, other: Dot, low: float, high: float) -> str:
-    y1, y2 = _y(one.accuracy, low, high), _y(other.accuracy, low, high)
-    return f'<line class="join" x1="{_x(one.x):.2f}%" x2="{_x(other.x):.2f}%" y1="{y1}" y2="{y2}"/>'
-
-
-def _grid(level: float, low: float, high: float) -> str:
-    y = _y(level, low, high)
-    return f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+    first, second = ((_x(dot.x), _y(dot.accuracy, low, high)) for dot in (one, other))
+    return segment("join", first, second)
 
 
 def _anchor(x: float) -> str:
@@ -105,5 +99,4 @@ def _x(share: float) -> float:
 
 
 def _y(level: float, low: float, high: float) -> float:
-    share = (level - low) / ((high - low) or 1.0)
-    return round(TOP + (1 - min(1.0, max(0.0, share))) * HEIGHT, 2)
+    return height_of((level - low) / ((high - low) or 1.0), TOP, HEIGHT)

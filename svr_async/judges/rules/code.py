@@ -15,7 +15,7 @@ import orjson
 
 from svr_async.judges.rules.intent import asked_code_language, wants_code
 from svr_async.judges.rules.lexicon import CODE_LANGUAGES, CODE_TAGS, PLACEHOLDER_CODE
-from svr_async.judges.rules.spec import Choice, Finding, both_ways, spec, yes_if
+from svr_async.judges.rules.spec import Choice, Finding, both_ways, of_response, spec, yes_if
 from svr_async.judges.rules.text import CodeBlock, TextView
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
@@ -135,12 +135,9 @@ def fences_named(prompt: TextView, response: TextView) -> Finding | None:
     return _share(sum(bool(block.language) for block in code), len(code))
 
 
-def python_parses(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def python_parses(view: TextView) -> Finding | None:
     """Every Python block parses; by the share that does. Abstains where there is none of a size to parse."""
-    return response.once(_python_parses)
-
-
-def _python_parses(view: TextView) -> Finding | None:
     blocks = [block.body for block in view.layout.code if _is_python(block) and len(block.body) <= MAX_PYTHON_CHARS]
     return _share(sum(map(parses_as_python, blocks)), len(blocks))
 
@@ -150,44 +147,32 @@ def _is_python(block: CodeBlock) -> bool:
     return named == "python" or (not named and bool(_PYTHON_HINT.search(block.body[:MAX_PYTHON_CHARS])))
 
 
-def json_parses(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def json_parses(view: TextView) -> Finding | None:
     """Every JSON block is strict JSON; by the share that is. Abstains where there is none."""
-    return response.once(_json_parses)
-
-
-def _json_parses(view: TextView) -> Finding | None:
     blocks = [block.body for block in view.layout.code if language_of_block(block) == "json"]
     return _share(sum(map(parses_as_json, blocks)), len(blocks))
 
 
-def json_only(prompt: TextView, response: TextView) -> Finding:
+@of_response
+def json_only(view: TextView) -> bool:
     """The response is one JSON object or array, alone or in one fence, and nothing else."""
-    return yes_if(response.once(_is_json_only))
-
-
-def _is_json_only(view: TextView) -> bool:
     code = view.layout.code
     text = code[0].body if len(code) == 1 and not view.layout.prose.strip() else view.text
     text = text.strip()
     return text[:1] in ("{", "[") and parses_as_json(text)
 
 
-def xml_parses(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def xml_parses(view: TextView) -> Finding | None:
     """Every XML block is well-formed; by the share that is. Abstains where there is none of a size to parse."""
-    return response.once(_xml_parses)
-
-
-def _xml_parses(view: TextView) -> Finding | None:
     blocks = [b.body for b in view.layout.code if language_of_block(b) == "xml" and len(b.body) <= MAX_PARSED_CHARS]
     return _share(sum(map(parses_as_xml, blocks)), len(blocks))
 
 
-def brackets_in_code(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def brackets_in_code(view: TextView) -> Finding | None:
     """Brackets balance in every code block; by the share. Abstains where there is none of a size to read."""
-    return response.once(_brackets_in_code)
-
-
-def _brackets_in_code(view: TextView) -> Finding | None:
     blocks = [block.body for block in view.layout.code if len(block.body) <= MAX_PARSED_CHARS]
     return _share(sum(map(brackets_balance, blocks)), len(blocks))
 

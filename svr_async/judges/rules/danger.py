@@ -8,7 +8,7 @@ single words are chosen to mislead it is no better than chance. So checks that u
 from __future__ import annotations
 
 from svr_async.judges.rules.lexicon import word_set
-from svr_async.judges.rules.text import TextView
+from svr_async.judges.rules.text import TextView, kept
 from svr_async.judges.rules.wording import holds
 
 HARMFUL_FROM = 2
@@ -85,12 +85,9 @@ _SENSITIVE_WORDS = _SENSITIVE | frozenset(f"{word}s" for word in _SENSITIVE)
 _SUFFIXES = ("ing", "ers", "er", "ed", "es", "s", "ly")
 
 
+@kept
 def danger(prompt: TextView) -> int:
     """Return the sum of weights over a prompt's dangerous words and phrases, earlier turns included; mostly 0."""
-    return prompt.once(_danger)
-
-
-def _danger(prompt: TextView) -> int:
     view = TextView(f"{prompt.text}\n{prompt.before}") if prompt.before else prompt
     words = {found for word in view.head.vocabulary if (found := _entry(word))}
     phrases = (weight for phrase, weight in _WEIGHT_OF_PHRASE.items() if holds(view.head, phrase))

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from itertools import islice
 
-from svr_async.judges.rules.spec import Finding, Whole, at_least, both_ways, spec, yes_if
+from svr_async.judges.rules.spec import Finding, Whole, at_least, both_ways, of_response, spec, yes_if
 from svr_async.judges.rules.text import TextView
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
@@ -76,12 +76,9 @@ def _numbers(view: TextView) -> frozenset[str]:
     return frozenset(_NUMBER.findall(_LIST_MARK.sub("", text) if "." in text or ")" in text else text))
 
 
-def latex_balanced(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def latex_balanced(view: TextView) -> Finding | None:
     """LaTeX closes what it opens: braces, environments, sized brackets, dollars. Abstains without LaTeX."""
-    return response.once(_latex_balanced)
-
-
-def _latex_balanced(view: TextView) -> Finding | None:
     text = view.prose.head.text
     if ("\\" not in text and "$$" not in text) or not _LATEX.search(text):
         return None

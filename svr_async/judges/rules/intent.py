@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from svr_async.judges.rules.lexicon import CODE_LANGUAGES, DISTRESS, FEELINGS, STOPWORDS
-from svr_async.judges.rules.text import TextView
+from svr_async.judges.rules.text import TextView, kept
 
 MAX_KEYWORDS = 40
 _CODE_NOUNS = (
@@ -39,12 +39,9 @@ _NAMED_LANGUAGE = re.compile(
 _SUFFIXES = ("ing", "ed", "es", "s")
 
 
+@kept
 def wants_code(prompt: TextView) -> bool:
     """Whether a prompt asks for code: it names a programming language or a program, and asks to write or mend it."""
-    return prompt.once(_wants_code)
-
-
-def _wants_code(prompt: TextView) -> bool:
     if prompt.layout.code:
         return True
     text = prompt.head.plain
@@ -52,43 +49,31 @@ def _wants_code(prompt: TextView) -> bool:
     return named and any(word in text for word in _CODE_VERBS)
 
 
+@kept
 def asked_code_language(prompt: TextView) -> str | None:
     """Return the one programming language that a prompt names; None for none or several."""
-    return prompt.once(_asked_code_language)
-
-
-def _asked_code_language(prompt: TextView) -> str | None:
     named = {_NAMES.get(name.lower(), "go") for name in _NAMED_LANGUAGE.findall(prompt.head.text)}
     return named.pop() if len(named) == 1 else None
 
 
+@kept
 def offered_options(prompt: TextView) -> tuple[str, ...]:
     """Return the letters of a multiple-choice prompt's options, in capitals; empty if it is none."""
-    return prompt.once(_offered_options)
-
-
-def _offered_options(prompt: TextView) -> tuple[str, ...]:
     letters = [letter.upper() for letter in _OPTION.findall(prompt.head.text)]
     expected = [chr(ord("A") + i) for i in range(len(letters))]
     return tuple(letters) if 2 <= len(letters) <= 8 and letters == expected else ()
 
 
+@kept
 def keywords(prompt: TextView) -> tuple[str, ...]:
     """Return a prompt's content words in order of first use, at most forty, without plural s."""
-    return prompt.once(_keywords)
-
-
-def _keywords(prompt: TextView) -> tuple[str, ...]:
     counts = Counter(stem(word) for word in prompt.head.lower_words if len(word) > 2 and word not in STOPWORDS)
     return tuple(counts)[:MAX_KEYWORDS]
 
 
+@kept
 def stems(view: TextView) -> frozenset[str]:
     """Return the distinct stems of a text's words."""
-    return view.once(_stems)
-
-
-def _stems(view: TextView) -> frozenset[str]:
     return frozenset(map(stem, view.head.vocabulary))
 
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 
 from svr_async.judges.rules.spec import Choice, Finding, both_ways, spec, yes_if
-from svr_async.judges.rules.text import TextView
+from svr_async.judges.rules.text import TextView, kept
 
 LANGUAGES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
@@ -76,12 +76,9 @@ MIN_SHARE = 0.3
 """A script counts as the text's own from this share of its letters on; what is quoted in passing stays below."""
 
 
+@kept
 def language_of(view: TextView) -> str | None:
     """Return the language code of a text's prose, or None where it cannot be told."""
-    return view.once(_language_of)
-
-
-def _language_of(view: TextView) -> str | None:
     sample = view.prose.text[:SAMPLE_CHARS]
     if sample.isascii() or not _NOT_LATIN.search(sample):
         return _latin_language(sample)
@@ -178,7 +175,7 @@ def contains_language(prompt: TextView, response: TextView, *, language: str) ->
 
 def _languages_of_lines(view: TextView) -> frozenset[str]:
     lines = [part for line in view.prose.lines[:80] for part in (line[:400], line[:400].partition(":")[2])]
-    return frozenset(filter(None, (language_of(view), *(_language_of(TextView(line)) for line in lines))))
+    return frozenset(filter(None, (language_of(view), *(language_of(TextView(line)) for line in lines))))
 
 
 def mixes_scripts(prompt: TextView, response: TextView) -> Finding | None:

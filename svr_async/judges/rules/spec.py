@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from string import Formatter
 from typing import NamedTuple, Protocol
 
@@ -53,6 +54,17 @@ def within(value: float, low: float, high: float) -> Finding:
 def negated(finding: Finding | None) -> Finding | None:
     """Return the opposite finding; what does not apply still does not."""
     return None if finding is None else Finding(not finding.passed, -finding.degree)
+
+
+def of_response(decide: Callable[[TextView], Finding | bool | None]) -> Decide:
+    """Make a check of a function of the response alone, worked out once for each text."""
+
+    @wraps(decide)
+    def check(_: TextView, response: TextView) -> Finding | None:
+        found = response.once(decide)
+        return yes_if(found) if isinstance(found, bool) else found
+
+    return check
 
 
 class Param(Protocol):

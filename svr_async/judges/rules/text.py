@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, TypeVar, final
 
 T = TypeVar("T")
@@ -285,3 +285,13 @@ def _item(mark: str, indent: int) -> Item | None:
 def _is_table_rule(mark: str) -> bool:
     """Whether a line is the rule under a table's head, such as "|---|---|"."""
     return mark[0] in "|:-" and "|" in mark and "--" in mark and _TABLE_RULE.issuperset(mark)
+
+
+def kept(make: Callable[[TextView], T]) -> Callable[[TextView], T]:
+    """Have what a function makes of a text worked out once for each text."""
+
+    @wraps(make)
+    def once(view: TextView) -> T:
+        return view.once(make)
+
+    return once

@@ -24,10 +24,11 @@ from svr_async.judges.rules.spec import (
     at_least,
     at_most,
     both_ways,
+    of_response,
     spec,
     yes_if,
 )
-from svr_async.judges.rules.text import TextView, plain
+from svr_async.judges.rules.text import TextView, kept, plain
 
 # Every check takes (prompt, response, **args), whether it needs the prompt or not.
 # ruff: noqa: ARG001
@@ -123,12 +124,9 @@ def starts_with_verb(prompt: TextView, response: TextView) -> Finding:
     return yes_if(first in IMPERATIVES)
 
 
-def items_start_with_verb(prompt: TextView, response: TextView) -> Finding | None:
+@of_response
+def items_start_with_verb(view: TextView) -> Finding | None:
     """Every list item begins with an imperative verb; by the share that does. Abstains where there is no list."""
-    return response.once(_items_start_with_verb)
-
-
-def _items_start_with_verb(view: TextView) -> Finding | None:
     if not view.item_count:
         return None
     items = [line for line in view.prose.lines if line[0] in "-*+•0123456789("]
@@ -213,12 +211,9 @@ def _repeated_share(view: TextView) -> float:
     return 1.0 - len(set(runs)) / total
 
 
-def repeated_lines(prompt: TextView, response: TextView) -> Finding:
+@of_response
+def repeated_lines(view: TextView) -> bool:
     """A line of five words or more outside code occurs twice."""
-    return yes_if(response.once(_has_repeated_lines))
-
-
-def _has_repeated_lines(view: TextView) -> bool:
     long_lines = [line for line in view.prose.lines if len(line) > 25 and line.count(" ") >= 4]
     return len(set(long_lines)) < len(long_lines)
 
@@ -232,12 +227,9 @@ def rich_vocabulary(prompt: TextView, response: TextView) -> Finding | None:
     return Finding(share >= 0.65, round(share, 2))
 
 
+@kept
 def reading_grade(view: TextView) -> float | None:
     """Return the Flesch-Kincaid grade of a text's prose, syllables by a rule of thumb; None below 20 words."""
-    return view.once(_reading_grade)
-
-
-def _reading_grade(view: TextView) -> float | None:
     words, sentences = len(view.prose.head.words), len(view.prose.head.sentences)
     if words < 20 or not sentences:
         return None
@@ -258,12 +250,9 @@ def connected(prompt: TextView, response: TextView) -> Finding:
     return Finding(found >= 2, float(min(found, 6)))
 
 
-def truncated(prompt: TextView, response: TextView) -> Finding:
+@of_response
+def truncated(view: TextView) -> bool:
     """The response stops in the middle: an open code fence, or a last line of prose without an end."""
-    return yes_if(response.once(_is_truncated))
-
-
-def _is_truncated(view: TextView) -> bool:
     code = view.layout.code
     if code and not code[-1].closed:
         return True
