@@ -10,7 +10,7 @@ from svr_async.adapters.registry import NAMES
 from svr_async.errors import UsageError
 
 
-def test_every_adapter_describes_itself():
+def test_every_adapter_describes_itself() -> None:
     """Each adapter has its own name, a title, a licence and a schema; hub files come with a hub id."""
     assert list(ADAPTERS) == list(NAMES)
     assert len(ADAPTERS) == 7
@@ -22,7 +22,7 @@ def test_every_adapter_describes_itself():
         assert bool(adapter.hub_id) == bool(adapter.hub_files)
 
 
-def test_listing_imports_no_adapter_and_nothing_heavy():
+def test_listing_imports_no_adapter_and_nothing_heavy() -> None:
     """Importing the package and listing the names loads neither an adapter nor pyarrow, NumPy or the hub."""
     script = (
         "import sys; from svr_async.adapters import ADAPTERS, load_sample; names = list(ADAPTERS);"
@@ -32,7 +32,7 @@ def test_listing_imports_no_adapter_and_nothing_heavy():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_unknown_names_are_answered_with_a_guess_or_the_list():
+def test_unknown_names_are_answered_with_a_guess_or_the_list() -> None:
     """A misspelt benchmark is answered with the nearest name, a strange one with all names."""
     with pytest.raises(UsageError) as caught:
         get_adapter("rewardbench-2")

@@ -134,6 +134,7 @@ def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest
     assert "The last doubling, from" in said
     curve = RubricBank.load(folder / "out" / "bank").history.learning_curve
     record = orjson.loads((folder / "out" / "record.json").read_bytes())
+    assert curve is not None
     assert record["learning_curve"] == orjson.loads(orjson.dumps(curve.as_json()))
     assert [point["share"] for point in record["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 1.0]
     assert "What more pairs bring" in (folder / "out" / "report.html").read_text()

@@ -31,7 +31,12 @@ from svr_async.vocabulary.verdict import Outcome
 
 N_PAIRS = 2
 SENTINEL = "sk-sentinel-9f8e7d6c5b"
-SMALL = {"huge_bytes": 2 * MAX_BODY_BYTES, "bomb_bytes": 2 * MAX_BODY_BYTES, "retry_after_s": 0.01, "drip_s": 0.02}
+SMALL: dict[str, Any] = {
+    "huge_bytes": 2 * MAX_BODY_BYTES,
+    "bomb_bytes": 2 * MAX_BODY_BYTES,
+    "retry_after_s": 0.01,
+    "drip_s": 0.02,
+}
 
 
 async def every_role(judge: ModelJudge, count: int = N_PAIRS) -> list[Any]:

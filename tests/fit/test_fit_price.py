@@ -8,7 +8,7 @@ from svr_async.fit.price import LEAST, MOST, USUAL, prices
 from svr_async.fit.sparse_margin import Penalties, solve
 
 
-def test_what_a_topic_gives_often_costs_less_there_than_elsewhere():
+def test_what_a_topic_gives_often_costs_less_there_than_elsewhere() -> None:
     """A criterion of every second prompt of one topic is cheap there and dear where it never comes."""
     gates = np.repeat(np.eye(2), 100, axis=0)
     mined = np.zeros((200, 3))
@@ -18,7 +18,7 @@ def test_what_a_topic_gives_often_costs_less_there_than_elsewhere():
     assert price[0, 1] == price[1, 0] == price[0, 2] == MOST
 
 
-def test_prices_do_not_depend_on_how_much_is_mined():
+def test_prices_do_not_depend_on_how_much_is_mined() -> None:
     """Where every rate is a third, what is typical is a third as well; prices stay within their bounds."""
     rng = np.random.default_rng(0)
     gates = np.ones((3000, 1))
@@ -30,7 +30,7 @@ def test_prices_do_not_depend_on_how_much_is_mined():
 
 
 @pytest.mark.parametrize("mined", [None, csr_matrix((4, 3))])
-def test_where_nothing_was_mined_there_are_no_prices(mined):
+def test_where_nothing_was_mined_there_are_no_prices(mined: csr_matrix) -> None:
     """None, and a solve without prices is one at price 1."""
     assert prices(np.ones((4, 1)), mined) is None
     rng = np.random.default_rng(1)
@@ -39,7 +39,7 @@ def test_where_nothing_was_mined_there_are_no_prices(mined):
     np.testing.assert_array_equal(plain, solve(z, gates, start, Penalties(sparsity=0.05), price=np.ones((1, 5))))
 
 
-def test_a_dear_effect_stays_out_where_a_cheap_one_enters():
+def test_a_dear_effect_stays_out_where_a_cheap_one_enters() -> None:
     """Of two criteria that decide alike, the one that the prompts gave is weighed."""
     rng = np.random.default_rng(2)
     decides = np.where(rng.random((200, 1)) < 0.65, 1.0, -1.0)

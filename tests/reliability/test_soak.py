@@ -93,6 +93,7 @@ def test_every_operation_fails_once(site: Site, operation: Operation, times: int
         for nth in range(1, count + 1, step)
     ]
     tally = struck(site, strikes, codes=[STORAGE])
+    assert operation.name is not None
     note("P19", f"EIO at the Nth {operation.name.lower()}, {'once' if times == 1 else 'for good'}",
          operations=count, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
 

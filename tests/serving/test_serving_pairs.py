@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -16,7 +18,8 @@ from svr_async import Engine, rank, score_pair, score_pair_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.vocabulary.pair import Side, user_prompt
+from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 PROMPT = "Name a colour, in at most ten words."
@@ -31,7 +34,9 @@ class Leaning:
     def __init__(self) -> None:
         self.shown = []
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.shown.append((shown.response_a, shown.response_b))
         rows = tuple(RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A) for r in rubrics)
         return Answer(value=Comparisons(rows=rows))
@@ -40,7 +45,7 @@ class Leaning:
 class Failing(Leaning):
     """A judge without answers."""
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = "") -> Any:
         return Answer(value=None, outcome=Outcome.REFUSAL, detail="I would rather not")
 
 

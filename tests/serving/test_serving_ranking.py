@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +20,8 @@ from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
 from svr_async.serving.ranking import PAIRWISE_UP_TO, potentials
 from svr_async.simulation.config import SimConfig
-from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.pair import Presentation, Prompt, Side
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 
@@ -32,7 +34,9 @@ class Lengthy:
         self.asked = 0
         self.silent = set(silent)
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.asked += 1
         if self.silent & {shown.response_a, shown.response_b}:
             return Answer(value=None, outcome=Outcome.API_ERROR)
@@ -42,7 +46,7 @@ class Lengthy:
         rows = tuple(RubricComparison(r.id, of_a, of_b, side) for r in rubrics)
         return Answer(value=Comparisons(rows=rows), requests=(f"{shown.response_a}|{shown.response_b}",))
 
-    async def score(self, prompt, response, rubrics):
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         self.asked += 1
         if response in self.silent:
             return Answer(value=None, outcome=Outcome.API_ERROR)
@@ -162,7 +166,7 @@ def test_scores_explain_consistent_margins_exactly(true: list[float]) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
-def test_with_every_margin_a_score_is_a_mean_margin(n: int, random) -> None:
+def test_with_every_margin_a_score_is_a_mean_margin(n: int, random: random.Random) -> None:
     """Also where margins contradict each other: the least-squares scores of a whole table are its row means."""
     table = np.zeros((n, n))
     for i, j in combinations(range(n), 2):
