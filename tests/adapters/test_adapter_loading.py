@@ -282,5 +282,6 @@ def test_whole_numbers_are_read_from_numbers_and_digits_only(value: float | str 
 
 def test_values_are_described_in_few_words() -> None:
     """Messages say what was found without pouring a whole text into one line."""
-    described = [describe(v) for v in (None, 1, False, [1, 2], {}, "x" * 99)]
+    values: tuple[object, ...] = (None, 1, False, [1, 2], {}, "x" * 99)
+    described = [describe(value) for value in values]
     assert described == ["null", "number 1", "flag false", "list of 2", "object", f"text {'x' * 40!r}…"]

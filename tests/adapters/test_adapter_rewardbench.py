@@ -96,7 +96,7 @@ def test_ties_and_missing_verdicts_get_the_tie_credit() -> None:
 
 def slow_overall(results: list[PairResult], credit: float) -> float:
     """Read the rule again: weights per subset, sections as weighted sums, their mean."""
-    weights = {}
+    weights: dict[str, float] = {}
     for subsets in SECTIONS.values():
         weights.update(subsets)
     weights["math-prm"] = 984

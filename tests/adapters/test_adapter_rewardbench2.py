@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def row(
     subset: str = "Math",
     n: int | str = 1,
     chosen: tuple[str] | list[str] = ("good",),
-    rejected: tuple[str, str, str] | list[str] = ("bad", "worse", "worst"),
+    rejected: Sequence[str] = ("bad", "worse", "worst"),
 ) -> dict[str, Any]:
     """Return one row in the official schema."""
     return {
@@ -49,6 +49,13 @@ def ties_row(n: str, right: int, wrong: int) -> dict[str, Any]:
 def by_completion_scores(pairs: tuple[PreferencePair, ...], scores: dict[str, list[int]]) -> list[PairResult]:
     """Judge pairs by given scores of the completions: margin = score of the first minus score of the second."""
     return [PairResult(pair, scores[pair.item][pair.slot[0]] - scores[pair.item][pair.slot[1]]) for pair in pairs]
+
+
+def scored(results: list[PairResult]) -> dict[str, float]:
+    """Return the score of a ties set that has one."""
+    found = ties_score(results)
+    assert found is not None
+    return found
 
 
 def duel(item: str, slot: tuple[int, int], margin: float | None, *, equal: bool = False) -> PairResult:
@@ -137,7 +144,9 @@ def test_a_missing_verdict_loses_the_item(write: Callable[..., Path]) -> None:
 )
 def test_item_and_pair_level_agree_with_a_slow_second_reading(cases: list[tuple[str, list[float | None]]]) -> None:
     """For any verdicts the two levels are what plain loops over items and pairs give."""
-    results, won, single = [], {}, {}
+    results: list[PairResult] = []
+    won: dict[str, list[bool]] = {}
+    single: dict[str, list[bool]] = {}
     for n, (subset, margins) in enumerate(cases):
         for j, margin in enumerate(margins, 1):
             pair = PreferencePair(
@@ -181,7 +190,7 @@ def test_completion_scores_are_mean_signed_margins() -> None:
 
 def test_perfect_ties_score_just_above_one() -> None:
     """Equal right answers far above the wrong ones give 0.3 + 0.3 + 0.2 + 0.2 and the small last term."""
-    found = ties_score(exact("Ties/ref:1", [5.0, 0.0], 1) + exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))
+    found = scored(exact("Ties/ref:1", [5.0, 0.0], 1) + exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))
     assert found["score"] == pytest.approx(1.01)  # x/0 gives the largest last term, 1
     assert found["accurate_ref"] == found["accurate_tied"] == found["hard_gap_above_diff"] == 1.0
 
@@ -196,7 +205,7 @@ def test_ties_worked_out_by_hand() -> None:
     ]
     # scores: 0: 1.75, 1: (2 − 0.5)/2 = 0.75, 2: −2.5; diff 1, gap 3.25
     ref = [duel("Ties/ref:1", (0, 1), 2.0)]  # scores 2 and −2; gap 4
-    found = ties_score(tied + ref)
+    found = scored(tied + ref)
     assert found["score"] == pytest.approx(1.0 + 0.01 * math.tanh(3.25 / 1 - 1))
     assert found["score_raw_difference"] == pytest.approx(1.0 + 0.01 * (3.25 - 1))
 
@@ -204,7 +213,7 @@ def test_ties_worked_out_by_hand() -> None:
 def test_a_gap_below_the_spread_loses_forty_percent() -> None:
     """Right answers that differ more among themselves than from the wrong one keep the 0.6 for accuracy only."""
     results = exact("Ties/tied:1", [10.0, 1.0, 0.0], 2) + exact("Ties/ref:1", [1.0, 0.0], 1)
-    found = ties_score(results)
+    found = scored(results)
     assert (found["gap_above_diff"], found["hard_gap_above_diff"]) == (0.0, 0.0)
     assert found["score"] == pytest.approx(0.6 + 0.01 * found["tanh_ratio"])
     assert -1 < found["tanh_ratio"] < 0
@@ -213,7 +222,7 @@ def test_a_gap_below_the_spread_loses_forty_percent() -> None:
 def test_the_hard_term_takes_the_smaller_gap() -> None:
     """A small gap in the ref prompt fails the harder of the two comparisons only."""
     results = exact("Ties/tied:1", [5.0, 4.0, 0.0], 2) + exact("Ties/ref:1", [0.1, 0.0], 1)
-    found = ties_score(results)
+    found = scored(results)
     assert (found["gap_above_diff"], found["hard_gap_above_diff"]) == (1.0, 0.0)
 
 
@@ -233,7 +242,7 @@ def test_the_raw_difference_of_a_lost_prompt_is_finite() -> None:
 
 def test_all_ties_by_the_judge_are_not_accurate() -> None:
     """A judge that never prefers anything gets nothing: all gaps are 0, and 0/0 counts 0."""
-    found = ties_score(exact("Ties/tied:1", [0.0] * 4, 2) + exact("Ties/ref:1", [0.0] * 3, 1))
+    found = scored(exact("Ties/tied:1", [0.0] * 4, 2) + exact("Ties/ref:1", [0.0] * 3, 1))
     assert found["score"] == 0.0
 
 
@@ -244,7 +253,7 @@ def test_a_completion_without_a_verdict_loses_its_prompt() -> None:
         duel("Ties/ref:1", (0, 2), None),
         *exact("Ties/tied:1", [5.0, 5.0, 0.0], 2),
     ]
-    found = ties_score(results)
+    found = scored(results)
     assert found["accurate_ref"] == 0.0
     assert found["accurate_tied"] == 1.0
     assert found["score"] == pytest.approx(0.3 + 0.2 - 0.01)
@@ -252,15 +261,18 @@ def test_a_completion_without_a_verdict_loses_its_prompt() -> None:
 
 def test_half_a_ties_set_is_scored_on_what_there_is() -> None:
     """With tied prompts alone, or pairs cut off by a limit, the terms that need both are 0."""
-    assert ties_score(exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))["score"] == pytest.approx(0.3)
-    assert ties_score([duel("Ties/tied:1", (0, 1), 1.0, equal=True)])["score"] == 0.0
+    assert scored(exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))["score"] == pytest.approx(0.3)
+    assert scored([duel("Ties/tied:1", (0, 1), 1.0, equal=True)])["score"] == 0.0
     assert ties_score([]) is None
 
 
-def slow_ties(ref: dict[Any, Any], tied: dict[Any, Any]) -> Any:
+Levels = dict[int, tuple[list[float], list[float]]]  # by prompt: scores of the right answers, of the wrong ones
+
+
+def slow_ties(ref: Levels, tied: Levels) -> float:
     """Read the official formula again with NumPy, from scores by prompt: {n: (right scores, wrong scores)}."""
 
-    def gap(right: Any, wrong: Any) -> Any:
+    def gap(right: list[float], wrong: list[float]) -> float:
         return min(right) - max(wrong)
 
     both = [n for n in tied if n in ref]
@@ -272,7 +284,7 @@ def slow_ties(ref: dict[Any, Any], tied: dict[Any, Any]) -> Any:
     accurate_tied = np.mean([gap(*v) > 0 for v in tied.values()])
     accurate_ref = np.mean([gap(*v) > 0 for v in ref.values()])
     terms = 0.2 * np.mean(gap_tied > diff) + 0.2 * np.mean(least > diff) + 0.01 * np.mean(last)
-    return 0.3 * accurate_tied + 0.3 * accurate_ref + terms
+    return float(0.3 * accurate_tied + 0.3 * accurate_ref + terms)
 
 
 LEVELS = st.integers(-4, 4).map(float)
@@ -295,7 +307,9 @@ def test_ties_agree_with_a_slow_second_reading(
     prompts: list[tuple[list[float], list[float], float, list[float]]],
 ) -> None:
     """For any duels the score is the official formula applied to the mean margins of the completions."""
-    results, ref, tied = [], {}, {}
+    results: list[PairResult] = []
+    ref: Levels = {}
+    tied: Levels = {}
     for n, (right, wrong, only, wrong_of_only) in enumerate(prompts):
         for kind, good, bad in (("tied", right, wrong), ("ref", [only], wrong_of_only)):
             levels = [*good, *bad]
@@ -305,7 +319,7 @@ def test_ties_agree_with_a_slow_second_reading(
                 others = range(len(levels)) if i < len(good) else range(len(good))
                 means.append(sum(level - levels[k] for k in others if k != i) / len([k for k in others if k != i]))
             (tied if kind == "tied" else ref)[n] = (means[: len(good)], means[len(good) :])
-    assert ties_score(results)["score"] == pytest.approx(slow_ties(ref, tied), abs=1e-6)
+    assert scored(results)["score"] == pytest.approx(slow_ties(ref, tied), abs=1e-6)
 
 
 def test_the_official_size_is_the_sum_of_the_subsets() -> None:

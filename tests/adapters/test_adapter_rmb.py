@@ -1,12 +1,13 @@
 """RMB: pairs by category, unusable answers counted, best-of-N lists where there is nothing else."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
 RMB = get_adapter("rmb")
@@ -20,7 +21,7 @@ def answer(text: str) -> dict[str, str]:
 
 
 def pairwise(
-    n: Any = 1,
+    n: int | str = 1,
     chosen: str = "good",
     rejected: str = "bad",
     path: str | None = "Pairwise_set/Helpfulness/Chat/Discussion",
@@ -35,7 +36,7 @@ def pairwise(
     }
 
 
-def best_of_n(n: int = 1, losers: tuple[str, ...] = ("bad", "worse")) -> dict[str, Collection[Collection[str]]]:
+def best_of_n(n: int = 1, losers: tuple[str, ...] = ("bad", "worse")) -> dict[str, Any]:
     """Return a record of the best-of-N set."""
     return {
         "bon_uid": str(n),
@@ -47,7 +48,7 @@ def best_of_n(n: int = 1, losers: tuple[str, ...] = ("bad", "worse")) -> dict[st
 
 
 @EITHER
-def test_a_record_becomes_a_pair_with_its_category(write: Callable[..., Path], adapter: Any) -> None:
+def test_a_record_becomes_a_pair_with_its_category(write: Callable[..., Path], adapter: Adapter) -> None:
     """The top category is the domain, the rest of the path the subset."""
     (pair,) = adapter.load(write("a.json", [pairwise(7)])).pairs
     assert (pair.id, pair.chosen, pair.rejected) == ("7", "good", "bad")
@@ -65,7 +66,7 @@ def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path])
 
 
 @EITHER
-def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..., Path], adapter: Any) -> None:
+def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..., Path], adapter: Adapter) -> None:
     """A record with an empty answer, or with the same answer twice, teaches nothing; each kind is counted."""
     rows = [pairwise(1), pairwise(2, chosen=""), pairwise(3, rejected=" \n"), pairwise(4, chosen="x", rejected="x")]
     dataset = adapter.load(write("a.json.gz", rows))
@@ -74,7 +75,7 @@ def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..
 
 
 @EITHER
-def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_path: Path, adapter: Any) -> None:
+def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_path: Path, adapter: Adapter) -> None:
     """Where there are pairwise records, best-of-N records are left out, with a note and without their counts."""
     write("BoN_set/Harmlessness/S1.json.gz", [best_of_n(1, ("good", "bad")), best_of_n(2)])
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
@@ -85,7 +86,7 @@ def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_
 
 
 @EITHER
-def test_best_of_n_alone_gives_the_best_against_each_loser(write: Callable[..., Path], adapter: Any) -> None:
+def test_best_of_n_alone_gives_the_best_against_each_loser(write: Callable[..., Path], adapter: Adapter) -> None:
     """A best-of-N record becomes one pair a loser, grouped as an item; unusable losers are counted."""
     dataset = adapter.load(write("a.json", [best_of_n(5, ("bad", "good", "worse"))]))
     assert [(pair.id, pair.rejected, pair.slot) for pair in dataset.pairs] == [

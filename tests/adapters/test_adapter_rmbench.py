@@ -1,6 +1,6 @@
 """RM-Bench: nine pairs a prompt, difficulty by cell, pooled safety, macro means."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def row(n: int = 1, **change: Any) -> dict[str, Any]:
     return {**base, **change}
 
 
-def matrix(name: str, n: int, cells: Any) -> list[PairResult]:
+def matrix(name: str, n: int, cells: Sequence[Sequence[float | None]]) -> list[PairResult]:
     """Judge one prompt by a 3×3 table of margins."""
     made = []
     for i, j in CELLS:
@@ -118,10 +118,10 @@ def test_domains_count_alike_whatever_their_size() -> None:
 
 def slow_scores(tables: dict[str, NDArray[np.int64]]) -> dict[str, float]:
     """Read the rule again: {file: array of prompts × 3 × 3 margins} → overall, easy, normal, hard."""
-    domains = {}
+    domains: dict[str, list[NDArray[np.bool_]]] = {}
     for name, margins in tables.items():
         domains.setdefault("safety" if name.startswith("safety") else name, []).append(margins > 0)
-    levels = {"easy": [], "normal": [], "hard": []}
+    levels: dict[str, list[float]] = {"easy": [], "normal": [], "hard": []}
     for parts in domains.values():
         m = np.concatenate(parts).mean(axis=0)
         levels["hard"].append((m[0, 1] + m[0, 2] + m[1, 2]) / 3)

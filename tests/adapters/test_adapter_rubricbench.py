@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def case(n: int | str = 1, **change: Any) -> dict[str, Any]:
     return {**row, **change}
 
 
-def load(write: Any, *rows: dict[str, Any]) -> Dataset:
+def load(write: Callable[..., Path], *rows: dict[str, Any]) -> Dataset:
     """Load rows as a JSON array."""
     return ADAPTER.load(write("cases.json", list(rows)))
 
@@ -85,9 +85,7 @@ def test_a_label_and_a_candidate_that_contradict_each_other_are_refused(write: C
     ],
 )
 @pytest.mark.parametrize("column", ["rubrics", "reference_rubrics", "oracle_rubrics", "benchmark_rubrics"])
-def test_rubrics_come_in_several_forms_and_columns(
-    write: Callable[..., Path], column: str, value: str | list[str | Collection[str] | dict[str, str]]
-) -> None:
+def test_rubrics_come_in_several_forms_and_columns(write: Callable[..., Path], column: str, value: object) -> None:
     """A block of lines, a list of texts, a list of objects and a JSON list in a text give the same criteria."""
     row = case()
     del row["rubrics"]

@@ -24,7 +24,7 @@ def test_the_better_response_passes_its_proof_and_the_worse_one_does_not() -> No
 def test_the_sample_is_balanced() -> None:
     """At least 60 pairs over the five groups, with as many labels of one kind as of the other in each."""
     dataset = load_sample()
-    sides = defaultdict(Counter)
+    sides: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for pair in dataset.pairs:
         sides[pair.domain][pair.chosen_first] += 1
     assert len(dataset.pairs) >= 60

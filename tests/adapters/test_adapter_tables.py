@@ -124,14 +124,14 @@ def test_characters_that_cannot_be_sent_are_replaced_and_counted(
     write: Callable[..., Path], name: str, data: bytes, expected: str, count: int
 ) -> None:
     """NUL, lone surrogates and bytes that are not UTF-8 become U+FFFD, one each; real pairs stay."""
-    repairs = Counter()
+    repairs: Counter[str] = Counter()
     assert values(write(name, data), repairs=repairs) == [{"t": expected}]
     assert repairs[REPLACED] == count
 
 
 def test_characters_are_replaced_in_parquet_and_inside_lists(write: Callable[..., Path]) -> None:
     """The same holds in parquet files and within lists and objects."""
-    repairs = Counter()
+    repairs: Counter[str] = Counter()
     assert values(write("a.parquet", [{"t": ["x\x00", "y"]}]), repairs=repairs) == [{"t": ["x\ufffd", "y"]}]
     nested = rb'{"t": [{"k\u0000": "\ud800"}]}'
     assert values(write("a.jsonl", nested), repairs=repairs) == [{"t": [{"k\ufffd": "\ufffd"}]}]

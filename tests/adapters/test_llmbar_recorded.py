@@ -18,6 +18,7 @@ def script() -> ModuleType:
     """Return benchmarks/paper/llmbar_recorded.py as a module."""
     path = Path(__file__).parents[2] / "benchmarks/paper/llmbar_recorded.py"
     spec = importlib.util.spec_from_file_location("llmbar_recorded", path)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["llmbar_recorded"] = module
     assert spec is not None

@@ -57,7 +57,9 @@ def test_length_alone_does_not_decide(generator: ModuleType) -> None:
 def recipe(folder: Path) -> list[list[str]]:
     """Return the commands of `make demo` that call svr, with its output folder replaced."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    held = re.search(r"^HELD := (.*)$", makefile, re.MULTILINE)[1]
+    found = re.search(r"^HELD := (.*)$", makefile, re.MULTILINE)
+    assert found is not None
+    held = found[1]
     lines = re.findall(r"^\t@\$\(BIN\)/svr (.*)$", makefile, re.MULTILINE)
     return [shlex.split(line.replace("$(HELD)", held).replace("$(DEMO)", str(folder)).split(" >")[0]) for line in lines]
 

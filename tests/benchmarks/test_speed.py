@@ -7,10 +7,9 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,7 +18,7 @@ SPEED = Path(__file__).parents[2] / "benchmarks" / "speed"
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator:
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
     """Return a function that imports a module of the benchmark; all are forgotten again."""
     monkeypatch.syspath_prepend(str(SPEED))
     names: list[str] = []
@@ -67,7 +66,7 @@ def test_clients_have_every_call_answered_and_say_what_it_cost(url: str, file: s
     assert all(row["whole"] and row["answered"] == 60 and row["cpu_us"] > 0 for row in rows)
 
 
-async def test_the_server_turns_away_what_is_over_its_rate(load: Any) -> None:
+async def test_the_server_turns_away_what_is_over_its_rate(load: Callable[[str], ModuleType]) -> None:
     """An even bucket admits its burst and then the rate; what it turns away says for how long."""
     server = load("fast_server")
     gate = server.Gate(0.06, 2.0)
@@ -87,7 +86,7 @@ async def test_the_server_turns_away_what_is_over_its_rate(load: Any) -> None:
     assert sent[2].endswith(b'{"calls":2,"refused":1}')
 
 
-def test_the_canned_verdict_is_one_and_bodies_differ(load: Any) -> None:
+def test_the_canned_verdict_is_one_and_bodies_differ(load: Callable[[str], ModuleType]) -> None:
     """The reply holds a verdict on six rubrics of the size that was promised; no two requests are equal."""
     server, calls = load("fast_server"), load("calls")
     assert len(calls.check(server.verdict())) == 6
@@ -104,7 +103,12 @@ def test_the_canned_verdict_is_one_and_bodies_differ(load: Any) -> None:
     [(0.7, False, "beyond"), (1.0, False, "ok"), (1.2, False, "short"), (None, False, "skipped"), (1.2, True, "ok")],
 )
 def test_figures_are_held_to_their_targets(
-    load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float | None, at_least: bool, verdict: str
+    load: Callable[[str], ModuleType],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    value: float | None,
+    at_least: bool,
+    verdict: str,
 ) -> None:
     """A figure is beyond, ok, short or skipped; it survives the file between a benchmark and the summary."""
     targets = load("targets")
@@ -117,7 +121,7 @@ def test_figures_are_held_to_their_targets(
 
 
 def test_rows_become_medians_tables_ratios_and_a_plot(
-    load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From rows of several runs come medians, the two tables, the figures with targets, and a picture."""
     engine = load("engine")
@@ -140,7 +144,7 @@ def test_rows_become_medians_tables_ratios_and_a_plot(
     assert {"ours", "aiohttp task", "64", "512", "100"} <= set(names)
 
 
-def test_a_ratio_is_that_of_neighbouring_runs(load: Any) -> None:
+def test_a_ratio_is_that_of_neighbouring_runs(load: Callable[[str], ModuleType]) -> None:
     """A machine that slows down between runs moves both of a pair; runs of other numbers are compared by medians."""
     engine = load("engine")
     row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
@@ -155,7 +159,7 @@ def test_a_ratio_is_that_of_neighbouring_runs(load: Any) -> None:
 
 
 def test_peers_without_an_environment_are_skipped_and_said_so(
-    load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each absent peer is named; one whose Python is there is run."""
     engine = load("engine")

@@ -24,7 +24,7 @@ from svr_async.scoring.bank_stats import bank_stats
 from svr_async.vocabulary.rubric import Check, Rubric
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
-TEXTS = {
+TEXTS: dict[str, dict[str, Any]] = {
     "Keeps to the number of words that was asked for": {"weight": 0.75, "activation_rate": 0.125, "domain": "chat"},
     "Does not keep to the number of words that was asked for": {"weight": 0.25, "activation_rate": 0.1},
     "Names the river and its bridge": {

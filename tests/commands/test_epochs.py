@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +27,9 @@ EMPTY = FitCurve(dev_pairs=100, seed=42)
 
 def drawn(table: EpochTable, *, width: int = 80, height: int = 24) -> list[Any]:
     """Return the lines of a table on a terminal of a size."""
-    console = Console(file=io.StringIO(), width=width, height=height)
-    console.print(table)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    screen = io.StringIO()
+    Console(file=screen, width=width, height=height).print(table)
+    return [line.rstrip() for line in screen.getvalue().splitlines()]
 
 
 def told(table: EpochTable, curve: FitCurve) -> EpochTable:
@@ -166,7 +165,8 @@ def test_a_live_table_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPa
     """The table grows in place, stays when the fit ends, and the cursor comes back, also after an error."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stderr", Terminal())
+    screen_text = Terminal()
+    monkeypatch.setattr("sys.stderr", screen_text)
 
     def shown(fails: bool) -> None:
         with FitScreen(quiet=False, epochs=True) as screen:
@@ -180,11 +180,11 @@ def test_a_live_table_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPa
             watch.end(made_curve(1, 3))
 
     shown(fails=False)
-    assert "64.0 ± 4.8" in sys.stderr.getvalue()
-    assert sys.stderr.getvalue().count("\x1b[?25l") == sys.stderr.getvalue().count("\x1b[?25h") == 1
+    assert "64.0 ± 4.8" in screen_text.getvalue()
+    assert screen_text.getvalue().count("\x1b[?25l") == screen_text.getvalue().count("\x1b[?25h") == 1
     with pytest.raises(KeyboardInterrupt):
         shown(fails=True)
-    assert sys.stderr.getvalue().count("\x1b[?25l") == sys.stderr.getvalue().count("\x1b[?25h") == 2
+    assert screen_text.getvalue().count("\x1b[?25l") == screen_text.getvalue().count("\x1b[?25h") == 2
 
 
 @pytest.mark.parametrize(("quiet", "epochs", "told"), [(True, True, ""), (False, False, "said\n")])

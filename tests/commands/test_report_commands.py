@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,12 @@ def item(number: int, *, correct: bool = True, margin: float = 0.5, domain: str 
 
 
 def write_run(
-    folder: Path, items: list[Item], *, examples: list[dict[str, str]] = (), manifest: None = None, **metrics: Any
+    folder: Path,
+    items: list[Item],
+    *,
+    examples: Sequence[dict[str, str]] = (),
+    manifest: dict[str, Any] | None = None,
+    **metrics: Any,
 ) -> Path:
     """Write the smallest run folder that loads."""
     folder.mkdir(parents=True)

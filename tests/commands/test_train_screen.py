@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from svr_async.vocabulary.dev_pairs import accuracy_in_words
 def stats() -> EngineStats:
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
-    known = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
+    known: dict[str, Any] = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
     return EngineStats(**{**numbers, **known, "latency": Spread(), "lag": Spread(), "lanes": ()})
 
 
@@ -35,13 +34,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Put a terminal of 100 columns in place of standard error, and return it."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LINES", "30")
-    monkeypatch.setattr("sys.stderr", Terminal())
-    return sys.stderr
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    return screen
 
 
 def told(screen: TrainScreen) -> None:

@@ -21,7 +21,7 @@ class Words(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts = []
+        self.parts: list[str] = []
         self.hidden = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -83,7 +83,7 @@ def test_seeds_are_thin_lines_and_the_chosen_one_is_marked() -> None:
     assert view.curves is not None
     assert view.curves.accuracy is not None
     assert [trace.kind for trace in view.curves.accuracy.traces] == ["thread", "thread", "dev"]
-    assert view.curves.accuracy.marked == (3, pytest.approx(0.64))
+    assert view.curves.accuracy.marked == pytest.approx((3, 0.64))
     assert view.curves.stretches == ()
     assert "the epoch and the seed" in view.reading
     assert [line.place for line in view.epochs][::4] == ["seed 1", "seed 2", "seed 3"]
@@ -102,6 +102,7 @@ def test_epochs_have_one_place_each_and_fits_follow_each_other() -> None:
     assert plot.ticks == (0, 1, 2, 3, 0, 1, 1, 2)
     assert [point[0] for trace in plot.traces for point in trace.points] == list(range(8))
     assert view.curves.stretches == ((1, 0.0, 0.75), (2, 0.75, 1.0))
+    assert plot.marked is not None
     assert plot.marked[0] == 7
     train = [trace for trace in view.curves.loss.traces if trace.kind == "train"]
     assert [point[0] for trace in train for point in trace.points] == [1, 2, 3, 5, 6, 7]  # a start has no training loss
@@ -128,7 +129,9 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     assert "Too few pairs to say: 24 of 100 dev pairs." in words
     for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
         assert gone not in words, gone
-    assert view_bank(small).curves.accuracy is None
+    curves = view_bank(small).curves
+    assert curves is not None
+    assert curves.accuracy is None
     assert "Rubrics kept" in words
 
 
@@ -175,7 +178,7 @@ def test_a_bank_without_history_is_shown_as_it_is() -> None:
 def test_many_rounds_and_epochs_are_cut_down() -> None:
     """Tables of rounds are four wide; a thousand epochs are not all listed, and the page says so."""
     curve = made_curve(1, 1000)
-    flat = tuple(made_curve(1, 2).epochs[0].__class__(**{**r.as_json(), "dev_accuracy": 0.5}) for r in curve.epochs)
+    flat = tuple(replace(record, dev_accuracy=0.5) for record in curve.epochs)
     history = made_history(rounds=10, curves=(made_curve(epochs=flat, round=10, best_epoch=1),))
     page = render_bank_report(bank(history=history))
     assert page.count('<table class="by-round">') == 4  # three of rounds, one of domains

@@ -17,12 +17,12 @@ shares = st.floats(0, 1)
 
 def shapes(markup: Markup, name: str) -> list[ET.Element[str]]:
     """Return the shapes of a class in a figure."""
-    return [node for node in ET.fromstring(str(markup)) if node.get("class") == name]
+    return [node for node in ET.fromstring(str(markup)) if node.attrib["class"] == name]
 
 
 def percent_of(node: ET.Element[str], key: str) -> float:
     """Return a percentage attribute as a number."""
-    return float(node.get(key).removesuffix("%"))
+    return float(node.attrib[key].removesuffix("%"))
 
 
 @given(shares, shares, shares)
@@ -79,14 +79,14 @@ def test_a_calibration_plot_stays_in_its_frame(rows: list[tuple[float, float, fl
         low, middle, high = sorted(row)
         bins.append(charts.Bin(low=i, high=i + 1, n=9, accuracy=middle, ci95=(low, high)))
     plot = charts.calibration_plot(bins)
-    height = float(ET.fromstring(str(plot)).get("height"))
+    height = float(ET.fromstring(str(plot)).attrib["height"])
     dots = shapes(plot, "dot")
 
     assert len(dots) == len(bins)
-    assert all(0 <= float(node.get("cy")) <= height for node in dots)
+    assert all(0 <= float(node.attrib["cy"]) <= height for node in dots)
     assert all(0 < percent_of(node, "cx") < 100 for node in dots)
     best = max(range(len(bins)), key=lambda i: bins[i].accuracy)
-    assert float(dots[best].get("cy")) == min(float(node.get("cy")) for node in dots)
+    assert float(dots[best].attrib["cy"]) == min(float(node.attrib["cy"]) for node in dots)
 
 
 def test_a_dumbbell_joins_ring_and_dot() -> None:

@@ -19,7 +19,7 @@ shares = st.floats(0, 1)
 
 def nodes(markup: Markup, name: str, tag: str | None = None) -> list[ET.Element[str]]:
     """Return the shapes of a class in a figure."""
-    return [node for node in ET.fromstring(str(markup)) if node.get("class") == name and tag in {None, node.tag}]
+    return [node for node in ET.fromstring(str(markup)) if node.attrib["class"] == name and tag in {None, node.tag}]
 
 
 def plot(values: list[float], **changes: Any) -> Plot:
@@ -38,15 +38,15 @@ def test_lines_are_true_to_scale_and_stay_in_the_frame(values: list[float], erro
     drawn = curve_charts.line_plot(
         plot(values, marked=(best, values[best]), error=error, ticks=tuple(range(len(values))))
     )
-    height = float(ET.fromstring(str(drawn)).get("height"))
+    height = float(ET.fromstring(str(drawn)).attrib["height"])
     dots = nodes(drawn, "dev", "circle")
     assert len(dots) == len(values)
     assert len(nodes(drawn, "dev", "line")) == len(values) - 1
-    xs = [float(dot.get("cx").rstrip("%")) for dot in dots]
+    xs = [float(dot.attrib["cx"].rstrip("%")) for dot in dots]
     assert xs == sorted(xs)
     assert all(curve_charts.GUTTER < x < 100 for x in xs)
     for dot, value in zip(dots, values, strict=True):
-        assert float(dot.get("cy")) == pytest.approx(curve_charts.TOP + (1 - value) * curve_charts.HEIGHT, abs=0.01)
+        assert float(dot.attrib["cy"]) == pytest.approx(curve_charts.TOP + (1 - value) * curve_charts.HEIGHT, abs=0.01)
     for node in ET.fromstring(str(drawn)):
         for key in ("y", "y1", "y2", "cy"):
             assert 0 <= float(node.get(key, 0)) <= height
@@ -81,9 +81,9 @@ def test_each_value_by_round_is_written_once_and_unknown_ones_are_left_out() -> 
 def test_values_by_round_never_cover_each_other(rows: list[tuple[float, float]]) -> None:
     """Where two values share a round, the higher one's number stands above and the lower one's below."""
     drawn = curve_charts.round_plot([("ring", [a for a, _ in rows]), ("dot", [b for _, b in rows])], 2)
-    by_place = {}
+    by_place: dict[str, list[float]] = {}
     for node in nodes(drawn, "value"):
-        by_place.setdefault(node.get("x"), []).append(float(node.get("y")))
+        by_place.setdefault(node.attrib["x"], []).append(float(node.attrib["y"]))
     assert all(abs(first - second) > 12 for first, second in by_place.values())
 
 
@@ -91,7 +91,7 @@ def test_values_by_round_never_cover_each_other(rows: list[tuple[float, float]])
 def test_an_amount_fills_its_share(value: int, largest: int, width: int) -> None:
     """The largest fills the width; nothing is drawn outside it."""
     bar = nodes(curve_charts.share_bar(value, largest), "amount")[0]
-    assert float(bar.get("width").rstrip("%")) == width
+    assert float(bar.attrib["width"].rstrip("%")) == width
 
 
 def test_the_figures_hold_numbers_only() -> None:

@@ -83,10 +83,12 @@ def test_mistakes_are_wrong_verdicts_by_size_of_margin() -> None:
 
     assert all(item.correct is False and item.predicted is not None for item in found)
     assert len(found) == sum(item.outcome == "scored" and item.correct is False for item in items)
-    sizes = [abs(item.margin) for item in found]
+    margins = [item.margin for item in found if item.margin is not None]
+    assert len(margins) == len(found)
+    sizes = [abs(margin) for margin in margins]
     assert sizes == sorted(sizes, reverse=True)
 
-    flat = [replace(item, margin=1.0 if item.margin > 0 else -1.0) for item in found]
+    flat = [replace(item, margin=1.0 if margin > 0 else -1.0) for item, margin in zip(found, margins, strict=True)]
     assert [item.id for item in confident_mistakes(sorted(flat, key=lambda i: i.id))] == sorted(
         item.id for item in flat
     )[:20]

@@ -6,9 +6,9 @@ import csv
 import io
 import math
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -75,7 +75,7 @@ def by_setting(found: Frontier) -> dict[tuple[str, tuple[str, ...], float | None
     }
 
 
-async def drawn(*columns: Column, extra: list[Column] = ()) -> Frontier:
+async def drawn(*columns: Column, extra: Sequence[Column] = ()) -> Frontier:
     """Draw the frontier."""
     return await draw_frontier(PAIRS, columns, extra, ORDERS)
 
@@ -87,7 +87,7 @@ async def test_a_point_is_worked_out_from_the_margins() -> None:
     points = by_setting(found)
     first = {pair.id: small.decisions[pair.id, first_order(ORDERS, pair)] for pair in PAIRS}
     for below in thresholds(PAIRS, small, ORDERS, (0.3, 0.6)):
-        unsure = [pair for pair in PAIRS if abs(first[pair.id].margin) < below]
+        unsure = [pair for pair in PAIRS if abs(first[pair.id].margin or 0.0) < below]
         point = points["escalate", ("small", "big"), None, below, ""]
         assert point.calls == len(PAIRS) + len(unsure)
         assert point.usd == pytest.approx(0.001 * len(PAIRS) + 0.01 * len(unsure))
@@ -106,6 +106,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals() -> None:
     assert all(a.cost <= b.cost and a.accuracy < b.accuracy for a, b in pairwise(best))
     for point in found.points:
         assert point.best or any(one.cost <= point.cost and one.accuracy >= point.accuracy for one in best)
+    assert found.held_out is not None
     assert 0.4 < found.held_out <= 1.0
     assert {point.setting.kind for point in found.points} == {
         "once", "both", "audit", "escalate", "audit+escalate", "jury"
@@ -129,7 +130,7 @@ async def test_what_nobody_asked_is_left_out_and_counted() -> None:
     assert lacking.held_out is None
 
 
-def _pair(key: Any) -> PreferencePair:
+def _pair(key: str) -> PreferencePair:
     return next(pair for pair in PAIRS if pair.id == key)
 
 
@@ -196,7 +197,7 @@ def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie() -> N
     """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
     small = column("small", 0.6)
     found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
-    sizes = [abs(small.decisions[pair.id, first_order(ORDERS, pair)].margin) for pair in PAIRS]
+    sizes = [abs(small.decisions[pair.id, first_order(ORDERS, pair)].margin or 0.0) for pair in PAIRS]
     for share, below in zip((0.2, 0.5), found, strict=True):
         assert float(f"{below:.3g}") == below
         assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

@@ -17,7 +17,7 @@ from svr_async.evaluation.labels import caption, mark_words, marks, run_titles
 from svr_async.evaluation.official import has_official_rule
 from svr_async.evaluation.reporting.compare import compare_runs
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.vocabulary.integrity import joined_marks
+from svr_async.vocabulary.integrity import Marks, joined_marks
 
 
 def loaded(folder: Path, **changes: Any) -> Run:
@@ -61,7 +61,7 @@ def test_a_new_benchmark_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytes
     """Its name, its official counts and its rule are on its adapter: reports and training know it from there."""
     made = replace(get_adapter("rmbench"), name="newbench", label="New Bench", spelling="", ruled=False)
     module = ModuleType("svr_async.adapters.newbench")
-    module.ADAPTER = made
+    module.__dict__["ADAPTER"] = made
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "NAMES", (*registry.NAMES, "newbench"))
     facts = {"metrics": {"benchmark": "newbench"}, "manifest": {"data": {"official": False}}}
@@ -109,7 +109,8 @@ def test_garbled_marks_are_refused(tmp_path: Path, marks: str | list[int | str] 
 
 def test_several_judges_have_the_marks_of_each_but_rules_only_alone() -> None:
     """Where a model has a vote, checks did not decide alone."""
-    rules, sim, model = frozenset({"offline_rules"}), frozenset({"simulated"}), frozenset()
+    rules, sim = frozenset({"offline_rules"}), frozenset({"simulated"})
+    model: Marks = frozenset()
 
     assert joined_marks([rules, sim]) == sim
     assert joined_marks([rules, model]) == model

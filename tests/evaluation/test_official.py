@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from svr_async.evaluation.official import has_official_rule, own_scores
 
-METRICS = {
+METRICS: dict[str, Any] = {
     "benchmark": "pairs",
     "accuracy": 0.666667,
     "by_domain": {"code": {"accuracy": 0.666667}},

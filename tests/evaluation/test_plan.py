@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pytest
 from rig import pairs
+from stand_ins import UnaskedJudge
 
 from svr_async.engine.request import CONTINGENT
 from svr_async.engine.stopper import Stopper
@@ -18,24 +18,25 @@ from svr_async.evaluation.opinions import Case, Opinion
 from svr_async.evaluation.orders import OrderPlan, OrderPolicy
 from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.deciding import decided
-from svr_async.vocabulary.pair import Order
+from svr_async.vocabulary.pair import Order, Presentation
 from svr_async.vocabulary.verdict import Outcome
 
 PAIR = pairs(1)[0]
 
 
 @dataclass
-class Says:
+class Says(UnaskedJudge):
     """A judge with a margin for each order (in data order), or an outcome; `asked` are the orders it was asked in."""
 
     ab: float | Outcome
     ba: float | Outcome | None = None
     asked: list[str] = field(default_factory=list)
     contingent: list[bool] = field(default_factory=list)
-    name = "says"
+    name = label = "says"
 
 
 class Ask:
@@ -43,7 +44,8 @@ class Ask:
 
     name = "ask"
 
-    async def decide(self, judge: Case, shown: Any, human_rubrics: Any) -> Decision:
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        assert isinstance(judge, Says)
         judge.asked.append(shown.order.value)
         judge.contingent.append(CONTINGENT.get())
         said = judge.ab if shown.order is Order.AB or judge.ba is None else judge.ba

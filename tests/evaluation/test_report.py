@@ -10,7 +10,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -26,9 +25,11 @@ from svr_async.evaluation.runfolder import RunFolder
 class Page(HTMLParser):
     """Collects the tags, attributes and text of a page."""
 
-    def __init__(self, html: Any) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.words = Counter(), [], []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -111,7 +112,9 @@ def test_marks_stand_at_the_top_and_in_captions(
     mark = words.split(" The", maxsplit=1)[0].split(" Replies", maxsplit=1)[0].split(" Offline", maxsplit=1)[0]
     assert words in page.text
     assert page.text.index(words) < page.text.index("Strict accuracy")
-    assert f"[{mark}]" in re.search(r"<title>(.*?)</title>", html)[1]
+    title = re.search(r"<title>(.*?)</title>", html)
+    assert title is not None
+    assert f"[{mark}]" in title[1]
     assert len(re.findall(rf"<caption[^>]*>[^<]*\[{mark}\]", html)) >= 3
 
 
@@ -120,12 +123,14 @@ def test_the_page_is_one_file_that_may_load_and_run_nothing(folder: Path) -> Non
     html = render_report([RunFolder.load(folder)])
     page = Page(html)
 
-    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
+    found = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert found is not None
+    style = found[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in html
     assert not {"script", "img", "link", "iframe", "object", "form", "base"} & set(page.tags)
     assert not [value for name, value in page.attributes if name in {"src", "style"} or name.startswith("on")]
-    assert all(value.startswith("#") for name, value in page.attributes if name == "href")
+    assert all(value is not None and value.startswith("#") for name, value in page.attributes if name == "href")
     assert "url(" not in style
     assert "@import" not in style
 
@@ -253,7 +258,7 @@ def test_several_runs_are_compared_first(tmp_path: Path) -> None:
     ]
     page = page_of(*folders)
     ids = [value for name, value in page.attributes if name == "id"]
-    links = [value[1:] for name, value in page.attributes if name == "href"]
+    links = [value[1:] for name, value in page.attributes if name == "href" and value is not None]
 
     assert "is better by" in page.text
     assert page.text.index("McNemar p") < page.text.index("Strict accuracy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_run import made_items, write_run
@@ -147,7 +148,13 @@ def test_numbers_in_csv_are_never_guarded(tmp_path: Path) -> None:
 
 def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:
     """No price, no coverage, no domains: dashes and words, never 0 or NaN."""
-    metrics = {"cost_usd": None, "coverage": None, "accuracy": None, "by_domain": {}, "accuracy_ci95": None}
+    metrics: dict[str, Any] = {
+        "cost_usd": None,
+        "coverage": None,
+        "accuracy": None,
+        "by_domain": {},
+        "accuracy_ci95": None,
+    }
     text = render_table([RunFolder.load(write_run(tmp_path, metrics=metrics))], "md")
 
     assert "| Cost | unknown |" in text

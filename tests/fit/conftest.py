@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import jax
 import pytest
 
-jax.config.update("jax_disable_most_optimizations", True)  # programs here run for microseconds
+jax.config.update("jax_disable_most_optimizations", True)  # type: ignore[no-untyped-call]  # programs here run for microseconds
 
 
 @pytest.fixture(autouse=True)

@@ -103,6 +103,7 @@ def test_restricting_rubrics_renumbers_everything() -> None:
     smaller = arrays.restrict_rubrics(kept)
     assert smaller.n_rubrics == 3
     np.testing.assert_array_equal(kept[smaller.z_rubric], arrays.z_rubric[np.isin(arrays.z_rubric, kept)])
+    assert arrays.source_prompt is not None
     np.testing.assert_array_equal(smaller.source_prompt, arrays.source_prompt[kept])
     assert smaller.redundancy_i is not None
     assert smaller.redundancy_j is not None
@@ -123,7 +124,9 @@ def test_taking_pairs_keeps_their_sources() -> None:
     """Chosen pairs keep the number of their source; the digest sees it, and a list of another length is refused."""
     arrays = made_arrays()
     sourced = replace(arrays, pair_source=np.arange(160, dtype=np.int32) % 5)
-    assert sourced.take_pairs(np.array([7, 3])).pair_source.tolist() == [2, 3]
+    taken = sourced.take_pairs(np.array([7, 3])).pair_source
+    assert taken is not None
+    assert taken.tolist() == [2, 3]
     assert sourced.digest() != arrays.digest()
     for wrong in (np.arange(159), np.full(160, -1)):
         with pytest.raises(ArtefactError, match="pair_source"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.correlates import correlates
@@ -15,7 +14,7 @@ WEIGHTS = np.array([4.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0])  # two of them deci
 STYLES = (6, 7)
 
 
-def pairs(seed: int, *, lean: float = 0.2, halo: float = 0.0, wrong: float = 0.0, count: int = 4000) -> Any:
+def pairs(seed: int, *, lean: float = 0.2, halo: float = 0.0, wrong: float = 0.0, count: int = 4000) -> csr_matrix:
     """Return z of pairs whose chosen response has the larger weighed sum; styles lean with it, halo with everything."""
     rng = np.random.default_rng(seed)
     good = rng.normal(size=(count, 1)) * halo
@@ -29,7 +28,7 @@ def pairs(seed: int, *, lean: float = 0.2, halo: float = 0.0, wrong: float = 0.0
     return csr_matrix(np.where(judged, np.where(z == 0, 1e-9, z), 0.0))
 
 
-def found(z: csr_matrix, gates: None = None) -> list[int]:
+def found(z: csr_matrix, gates: NDArray[np.float64] | None = None) -> list[int]:
     """Return what is found by effects as a fit of these labels has them: of the styles too."""
     gates = np.ones((z.shape[0], 1)) if gates is None else gates
     effects = np.tile(WEIGHTS + 1.5 * np.isin(np.arange(len(WEIGHTS)), STYLES), (gates.shape[1], 1))

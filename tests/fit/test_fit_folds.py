@@ -45,7 +45,8 @@ def test_a_left_out_prompt_is_not_learned_from_in_another_source() -> None:
 def test_sources_count_the_same() -> None:
     """The mean over sources is not that over pairs."""
     folds = made((300, 100, 100))
-    points = (folds.source == 0).astype(float)[None]
+    assert folds.source is not None
+    points = np.equal(folds.source, 0).astype(float)[None]
     np.testing.assert_allclose(folds.averaged(points), [[1, 0, 0]])
 
 

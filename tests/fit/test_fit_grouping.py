@@ -26,10 +26,10 @@ def planted(kinds: int, n: int = 600, seed: int = 0) -> tuple[Any, Any, NDArray[
     return csr_matrix((rng.random((n, WORDS)) < rate).astype(float)), csr_matrix(mined.astype(float)), kind
 
 
-def purity(gates: NDArray[np.float64], kind: NDArray[Any]) -> Any:
+def purity(gates: NDArray[np.float64], kind: NDArray[Any]) -> float:
     """Return the share of prompts in a group whose most frequent kind is theirs."""
     group = gates.argmax(axis=1)
-    return sum(np.bincount(kind[group == k]).max() for k in set(group)) / len(kind)
+    return float(sum(np.bincount(kind[group == k]).max() for k in set(group)) / len(kind))
 
 
 def told(words: csr_matrix, mined: csr_matrix, groups: int, seed: int = 0) -> Groups:

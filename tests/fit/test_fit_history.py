@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_arrays import made_arrays, split, with_sources
@@ -23,7 +23,7 @@ class Watch:
     """Writes down what it is told."""
 
     def __init__(self) -> None:
-        self.heard = []
+        self.heard: list[tuple[str, int]] = []
 
     def begin(self, curve: FitCurve) -> None:
         self.heard.append(("begin", len(curve.epochs)))
@@ -53,7 +53,7 @@ def test_a_watcher_hears_of_every_epoch_and_a_resumed_fit_ends_with_the_whole_cu
     train, dev = split(made_arrays())
     watch = Watch()
 
-    def run(on_epoch: Any) -> FitResult:
+    def run(on_epoch: Callable[[EpochRecord], None]) -> FitResult:
         return fit(train, dev, CONFIGS["paper"], on_epoch=on_epoch, checkpoint_dir=tmp_path, resume=True)
 
     result, curve = watched(run, FitCurve(dev_pairs=40), watch)

@@ -1,6 +1,5 @@
 """The learning curve: which pairs are fitted and decided, the intervals, and that it is the default's own fit."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +12,12 @@ from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.choices import Structure
 from svr_async.fit.config import DEFAULT
-from svr_async.fit.history import FitCurve, FitResult
 from svr_async.fit.learning_curve import DRAWS, FOLDS, LearningCurve, LearningPoint, curve_of, learning_curve
 
 FIXED = replace(DEFAULT, structure=Structure(sparsity=0.0, solver="shrunken"))
 
 
-def watched(
-    arrays: Callable[..., FitResult] | FitArrays, points: FitCurve | float = 0.5
-) -> tuple[LearningCurve, list[tuple[set[Any], set[Any]]]]:
+def watched(arrays: FitArrays, points: float = 0.5) -> tuple[LearningCurve, list[tuple[set[Any], set[Any]]]]:
     """Return the curve of a fit that learns nothing, and the prompts that were fitted and decided in each call."""
     calls = []
 

@@ -16,7 +16,8 @@ from svr_async.fit.overlap import (
     alike,
     repeats,
 )
-from svr_async.fit.topics import FEW, likeness_of
+from svr_async.fit.structure import FEW
+from svr_async.fit.topics import likeness_of
 
 
 def test_a_correlation_that_few_pairs_show_is_shrunk() -> None:

@@ -14,6 +14,7 @@ def test_what_a_topic_gives_often_costs_less_there_than_elsewhere() -> None:
     mined = np.zeros((200, 3))
     mined[:100:2, 0], mined[100::2, 1], mined[:, 2] = 1, 1, 0
     price = prices(gates, csr_matrix(mined))
+    assert price is not None
     assert price[0, 0] == pytest.approx(USUAL, rel=0.01) == price[1, 1]
     assert price[0, 1] == price[1, 0] == price[0, 2] == MOST
 
@@ -24,9 +25,12 @@ def test_prices_do_not_depend_on_how_much_is_mined() -> None:
     gates = np.ones((3000, 1))
     many = csr_matrix((rng.random((3000, 20)) < np.linspace(0.02, 0.6, 20)).astype(float))
     few = csr_matrix((rng.random((3000, 20)) < np.linspace(0.02, 0.6, 20) / 3).astype(float))
-    np.testing.assert_allclose(prices(gates, many), prices(gates, few), rtol=0.5)
-    assert prices(gates, many).min() >= LEAST
-    assert prices(gates, many).max() <= MOST
+    of_many, of_few = prices(gates, many), prices(gates, few)
+    assert of_many is not None
+    assert of_few is not None
+    np.testing.assert_allclose(of_many, of_few, rtol=0.5)
+    assert of_many.min() >= LEAST
+    assert of_many.max() <= MOST
 
 
 @pytest.mark.parametrize("mined", [None, csr_matrix((4, 3))])

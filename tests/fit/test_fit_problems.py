@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import problems
-from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, roomy, solutions, sparse_gates
+from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, effects, solutions, sparse_gates
+from svr_async.fit.rounding import roomy
 from svr_async.fit.solver import RIDGE
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
@@ -36,13 +37,13 @@ def _dense(gates: Gates) -> NDArray[Any]:
     return out
 
 
-def _likeness(rubrics: Any) -> csr_matrix:
+def _likeness(rubrics: int) -> csr_matrix:
     near = np.eye(rubrics, k=1) * 0.6
     return csr_matrix(near + near.T)
 
 
 def _loss(
-    z: csr_matrix, dense: NDArray[Any], penalties: Penalties, weight: Any, likeness: csr_matrix
+    z: csr_matrix, dense: NDArray[Any], penalties: Penalties, weight: NDArray[np.float64], likeness: csr_matrix
 ) -> Callable[..., Any]:
     """Return the objective of the docstring of `fit.sparse_margin` as a function of W and c, laid flat."""
     topics = dense.shape[1]
@@ -50,7 +51,7 @@ def _loss(
     common = penalties.common * np.sqrt(weight.sum())
     share = weight @ dense
 
-    def loss(flat: Any) -> tuple[Any, Any]:
+    def loss(flat: NDArray[np.float64]) -> tuple[Any, Any]:
         rows = flat.reshape(topics + 1, -1)
         v = rows[:-1] + rows[-1]
         margin = np.einsum("pk,kr,pr->p", dense, v, z)
@@ -65,7 +66,9 @@ def _loss(
     return loss
 
 
-def _by_scipy(z: csr_matrix, gates: Gates, penalties: Penalties, weight: Any, likeness: csr_matrix) -> Any:
+def _by_scipy(
+    z: csr_matrix, gates: Gates, penalties: Penalties, weight: NDArray[np.float64], likeness: csr_matrix
+) -> Any:
     """Return the least loss and V by L-BFGS-B."""
     dense, topics = _dense(gates), gates.topics
     loss = _loss(z.toarray(), dense, penalties, weight, likeness.toarray())

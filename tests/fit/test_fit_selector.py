@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import batches
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Kind
 from svr_async.fit.epoch import gather_features
 from svr_async.fit.forward import (
     Selector,
@@ -24,6 +26,7 @@ from svr_async.fit.forward import (
     save_selector,
 )
 from svr_async.fit.selector import (
+    Params,
     bank_logits,
     hidden_units,
     pooled_logits,
@@ -34,10 +37,10 @@ from svr_async.fit.selector import (
     to_selector,
 )
 
-KINDS = ["mlp", "topics"]
+KINDS: tuple[Kind, ...] = ("mlp", "topics")
 
 
-def params_and_arrays(long: int = 1) -> Any:
+def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
     """Return random parameters and arrays, the first prompt `long` times as long as the vocabulary."""
     arrays = made_arrays(n_pairs=20, n_features=24)
     if long > 1:  # one prompt of many pieces
@@ -48,7 +51,7 @@ def params_and_arrays(long: int = 1) -> Any:
     return random_params(24, 12, 8, 0), arrays
 
 
-def whole_batch(arrays: Any) -> Any:
+def whole_batch(arrays: FitArrays) -> Any:
     """Return the features of all pairs as one batch."""
     table, rows = batches.tabulate(arrays, pooled=True)
     order = np.arange(rows.n_rows)
@@ -59,7 +62,7 @@ def whole_batch(arrays: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("long", [1, 5])
-def test_sparse_pieces_equal_the_dense_product(kind: str, long: int) -> None:
+def test_sparse_pieces_equal_the_dense_product(kind: Kind, long: int) -> None:
     """Gathering and summing pieces gives g(W1 φ + b1), whatever the prompts' lengths."""
     params, arrays = params_and_arrays(long)
     dense = np.zeros((arrays.n_prompts, 24), np.float32)
@@ -84,7 +87,7 @@ def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
     steps = batches.plan(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
     slope = jnp.asarray(np.random.default_rng(0).normal(size=(steps.row.shape[-1], 8)), jnp.float32)
 
-    def total(params: Any, places: tuple[NDArray[np.int32] | NDArray[np.integer], ...]) -> jax.Array:
+    def total(params: Params, places: tuple[NDArray[np.int32] | NDArray[np.integer], ...]) -> jax.Array:
         features = gather_features(jax.device_put(table), *(jnp.asarray(place[0, -1]) for place in places))
         return jnp.sum(hidden_units(params, features, len(slope), "mlp") * slope)
 
@@ -95,7 +98,7 @@ def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numpy_forward_equals_jax(kind: str) -> None:
+def test_numpy_forward_equals_jax(kind: Kind) -> None:
     """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""
     params, arrays = params_and_arrays()
     _, features = whole_batch(arrays)
@@ -128,7 +131,7 @@ def test_positive_share_is_on_the_simplex_and_equals_numpy(logits: list[float]) 
     share = np.asarray(positive_share(jnp.array(logits)))
     np.testing.assert_allclose(share.sum(), 1, atol=1e-6)
     assert share.min() >= 0
-    np.testing.assert_allclose(positive_numpy(np.float32(logits)), share, atol=1e-6)
+    np.testing.assert_allclose(positive_numpy(np.array(logits, np.float32)), share, atol=1e-6)
 
 
 def test_positive_share_slope_meets_finite_differences() -> None:
@@ -141,7 +144,7 @@ def test_positive_share_slope_meets_finite_differences() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_unseen_prompt_gets_alpha_from_the_biases(kind: str) -> None:
+def test_an_unseen_prompt_gets_alpha_from_the_biases(kind: Kind) -> None:
     """φ = 0 gives a finite alpha on the simplex (fault 105)."""
     selector = to_selector(random_params(24, 12, 8, 0), kind)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)

@@ -1,29 +1,30 @@
 """Sparsemax: known values, invariants, a slow reference, derivatives, jit and vmap, extremes."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from svr_async.fit import sparsemax as module
 from svr_async.fit.forward import sparsemax_numpy
+from svr_async.fit.sparsemax import Method
 
-METHODS = ["active_set", "sort"]
+METHODS: tuple[Method, ...] = ("active_set", "sort")
 sparsemax = jax.jit(module.sparsemax, static_argnames="method")
 ROWS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)
 
 
-def reference(row: Any) -> Any:
+def reference(row: NDArray[np.float32]) -> NDArray[np.float64]:
     """Project onto the simplex by trying every support size, in float64."""
     ordered = np.sort(np.asarray(row, np.float64))[::-1]
     for size in range(len(ordered), 0, -1):
         threshold = (ordered[:size].sum() - 1) / size
         if ordered[size - 1] > threshold:
-            return np.maximum(np.asarray(row, np.float64) - threshold, 0)
+            nearest: NDArray[np.float64] = np.maximum(np.asarray(row, np.float64) - threshold, 0)
+            return nearest
     raise AssertionError
 
 
@@ -54,8 +55,9 @@ def test_equals_the_slow_reference(method: str, row: list[float]) -> None:
     """Any row equals the projection found by trying every support size in float64."""
     padded = jnp.array([*row, *[-jnp.inf] * (40 - len(row))], jnp.float32)
     got = np.asarray(sparsemax(padded, method=method))[: len(row)]
-    np.testing.assert_allclose(got, reference(np.float32(row)), atol=2e-5)
-    np.testing.assert_allclose(sparsemax_numpy(np.float32(row)), reference(np.float32(row)), atol=2e-5)
+    numbers = np.array(row, np.float32)
+    np.testing.assert_allclose(got, reference(numbers), atol=2e-5)
+    np.testing.assert_allclose(sparsemax_numpy(numbers), reference(numbers), atol=2e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -73,11 +75,11 @@ def test_on_the_simplex_at_any_scale(method: str, scale: float) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [7, 131])
-def test_columns_equal_rows(method: str, size: int) -> None:
+def test_columns_equal_rows(method: Method, size: int) -> None:
     """Along axis 0 the answer and its derivative are those along the last axis, transposed."""
     rows, slopes = jnp.asarray(np.random.default_rng(6).normal(size=(2, 5, size)), jnp.float32)
 
-    def weighed(logits: Any, axis: Any) -> tuple[jax.Array, jax.Array]:
+    def weighed(logits: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
         alpha = module.sparsemax(logits, axis=axis, method=method)
         return jnp.sum(alpha * (slopes if axis else slopes.T)), alpha
 

@@ -88,6 +88,8 @@ def test_structures_that_are_averaged_share_one_softmax() -> None:
     """Topics of two structures stand side by side, each structure about as likely as the other, gates of sum 1."""
     arrays = sources(made_arrays(n_pairs=300))
     evidence = evidence_of(arrays, TWO)
+    assert ONE.structure is not None
+    assert TWO.structure is not None
     both = topics._selector(arrays, evidence, (ONE.structure, TWO.structure), TWO)
     gates = hidden_matrix(both, arrays, np.arange(300))
     assert gates.shape == (300, 3)
@@ -135,6 +137,7 @@ def test_rubrics_that_are_answered_alike_share_one_effect() -> None:
     evidence = evidence_of(twins, ONE)
     assert evidence.criteria.of.tolist() == [*range(11), 0]
     assert evidence.merged.shape == (400, 11)
+    assert ONE.structure is not None
     shared = importances(selector_of(twins, replace(ONE, structure=replace(ONE.structure, top_k=12))), twins)[0]
     assert shared[0] == pytest.approx(shared[11])
     assert 0.5 * alone[0] < shared[0] + shared[11] < 2 * alone[0]

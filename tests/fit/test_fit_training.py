@@ -1,5 +1,6 @@
 """Fitting: it learns, it is reproducible, it resumes to the same bytes, and it survives bad numbers."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,20 +9,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from made_arrays import made_arrays, split, with_edges, with_negatives, with_sources
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, StorageError
-from svr_async.fit import batches, checkpoints, files, training
+from svr_async.fit import batches, checkpoints, training
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.batches import Plan, Table
 from svr_async.fit.config import DEFAULT, PAPER, PRESETS, FitConfig
 from svr_async.fit.epoch import (
     Objective,
-    Plan,
     State,
     StepLog,
-    Table,
     adamw,
     objective_of,
     run_epoch,
@@ -85,7 +85,7 @@ def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
     """Resuming after the last epoch returns the stored result and runs nothing."""
     train, dev = split(made_arrays())
     first = fit(train, dev, TINY, checkpoint_dir=tmp_path)
-    seen = []
+    seen: list[EpochRecord] = []
     again = fit(train, dev, TINY, checkpoint_dir=tmp_path, resume=True, on_epoch=seen.append)
     assert same(first.selector, again.selector)
     assert seen == []
@@ -108,7 +108,7 @@ def test_an_interrupted_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypa
     def full_disk(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(StorageError, match="No space left"):
         fit(train, dev, TINY, checkpoint_dir=tmp_path)
     assert (tmp_path / checkpoints.NAME).read_bytes() == before
@@ -176,7 +176,8 @@ def test_slices_give_the_same_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> tuple[State, StepLog]:
         if steps.row.shape[1] < 4:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
-        return run_epoch(state, table, steps, rate, config)
+        done: tuple[State, StepLog] = run_epoch(state, table, steps, rate, config)
+        return done
 
     monkeypatch.setattr(training, "run_epoch", small_memory)
     sliced = fit(train, dev, TINY)
@@ -289,6 +290,7 @@ def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
         alpha = sparsemax_numpy(logits)
         preference[pair] = np.logaddexp(0, -(alpha[rubric] * selector.weight[rubric] * z).sum())
         diversity[pair] = alpha @ matrix @ alpha
+    assert arrays.negative_of is not None
     originals = np.flatnonzero(arrays.negative_of < 0)
     pref = preference[originals].sum() - preference[0] + (preference[0] + preference[-2:].mean()) / 2
     return pref / len(originals) + diversity[originals].mean()
@@ -299,7 +301,7 @@ def test_calibration_goes_on_from_the_kept_rubrics() -> None:
     train, dev = split(made_arrays())
     fitted = fit(train, dev, TINY).selector
     kept = np.array([0, 1, 2, 3, 4, 5])
-    small = [arrays.restrict_rubrics(kept) for arrays in (train, dev)]
+    small = train.restrict_rubrics(kept), dev.restrict_rubrics(kept)
     result = calibrate(fitted.restrict(kept), *small, TINY)
     assert result.selector.n_rubrics == 6
     assert [record.learning_rate for record in result.history] == [0.01, 0.01]
@@ -311,7 +313,7 @@ def test_calibration_goes_on_from_the_kept_rubrics() -> None:
 def test_the_default_is_solved_and_not_descended(tmp_path: Path) -> None:
     """One record, of epoch 0, is told and kept; the result is the solution; nothing is left to resume from."""
     train, dev = split(with_sources(made_arrays()))
-    told = []
+    told: list[EpochRecord] = []
     result = fit(train, dev, CONFIGS["default"], on_epoch=told.append, checkpoint_dir=tmp_path)
     solved = solve_topics(train.without_own(), CONFIGS["default"])
     assert [record.epoch for record in result.history] == [0]
@@ -327,7 +329,7 @@ def test_after_pruning_the_default_stays_as_it_is() -> None:
     train, dev = split(with_sources(made_arrays()))
     fitted = fit(train, dev, CONFIGS["default"]).selector
     for kept in (np.arange(12), np.array([0, 1, 4, 7])):
-        small = [arrays.restrict_rubrics(kept) for arrays in (train, dev)]
+        small = train.restrict_rubrics(kept), dev.restrict_rubrics(kept)
         result = calibrate(fitted.restrict(kept), *small, CONFIGS["default"])
         assert same(result.selector, fitted.restrict(kept))
         assert [record.epoch for record in result.history] == [0]
@@ -366,6 +368,7 @@ def test_seeds_differ_and_repeat() -> None:
 def test_own_entries_are_left_out_where_asked() -> None:
     """With `use_own` off, changing a pair's own entries changes nothing."""
     arrays = made_arrays(z_own=np.arange(960) % 6 == 0)
+    assert arrays.z_own is not None
     other = replace(arrays, z_delta=np.where(arrays.z_own, np.float32(1.25), arrays.z_delta))
     config = replace(CONFIGS["judged"], use_own=False)
     assert same(fit(arrays, None, config).selector, fit(other, None, config).selector)
@@ -462,6 +465,7 @@ def test_the_log_says_what_hard_negatives_cost() -> None:
     with_some = fit(with_negatives(arrays), None, replace(TINY, epochs=1)).history[-1]
     without = fit(arrays, None, replace(TINY, epochs=1)).history[-1]
 
+    assert with_some.adversarial_loss is not None
     assert 0 < with_some.adversarial_loss < with_some.preference_loss
     assert without.adversarial_loss is None
 

@@ -1,11 +1,11 @@
 """How much an entry counts: its weight goes along with it, multiplies its z and counts as so many judgements."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from made_arrays import made_arrays
-from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError, DegenerateFitError
 from svr_async.fit import ragged
@@ -24,7 +24,7 @@ from svr_async.training.rounds.round_fit import judgements
 def test_weights_go_along_with_their_entries() -> None:
     """Through chosen pairs, kept rubrics and entries left out, an entry keeps its weight; the digest sees them."""
     made = made_arrays()
-    weights = np.arange(made.n_entries, dtype=np.float32) / 8
+    weights = np.arange(made.n_entries, dtype=np.float32) / np.float32(8)
     arrays = replace(made, z_weight=weights, z_own=np.arange(made.n_entries) % 3 == 0)
     keys = dict(
         zip(
@@ -45,7 +45,7 @@ def test_weights_go_along_with_their_entries() -> None:
 def test_a_weight_multiplies_z_wherever_a_margin_is_made() -> None:
     """The compiled table, the margins in use and both yardsticks see z · weight; a weight of 1 changes nothing."""
     made = made_arrays()
-    halved = replace(made, z_delta=made.z_delta / 2)
+    halved = replace(made, z_delta=made.z_delta / np.float32(2))
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
     ones = replace(made, z_weight=np.ones(made.n_entries, np.float32))
     selector = solve_topics(made, replace(PRESETS["default"], structure=Structure())).selector
@@ -66,7 +66,7 @@ def test_effects_are_those_of_entries_of_half_the_z() -> None:
     """Where effects are solved and where they are means, an entry of weight ½ is one of half its z, as in a margin."""
     made = made_arrays(n_pairs=80)
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
-    smaller = replace(made, z_delta=made.z_delta / 2)
+    smaller = replace(made, z_delta=made.z_delta / np.float32(2))
     config = replace(PRESETS["default"], structure=Structure())
     one, other = (evidence_of(arrays, config) for arrays in (weighed, smaller))
     gates = np.eye(2)[np.arange(80) % 2]
@@ -103,7 +103,7 @@ def test_an_entry_of_weight_two_counts_as_two_judgements() -> None:
 @pytest.mark.parametrize(
     "weights", [np.ones(3, np.float32), np.ones(960), np.full(960, -1, np.float32), np.full(960, np.nan, np.float32)]
 )
-def test_bad_weights_are_refused(weights: NDArray[np.float32] | NDArray[np.float64]) -> None:
+def test_bad_weights_are_refused(weights: Any) -> None:
     """Another length, another type, negative, not a number: exit 7."""
     with pytest.raises(ArtefactError, match="z_weight"):
         replace(made_arrays(), z_weight=weights)

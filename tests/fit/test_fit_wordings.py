@@ -76,7 +76,7 @@ def test_a_criterion_is_the_mean_of_the_wordings_that_were_judged() -> None:
     criteria = Criteria(of=np.array([0, 1, 0]), agreement=np.array([0.6, 1.0]))
     z = csr_matrix(np.array([[1.25, 0, 0.25], [0.75, -0.25, 0], [0, 1.25, 0], [0.75, 0, -0.75]]))
     merged = criteria.merged(z)
-    np.testing.assert_allclose(merged.toarray(), [[0.75, 0], [0.75, -0.25], [0, 1.25], [0, 0]])
+    np.testing.assert_allclose(merged.toarray(), np.array([[0.75, 0], [0.75, -0.25], [0, 1.25], [0, 0]]))
     assert merged.getnnz(axis=1).tolist() == [1, 2, 1, 1]
     plain = each_its_own(3)
     assert (plain.merged(z) != z).nnz == 0

@@ -96,7 +96,7 @@ def test_only_contrastive_induction_shows_the_rejected_response() -> None:
 IDS = ("R1", "R2", "R3", "R4")
 
 
-def wordings(*entries: tuple[str, str]) -> str:
+def wordings(*entries: object) -> str:
     """Return a reply with these (id, text) entries, or entries of any other shape."""
     rows = [{"rubric_id": e[0], "rubric": e[1]} if isinstance(e, tuple) else e for e in entries]
     return orjson.dumps({"nonce": NONCE, "rephrased_rubrics": rows}).decode()

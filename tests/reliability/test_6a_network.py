@@ -208,7 +208,9 @@ async def test_row_006_a_reset_in_the_handshake(
         seen += 1
         if seen <= 2:
             await reader.read(1)
-            reset(out.transport)
+            transport = out.transport
+            assert isinstance(transport, asyncio.Transport)
+            reset(transport)
             return
         await out.start_tls(context)
         await read_request(reader)

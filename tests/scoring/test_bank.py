@@ -87,7 +87,7 @@ def test_what_was_given_cannot_be_changed_from_outside() -> None:
     with pytest.raises(ValueError, match="read-only"):
         bank.selector["hidden"][0] = 2
     with pytest.raises(TypeError):
-        bank.vocabulary["x"] = 3
+        bank.vocabulary["x"] = 3  # type: ignore[index]
 
 
 def test_looking_up() -> None:

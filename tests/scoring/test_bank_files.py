@@ -30,7 +30,7 @@ FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
 class Canary:
     """Unpickling this leaves a mark."""
 
-    def __init__(self, mark: Any) -> None:
+    def __init__(self, mark: Path) -> None:
         self.mark = str(mark)
 
     def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "bank"
 
 
-def edit(folder: Path, change: Any) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change bank.json in place."""
     path = folder / "bank.json"
     value = orjson.loads(path.read_bytes())

@@ -1,7 +1,6 @@
 """Banks on the hub, against a local server that answers as the hub does."""
 
 import base64
-import http.server
 import subprocess
 import sys
 import threading
@@ -26,8 +25,20 @@ COMMIT = "c" * 40
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
+class HubServer(ThreadingHTTPServer):
+    """A local server that knows what it was asked and which files it holds."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Hub)
+        self.asked: list[tuple[str, str]] = []
+        self.files: dict[str, bytes] = {}
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+
 class Hub(BaseHTTPRequestHandler):
     """Takes one repository, keeps the files of its commits and serves them."""
+
+    server: HubServer
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -70,7 +81,7 @@ class Hub(BaseHTTPRequestHandler):
     def reply(self, value: dict[str, Any] | list[dict[str, Any]], status: int = 200) -> None:
         self.send(orjson.dumps(value), status, {"Content-Type": "application/json"})
 
-    def send(self, data: Any, status: int, headers: dict[str, str]) -> None:
+    def send(self, data: bytes, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(key, value)
@@ -83,14 +94,13 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[http.server.ThreadingHTTPServer]:
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     """Serve an empty hub and send the library there."""
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_TOKEN", "hf_made_up")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # it asks the public hub otherwise
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.asked, server.files, server.address = [], {}, f"http://127.0.0.1:{server.server_port}"
+    server = HubServer()
     monkeypatch.setenv("HF_ENDPOINT", server.address)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -100,7 +110,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[http.server.ThreadingHTTPSe
     thread.join()
 
 
-def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: http.server.ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: HubServer, tmp_path: Path) -> None:
     """All files and the card as README are in one commit; what is downloaded is the same bank."""
     bank = made_bank()
     assert push_bank(bank, "someone/small", endpoint=hub.address).endswith(COMMIT)
@@ -111,7 +121,7 @@ def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: http.server.ThreadingH
     assert RubricBank.load(folder).digest == bank.digest
 
 
-def test_refusals_are_one_line(hub: http.server.ThreadingHTTPServer) -> None:
+def test_refusals_are_one_line(hub: HubServer) -> None:
     """A repository that is not there, or a name that is none, is said in one line, with a cure."""
     for name in ("someone/absent", "noslash", "../etc/passwd", "a/b/c", "", "sömeone/small"):
         for attempt in (
@@ -130,9 +140,7 @@ def test_a_path_is_a_path() -> None:
 
 
 @pytest.fixture
-def uploaded(
-    hub: http.server.ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> http.server.ThreadingHTTPServer:
+def uploaded(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
     """Put a bank on the hub, and work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     push_bank(uniform_bank(), "someone/small", endpoint=hub.address)
@@ -145,14 +153,14 @@ def uniform_bank() -> RubricBank:
     return made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=np.zeros(0, np.float32))
 
 
-def got(hub: http.server.ThreadingHTTPServer) -> list[Any]:
+def got(hub: HubServer) -> list[Any]:
     """Return the files that were fetched since."""
     return sorted(path.rpartition("/")[2] for path, _ in hub.asked if "/resolve/" in path)
 
 
 @pytest.mark.parametrize("name", ["hf:someone/small", "hf:someone/small@v1", "hf:someone/small@refs/pr/v1"])
 def test_a_bank_is_loaded_by_its_name_on_the_hub(
-    uploaded: http.server.ThreadingHTTPServer, capfd: pytest.CaptureFixture[str], name: str
+    uploaded: HubServer, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     """`Bank.load` fetches it from HF_ENDPOINT into the folder of its revision, without a word, and nothing else."""
     assert Bank.load(name).digest == Bank.load(Path(name)).digest == uniform_bank().digest
@@ -163,9 +171,7 @@ def test_a_bank_is_loaded_by_its_name_on_the_hub(
     assert capfd.readouterr().err == ""
 
 
-def test_a_process_that_has_loaded_nothing_else_fetches_too(
-    uploaded: http.server.ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_a_process_that_has_loaded_nothing_else_fetches_too(uploaded: HubServer, tmp_path: Path) -> None:
     """A new process fetches a bank: the library loads its parts only when they are asked for by name."""
     (tmp_path / "load.py").write_text("from svr_async import Bank\nprint(Bank.load('hf:someone/small').digest)\n")
     done = subprocess.run(
@@ -174,7 +180,7 @@ def test_a_process_that_has_loaded_nothing_else_fetches_too(
     assert done.stdout.strip() == uniform_bank().digest, done.stderr
 
 
-def test_what_was_fetched_serves_without_the_hub(uploaded: http.server.ThreadingHTTPServer) -> None:
+def test_what_was_fetched_serves_without_the_hub(uploaded: HubServer) -> None:
     """The files are not fetched twice; with a hub that is gone, or offline, they are used from where they lie."""
     Bank.load("hf:someone/small")
     before = [path for path, _ in uploaded.asked if "/resolve/" in path and path.endswith("safetensors")]
@@ -198,14 +204,14 @@ def free_port() -> int:
     return server.server_port
 
 
-def test_a_file_that_was_changed_on_the_way_is_refused(uploaded: http.server.ThreadingHTTPServer) -> None:
+def test_a_file_that_was_changed_on_the_way_is_refused(uploaded: HubServer) -> None:
     """What comes from the hub is checked like any bank."""
     uploaded.files["selector.safetensors"] = uploaded.files["selector.safetensors"][:-1] + b"\x00"
     with pytest.raises(ArtefactError):
         Bank.load("hf:someone/small")
 
 
-def test_a_repository_without_a_bank_says_so(uploaded: http.server.ThreadingHTTPServer) -> None:
+def test_a_repository_without_a_bank_says_so(uploaded: HubServer) -> None:
     """A repository that holds something else is named."""
     uploaded.files.clear()
     uploaded.files["README.md"] = b"hello"
@@ -214,16 +220,14 @@ def test_a_repository_without_a_bank_says_so(uploaded: http.server.ThreadingHTTP
 
 
 @pytest.mark.parametrize("revision", ["", "../x", "a/../../x", "/etc", ".", "a b", "-x"])
-def test_a_revision_cannot_lead_out_of_the_downloads(
-    uploaded: http.server.ThreadingHTTPServer, tmp_path: Path, revision: str
-) -> None:
+def test_a_revision_cannot_lead_out_of_the_downloads(uploaded: HubServer, tmp_path: Path, revision: str) -> None:
     """It is refused before anything is asked or written."""
     with pytest.raises(UsageError, match="is no revision"):
         Bank.load(f"hf:someone/small@{revision}")
     assert (uploaded.asked, list(tmp_path.iterdir())) == ([], [])
 
 
-def test_an_unknown_revision_is_one_line(uploaded: http.server.ThreadingHTTPServer) -> None:
+def test_an_unknown_revision_is_one_line(uploaded: HubServer) -> None:
     """The name is in it, and what to do."""
     with pytest.raises(UsageError, match="could not fetch the bank hf:someone/small@v9") as caught:
         Bank.load("hf:someone/small@v9")
@@ -244,7 +248,7 @@ PAIR = ("--prompt", "Say it in ten words.", "--a", "Short.", "--b", "word " * 60
     ids=lambda args: args[0] + args[1],
 )
 def test_commands_take_a_bank_of_the_hub(
-    uploaded: http.server.ThreadingHTTPServer, capsys: pytest.CaptureFixture[str], args: tuple[str, ...]
+    uploaded: HubServer, capsys: pytest.CaptureFixture[str], args: tuple[str, ...]
 ) -> None:
     """Wherever a bank is named."""
     assert run(group, "svr", list(args)) == 0
@@ -253,7 +257,7 @@ def test_commands_take_a_bank_of_the_hub(
 
 
 def test_an_offline_evaluation_opens_no_socket_for_its_bank(
-    uploaded: http.server.ThreadingHTTPServer, capsys: pytest.CaptureFixture[str]
+    uploaded: HubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --offline the bank is the one that was fetched; one that was not is a line."""
     args = ["eval", "rubricbench", "--sample", "--limit", "2", "--bank", "hf:someone/small", "-q", "--offline"]

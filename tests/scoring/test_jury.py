@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
 RUBRIC = Rubric(text="Says why")
 
 
-def decision(margin: float | None, *requests: str, flags: Any = ()) -> Decision:
+def decision(margin: float | None, *requests: str, flags: tuple[str, ...] = ()) -> Decision:
     """Return what one judge decided: by one rubric that weighs as much as the margin says; None is no verdict."""
     if margin is None:
         return Decision(margin=None, outcome=Outcome.REFUSAL, requests=requests, detail="no")
@@ -33,7 +31,7 @@ MARGINS = st.lists(st.sampled_from([-1.5, -0.25, 0.0, 0.5, 2.0, None]), min_size
 
 @settings(deadline=None)
 @given(MARGINS, st.sampled_from(JuryRule))
-def test_more_than_half_of_the_jury_has_to_speak(margins: list[float | None], rule: Any) -> None:
+def test_more_than_half_of_the_jury_has_to_speak(margins: list[float | None], rule: JuryRule) -> None:
     """A pair is scored by those that have a verdict where they are more than half; all requests are kept."""
     found = verdict([decision(margin, str(place)) for place, margin in enumerate(margins)], rule)
     heard = [margin for margin in margins if margin is not None]
@@ -48,7 +46,7 @@ def test_more_than_half_of_the_jury_has_to_speak(margins: list[float | None], ru
 
 @settings(deadline=None)
 @given(MARGINS.filter(lambda margins: None not in margins))
-def test_with_the_mean_contributions_add_up_to_the_margin(margins: list[float | None]) -> None:
+def test_with_the_mean_contributions_add_up_to_the_margin(margins: list[float]) -> None:
     """The jury's margin is the mean of its judges', and its rubrics add up to it."""
     found = verdict([decision(margin) for margin in margins], JuryRule.MEAN)
     assert found.margin == pytest.approx(sum(margins) / len(margins))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
@@ -26,24 +26,25 @@ TEXTS = ("Names the year", "Shows code in one block", "The response is at most 5
 class Rewriter:
     """Writes "(bread)" behind each rubric; it drops some, or answers nothing."""
 
-    def __init__(self, *, drops: Any = (), outcome: Outcome = Outcome.SCORED) -> None:
-        self.drops, self.outcome, self.seen = set(drops), outcome, []
+    def __init__(self, *, drops: Iterable[str] = (), outcome: Outcome = Outcome.SCORED) -> None:
+        self.drops, self.outcome = set(drops), outcome
+        self.seen: list[tuple[Prompt, tuple[Rubric, ...]]] = []
 
-    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[dict[Any, str]]:
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         self.seen.append((prompt, tuple(rubrics)))
         if self.outcome is not Outcome.SCORED:
             return Answer(value=None, outcome=self.outcome, detail="no", requests=("k1",))
-        texts = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
+        texts: Mapping[str, str] = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
         return Answer(value=texts, requests=("k1",))
 
 
-class Judge:
+class Judge(UnaskedJudge):
     """Finds A the better one on everything, and notes what it was shown."""
 
     name = label = "made"
 
     def __init__(self) -> None:
-        self.shown = []
+        self.shown: list[list[tuple[str, str]]] = []
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""

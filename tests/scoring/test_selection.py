@@ -24,11 +24,11 @@ SIMILAR = TextSimilarities(TEXTS)
 
 
 def chosen(
-    alpha: list[float], weight: list[int] | None = None, similarities: TextSimilarities = SIMILAR, **settings_: Any
+    alphas: list[float], weights: list[int] | None = None, similarities: TextSimilarities = SIMILAR, **settings_: Any
 ) -> tuple[Active, ...]:
     """Select with these numbers; weights are 1 unless given."""
-    alpha = np.array(alpha, np.float32)
-    weight = np.ones_like(alpha) if weight is None else np.array(weight, np.float32)
+    alpha = np.array(alphas, np.float32)
+    weight = np.ones_like(alpha) if weights is None else np.array(weights, np.float32)
     return select(alpha, weight, similarities, InferenceSettings(**settings_))
 
 

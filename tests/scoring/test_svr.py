@@ -1,10 +1,11 @@
 """Svr at inference: the bank chooses, the judge decides, the contributions add up."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
@@ -25,13 +26,14 @@ def bank(**changes: Any) -> RubricBank:
     return RubricBank(**{**fields, **changes})
 
 
-class Judge:
+class Judge(UnaskedJudge):
     """Favours the response that is "good" on rubrics with an odd length, the other one on the rest."""
 
     name = label = "made"
 
-    def __init__(self, *, missing: Any = (), fails: bool = False) -> None:
-        self.missing, self.fails, self.asked = set(missing), fails, []
+    def __init__(self, *, missing: Iterable[str] = (), fails: bool = False) -> None:
+        self.missing, self.fails = set(missing), fails
+        self.asked: list[list[str]] = []
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
@@ -47,7 +49,7 @@ class Judge:
             rows.append(RubricComparison(rubric.id, passes[Side.A], passes[Side.B], side))
         return Answer(value=Comparisons(rows=tuple(r for r in rows if r.rubric_id not in self.missing)))
 
-    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[dict[Any, float]]:
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         return Answer(value={rubric.id: 1.0 if response == "good" else 0.25 for rubric in rubrics})
 
 
@@ -74,6 +76,7 @@ async def test_swapping_the_responses_turns_the_margin() -> None:
     method = Svr(open_chooser(bank()))
     one = await method.decide(Judge(), shown("good", "bad"), ())
     other = await method.decide(Judge(), shown("bad", "good"), ())
+    assert other.margin is not None
     assert one.margin == pytest.approx(-other.margin)
     assert [c.rubric for c in one.contributions] == [c.rubric for c in other.contributions]
 

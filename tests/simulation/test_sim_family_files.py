@@ -42,7 +42,7 @@ def rows_of(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def files_of(folder: Path) -> dict[Any, Any]:
+def files_of(folder: Path) -> dict[str, bytes]:
     """Return the bytes of the files of a folder by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -216,11 +216,12 @@ async def test_over_http_the_answers_are_those_in_process() -> None:
                     replies.append(await response.json())
                 assert replies[-1] == Simulator(config).answer(body)
             prompt, pair = prompt_text(item.pair.prompt), item.pair
-            shown = language.read_prompt(prompt), *map(language.read_response, (pair.response_a, pair.response_b))
+            asked = language.read_prompt(prompt)
+            of_a, of_b = language.read_response(pair.response_a), language.read_response(pair.response_b)
             rubrics = [language.wordings(number)[-1] for number in WORLD.kinds[item.kind].cares]
-            rows = [judge.compare(*shown, language.read_rubric(text)) for text in rubrics]
+            rows = [judge.compare(asked, of_a, of_b, language.read_rubric(text)) for text in rubrics]
             assert ask.verdicts(replies[0], rubrics) == {row.rubric_id: (row.a.value, row.b.value) for row in rows}
-            assert ask.content(replies[1]).endswith(f"[[{judge.prefer(*shown).value}]]")
+            assert ask.content(replies[1]).endswith(f"[[{judge.prefer(asked, of_a, of_b).value}]]")
             told = [ask.payload(reply)["contrastive_rubrics"] for reply in replies[2:4]]
             assert told == [author.induce(prompt, pair.chosen, other) for other in (pair.rejected, None)]
             assert ask.content(replies[4]) == author.probe(prompt, pair.chosen)

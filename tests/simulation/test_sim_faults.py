@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ HALF = FaultConfig(rate=0.5, kinds=tuple(FAULTS))
 
 
 def plan(
-    config: FaultConfig, key: str, attempt: int, role: Role = Role.COMPARE, struck: list[str] = (), seed: int = 0
+    config: FaultConfig, key: str, attempt: int, role: Role = Role.COMPARE, struck: Sequence[str] = (), seed: int = 0
 ) -> str:
     """Return the name of the planned fault, or ""."""
     fault = plan_fault(config, seed=seed, key=key, attempt=attempt, role=role, struck=struck)
@@ -134,6 +134,7 @@ def test_missing_rubrics_keep_honest_rows() -> None:
         text, _ = corrupt(reply, FAULTS["missing-rubrics"], draw_bytes(place))
         left = json.loads(text)["rubric_comparisons"]
         assert len(left) < 6
+        assert reply.payload is not None
         assert all(row in reply.payload["rubric_comparisons"] for row in left)
 
 

@@ -43,7 +43,9 @@ def test_training_rows(written: WrittenWorld) -> None:
     assert len({row["id"] for row in rows}) == len({row["prompt"] for row in rows}) == 300
     assert all(row["chosen"] != row["rejected"] for row in rows)
     assert {row["domain"] for row in rows} == {topic.name for topic in TOPICS}
-    assert all(TOPICS[read_prompt(row["prompt"]).kind].name == row["domain"] for row in rows)
+    kinds = [read_prompt(row["prompt"]).kind for row in rows]
+    assert all(kind is not None for kind in kinds)
+    assert [TOPICS[kind].name for kind in kinds if kind is not None] == [row["domain"] for row in rows]
 
 
 def test_test_rows_are_of_rubricbench_schema(written: WrittenWorld) -> None:
@@ -62,6 +64,7 @@ def test_labels_point_at_the_better_response(written: WrittenWorld) -> None:
     rows = rows_of(written.test)
     for row in rows:
         margin = world.true_margin(row["instruction"], row["response_a"], row["response_b"])
+        assert margin is not None
         right += (margin > 0) == (row["label"] == 0)
     assert 0.92 < right / len(rows) < 0.99
 
@@ -141,9 +144,9 @@ def test_wrong_flags_are_refused_by_name(args: list[str], word: str) -> None:
 
 def test_svr_sim_serves_until_it_is_told_to_stop() -> None:
     """Without a subcommand the endpoint starts, says where it is, answers, and ends cleanly on SIGTERM."""
-    code = "from svr_async.commands.sim import sim; sim()"
+    program = "from svr_async.commands.sim import sim; sim()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "--port", "0", "--seed", "3"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, "--port", "0", "--seed", "3"], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None

@@ -27,7 +27,9 @@ WORLD = World()
 ITEMS = list(WORLD.pairs(40, "server"))
 
 
-async def post(session: Any, sim: SimServer, body: dict[str, Any], **headers: Any) -> tuple[Any, Any, Any]:
+async def post(
+    session: aiohttp.ClientSession, sim: SimServer, body: dict[str, Any], **headers: Any
+) -> tuple[Any, Any, Any]:
     """Post a body; return status, headers and the JSON of the reply."""
     async with session.post(f"{sim.base_url}/chat/completions", json=body, headers=headers) as response:
         return response.status, response.headers, await response.json()
@@ -296,7 +298,7 @@ async def test_a_port_that_is_taken_is_refused() -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("latency_ms", -1), ("noise", 2), ("context_tokens", 0), ("burst_s", 0), ("quota", -1)]
 )
-def test_settings_out_of_range_are_refused(field: str, value: int) -> None:
+def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
     """A setting out of range is refused with its name and value."""
     with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
         SimConfig(**{field: value})
@@ -312,7 +314,7 @@ async def test_poison_fails_for_ever() -> None:
         assert sim.stats()["paid"] == 1
 
 
-async def patient(session: Any, sim: SimServer, body: dict[str, Any]) -> tuple[Any, int]:
+async def patient(session: aiohttp.ClientSession, sim: SimServer, body: dict[str, Any]) -> tuple[Any, int]:
     """Ask until the reply is whole and right in form, as a careful client would; return its choices and attempts."""
     for attempt in range(1, 10):
         try:

@@ -95,7 +95,8 @@ def test_an_inducer_uses_several_wordings() -> None:
     """Most criteria are proposed in every wording of the varied world, and in one in the plain."""
 
     def wordings(world: World) -> Counter[int]:
-        author, used = Author(world, MODEL), {}
+        author = Author(world, MODEL)
+        used: dict[int, set[str]] = {}
         for item in world.pairs(300, "unit"):
             for row in author.induce(*texts_of(item)):
                 text = row["rubric"].rstrip(".")
@@ -218,7 +219,7 @@ def test_types_need_enough_criteria() -> None:
         ("overlooked", 2.0),
     ],
 )
-def test_impossible_variety_is_refused(field: str, value: float) -> None:
+def test_impossible_variety_is_refused(field: str, value: Any) -> None:
     """A setting out of range is refused with its name and value."""
     with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
         Variety(**{field: value})

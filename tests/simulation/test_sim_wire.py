@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import zlib
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -54,13 +55,13 @@ async def raw(sim: SimServer) -> tuple[bytes, bool]:
     return got, was_reset
 
 
-def split(got: str | bytes) -> tuple[Any | str, str | bytes]:
+def split(got: bytes) -> tuple[str, bytes]:
     """Return the head in lower case and the body of a raw reply."""
     head, _, body = got.partition(b"\r\n\r\n")
     return head.decode("latin-1").lower(), body
 
 
-async def parsed(sim: SimServer) -> Any:
+async def parsed(sim: SimServer) -> tuple[int, Mapping[str, str], dict[str, Any]]:
     """Send the request with a real client that follows nothing; return status, headers and JSON."""
     async with (
         aiohttp.ClientSession() as session,

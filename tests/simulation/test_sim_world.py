@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_a_rubric_is_recognised_in_other_words() -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("cared", 0), ("distractors", -1), ("label_noise", 0.6), ("min_margin", 0.5)]
 )
-def test_impossible_worlds_are_refused(field: str, value: float) -> None:
+def test_impossible_worlds_are_refused(field: str, value: Any) -> None:
     """A setting out of range is refused with its name and value."""
     with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
         WorldConfig(**{field: value})

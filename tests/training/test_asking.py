@@ -1,11 +1,12 @@
 """The judge calls of training over many pairs: order, parts, orientation, and pairs that fail."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.errors import AuthError
@@ -21,16 +22,19 @@ PAIRS = [
     for n in range(12)
 ]
 
+T = TypeVar("T")
 
-class Scripted:
+
+class Scripted(UnaskedJudge):
     """A judge that prefers "good", an author that writes the id; both fail for the pairs in `failing`."""
 
     name = label = "scripted"
 
-    def __init__(self, failing: Any = (), error: None = None) -> None:
-        self.failing, self.error, self.parts = set(failing), error, []
+    def __init__(self, failing: Iterable[str] = (), error: Exception | None = None) -> None:
+        self.failing, self.error = set(failing), error
+        self.parts: list[list[str]] = []
 
-    async def _answer(self, pair_id: Any, value: Comparisons | str | tuple[Rubric]) -> Answer[object]:
+    async def _answer(self, pair_id: str, value: T) -> Answer[T]:
         await asyncio.sleep(0.002 * (hash(pair_id) % 3))
         if pair_id in self.failing:
             if self.error is not None:
@@ -40,28 +44,28 @@ class Scripted:
 
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
-    ) -> Answer[object]:
+    ) -> Answer[Comparisons]:
         self.parts.append([rubric.id for rubric in rubrics])
         side = Side.A if shown.response_a == "good" else Side.B
         passes = {side: Verdict.PASS, side.other(): Verdict.FAIL}
         rows = tuple(RubricComparison(r.id, passes[Side.A], passes[Side.B], side) for r in rubrics)
         return await self._answer(shown.pair_id, Comparisons(rows=rows))
 
-    async def induce(self, pair: Crew, *, contrastive: bool = True) -> Answer[object]:
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
         return await self._answer(pair.id, (Rubric(text=f"{pair.id} {contrastive}"),))
 
-    async def probe(self, pair: PreferencePair) -> Answer[object]:
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
         return await self._answer(pair.id, f"worse {pair.id}")
 
 
-def crew(scripted: Any, **settings: Any) -> Crew:
+def crew(scripted: Scripted, **settings: Any) -> Crew:
     """Return a crew of one script."""
     return Crew(judge=scripted, author=scripted, workers=4, **settings)
 
 
 async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out() -> None:
     """Whatever ends first: entry n belongs to pair n; a pair that failed has no rubrics and no probe."""
-    seen = []
+    seen: list[Any] = []
     rubrics, asked = await induce(crew(Scripted({"p3"}), on_done=seen.append), PAIRS)
     assert [[rubric.text for rubric in found] for found in rubrics] == [
         [] if pair.id == "p3" else [f"{pair.id} True"] for pair in PAIRS
@@ -108,10 +112,11 @@ async def test_what_ends_the_run_is_raised() -> None:
 
 async def test_what_is_under_way_when_an_error_ends_the_run_may_end() -> None:
     """Their answers are paid for: those that come soon are counted, nothing further is begun, then or later."""
-    begun, ended = [], []
+    begun: list[str] = []
+    ended: list[int] = []
 
     class Slow(Scripted):
-        async def probe(self, pair: PreferencePair) -> Answer[object]:
+        async def probe(self, pair: PreferencePair) -> Answer[str]:
             begun.append(pair.id)
             if pair.id == "p1":
                 raise AuthError("refused")
@@ -139,7 +144,7 @@ async def test_a_signal_ends_what_is_asked() -> None:
         listened.append("out")
 
     class Slow(Scripted):
-        async def probe(self, pair: PreferencePair) -> Answer[object]:
+        async def probe(self, pair: PreferencePair) -> Answer[str]:
             await asyncio.sleep(0.03)
             return await super().probe(pair)
 

@@ -59,5 +59,5 @@ def test_of_equal_prompts_those_that_a_rubric_was_mined_from_come_first() -> Non
 def test_the_examples_are_those_of_a_plain_sort(values: list[float]) -> None:
     """By alpha, largest first, ties to the earlier prompt; a prompt with alpha 0 is no example."""
     for found, alphas in zip(examples(values), ([1 + v for v in values], [1 - v for v in values]), strict=True):
-        ranked = sorted(range(len(values)), key=lambda n, alphas=alphas: (-alphas[n], n))
+        ranked = [n for _, n in sorted((-alpha, n) for n, alpha in enumerate(alphas))]
         assert found == tuple(f"p{n}" for n in ranked if alphas[n] > 0)[:EXAMPLES]

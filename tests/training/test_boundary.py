@@ -1,12 +1,12 @@
 """The boundary: which response becomes a hard negative, also where the judge has no answer to some questions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
@@ -26,12 +26,12 @@ PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen
 REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(1, 4)]
 
 
-class Baker:
+class Baker(UnaskedJudge, UnaskedAuthor):
     """Writes the probe "worse"; prefers "good" by what `verdicts` say of the other response, None for no answer."""
 
     name = label = "baker"
 
-    def __init__(self, verdicts: Any) -> None:
+    def __init__(self, verdicts: Mapping[str, Mapping[str, Verdict | None] | None]) -> None:
         self.verdicts = verdicts
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
@@ -63,7 +63,7 @@ def selector(n_features: int) -> Selector:
     )
 
 
-async def negatives(folder: Path, **verdicts: Any) -> list[str]:
+async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | None) -> list[str]:
     """Return the ids of the hard negatives of the one support pair."""
     material = prepare([PAIR, *REST[:2]], REST[2:], digest="d")
     judge = Baker(verdicts)

@@ -30,7 +30,12 @@ def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back() -> None:
         aliases=("Names a source",),
     )
     entry = bank_rubric(
-        given, weight=np.float32(0.5), activation_rate=0.1, support_count=2, example_prompts=["p9"] * 9, domains=DOMAINS
+        given,
+        weight=float(np.float32(0.5)),
+        activation_rate=0.1,
+        support_count=2,
+        example_prompts=["p9"] * 9,
+        domains=DOMAINS,
     )
     assert candidate_of(entry) == given
     assert (entry.weight, entry.domain, entry.support_count, len(entry.example_prompts)) == (0.5, "code", 2, 5)

@@ -42,7 +42,7 @@ def run(
     stages: Stages, *, after: int = 99, inputs: tuple[str, str | dict[str, Any]] = INPUTS
 ) -> tuple[FitResult | None, list[Any]]:
     """Fit; return the result and the epochs that were descended, or only those where it is cut off after some."""
-    told = []
+    told: list[int] = []
 
     def on_epoch(record: EpochRecord) -> None:
         if len(told) == after:
@@ -55,8 +55,10 @@ def run(
         return None, told
 
 
-def same(first: FitResult | None, second: FitResult | None) -> Any:
+def same(first: FitResult | None, second: FitResult | None) -> bool:
     """Whether two results are equal to the last bit."""
+    assert first is not None
+    assert second is not None
     assert first is not None
     assert second is not None
     arrays = zip(first.selector.tensors().items(), second.selector.tensors().items(), strict=True)
@@ -109,7 +111,8 @@ def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(
         path.unlink()
     else:
         flipped = data[:-9] + bytes([data[-9] ^ 4]) + data[-8:]
-        path.write_bytes({"cut": data[: len(data) // 2], "flip": flipped}.get(damage, damage))
+        damaged = {"cut": data[: len(data) // 2], "flip": flipped}
+        path.write_bytes(damaged[damage] if isinstance(damage, str) else damage)
     result, told = run(stages)
     assert told == [1, 2, 3]
     assert same(result, whole)

@@ -1,5 +1,6 @@
 """What a kind of prompts gives: rubrics mined from prompts like each one, also for prompts that gave none."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def world(seed: int = 0) -> tuple[Any, NDArray[Any], NDArray[Any]]:
 
 
 def ranked(
-    words: csr_matrix, mined: NDArray[np.float64], trained: range, count: int = RUBRICS
+    words: csr_matrix, mined: NDArray[np.float64], trained: Sequence[int], count: int = RUBRICS
 ) -> list[NDArray[np.int32]]:
     """Return the likely rubrics where nothing is mined from prompts that are not trained on."""
     inside = np.zeros(PROMPTS, bool)

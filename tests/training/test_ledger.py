@@ -42,7 +42,7 @@ def test_missing_stays_missing() -> None:
     rubric, z = ledger.entries("p", index)
     assert (rubric.tolist(), z.tolist()) == ([0, 1], [0.0, -0.75])
     assert ledger.asked("p", index).tolist() == [0, 1, 2]
-    assert (rubric.dtype, z.dtype) == (np.int32, np.float32)
+    assert (rubric.dtype, z.dtype) == (np.dtype(np.int32), np.dtype(np.float32))
     assert [part.tolist() for part in ledger.entries("unknown", index)] == [[], []]
     assert ledger.asked("unknown", index).tolist() == []
 

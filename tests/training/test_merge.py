@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_texts import rubric_texts
 
-from svr_async.fit.choices import Choice
 from svr_async.training.bank.distinct import checks_differ, differ, profile
 from svr_async.training.bank.merge import Candidate, merge, without
 from svr_async.vocabulary.rubric import Check, Rubric, rubric_id
@@ -29,7 +28,7 @@ def texts(merged: tuple[Candidate, ...]) -> list[str]:
 
 
 @st.composite
-def candidates(draw: Choice) -> list[Candidate]:
+def candidates(draw: st.DrawFn) -> list[Candidate]:
     """Draw candidates with near-identical texts, and checks, counts and sources of all kinds."""
     pool = rubric_texts(40, seed=draw(st.integers(0, 5)), near=0.7)
     rows = draw(st.lists(st.tuples(st.sampled_from(pool), st.integers(1, 4), st.integers(0, 9)), max_size=20))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.commands.batch.plan import params_of
 from svr_async.commands.train_settings import train_settings
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
@@ -44,14 +47,23 @@ def config_of(preset: str, *flags: str) -> TrainConfig:
     return train_config(train_settings(params_of("train", words)))
 
 
-class Baker:
+class Baker(UnaskedJudge, UnaskedAuthor):
     """Proposes the same rubrics for any pair, writes the probe "worse", and fails what `failed` says of a response."""
 
     name = label = "baker"
 
-    def __init__(self, failed: None = None, proposes: tuple[Rubric, Rubric] = (OVEN, TIME)) -> None:
-        self.failed = failed or {"bad": (TIME,), "worse": (), "awful": (), "other": (OVEN, TIME)}
-        self.proposes, self.probed, self.induced = proposes, [], []
+    def __init__(
+        self, failed: Mapping[str, Sequence[Rubric]] | None = None, proposes: Sequence[Rubric] = (OVEN, TIME)
+    ) -> None:
+        self.failed: Mapping[str, Sequence[Rubric]] = failed or {
+            "bad": (TIME,),
+            "worse": (),
+            "awful": (),
+            "other": (OVEN, TIME),
+        }
+        self.proposes = proposes
+        self.probed: list[str] = []
+        self.induced: list[str] = []
 
     async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
         self.induced.append(pair.id)
@@ -88,15 +100,17 @@ def session(
 ) -> Session:
     """Return a run whose fit gives equal weights, and that finds every pair near the boundary."""
     judge = judge or Baker()
+
+    def fit_round(run: Session, number: int, arrays: FitArrays, dev: FitArrays) -> Any:
+        return SimpleNamespace(selector=selector(arrays.n_features, arrays.n_rubrics), choice=None)
+
     material = prepare(pairs[:-1], pairs[-1:], digest="d")
     return Session(
         crew=Crew(judge=judge, author=judge, workers=2),
         config=config,
         stages=Stages(folder),
         material=material,
-        fit_round=lambda run, number, arrays, dev: SimpleNamespace(
-            selector=selector(arrays.n_features, arrays.n_rubrics), choice=None
-        ),
+        fit_round=fit_round,
         calibrate=lambda run, number, fitted, arrays, dev: fitted,
         margins=lambda fitted, arrays: np.full(arrays.n_pairs, 0.1, np.float32),
     )
@@ -161,6 +175,7 @@ async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_tripl
     run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
     growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
     assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
+    assert isinstance(run.crew.author, Baker)
     assert run.crew.author.induced[-1] == "p0~q0"
 
 
@@ -241,7 +256,7 @@ def test_six_rubrics_of_a_pool_of_eighteen_and_fillers_of_weight_one_are_used_wh
 
 def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for() -> None:
     """Algorithm 1 returns the bank of round T; the best by dev accuracy, as the authors' code has it, is `best`."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.9, 0.5, 0.6), 1)]
+    rounds: list[Any] = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.9, 0.5, 0.6), 1)]
     wanted = {("paper",): 3, ("default",): 1, ("paper", "--publish", "best"): 1, ("paper", "--publish", "auto"): 1,
               ("default", "--publish", "last"): 3, ("default", "--publish", "best"): 1}  # fmt: skip
     assert {flags: chosen_round(rounds, 100, config_of(*flags).publish).number for flags in wanted} == wanted

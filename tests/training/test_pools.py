@@ -118,7 +118,8 @@ def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place() -> N
 
     def part(rows: range | list[int]) -> PoolInputs:
         names = ("pair_ids", "likely", "mined", "own", "judged", "preferred")
-        return replace(made, **{name: [getattr(made, name)[row] for row in rows] for name in names})
+        parts: dict[str, Any] = {name: [getattr(made, name)[row] for row in rows] for name in names}
+        return replace(made, **parts)
 
     assert as_lists(plan_pools(part(range(5)), config, round_number=1)) == whole[:5]
     alone = as_lists(plan_pools(part([7]), config, round_number=1))

@@ -83,7 +83,9 @@ def test_arrays_number_the_sources_of_pairs() -> None:
     negative = HardNegative(pair=replace(PAIRS[1], id="p1~probe1"), of="p1")
     index = {rubric_id: place for place, rubric_id in enumerate(IDS)}
     parts = (prompts(), Ledger(), index, sources(), edges)
-    assert build_arrays(named, [negative], *parts).pair_source.tolist() == [1, 2, 0, 1, 2]
+    of_named = build_arrays(named, [negative], *parts).pair_source
+    assert of_named is not None
+    assert of_named.tolist() == [1, 2, 0, 1, 2]
     assert build_arrays(PAIRS, [negative], *parts).pair_source is None
 
 

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ PLAN = FitPlan(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, 
 LABELS = {"judge": "made", "prompts_digest": "d"}
 
 
-def judged_round(negatives: tuple[HardNegative, ...] = NEGATIVES) -> tuple[SimpleNamespace, JudgedRound]:
+def judged_round(negatives: tuple[HardNegative, ...] = NEGATIVES) -> tuple[Any, JudgedRound]:
     """Return a session's part of a round and the round: six training pairs, two dev pairs, one entry for measuring."""
     ledger, ids = Ledger(), [candidate.rubric.id for candidate in BANK]
     index = {rubric_id: place for place, rubric_id in enumerate(ids)}
@@ -80,7 +81,9 @@ def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path: Path, monkeypatch: 
     named = [replace(pair, source=f"set {number % 3}") for number, pair in enumerate(PAIRS)]
     monkeypatch.setattr(sys.modules[__name__], "PAIRS", named)
     session, judged = judged_round()
-    assert judged.data.train.pair_source[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
+    sources = judged.data.train.pair_source
+    assert sources is not None
+    assert sources[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
     keep_round(session, judged, folder=tmp_path, plan=PLAN, **LABELS)
     store = FeatureStore.load(tmp_path / "round-2")
     assert store.sources[: len(PAIRS)] == [pair.source for pair in named]

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import pruning
@@ -32,7 +33,7 @@ def session(**settings: Any) -> SimpleNamespace:
     return SimpleNamespace(config=TrainConfig(**settings), material=prepare(pairs, pairs[:1], digest="d"))
 
 
-def selector(here: SimpleNamespace, weight: list[float], bias: list[float], kind: str = "topics") -> Selector:
+def selector(here: SimpleNamespace, weight: list[float], bias: list[float], kind: Kind = "topics") -> Selector:
     """Return a selector whose alphas depend on the bias alone."""
     width, n = here.material.prompts.n_features, len(weight)
     return Selector(
@@ -45,7 +46,7 @@ def selector(here: SimpleNamespace, weight: list[float], bias: list[float], kind
     )
 
 
-def bank(texts: tuple[str, str, str, str] = TEXTS, counts: tuple[int, int, int, int] = (1, 1, 1, 1)) -> list[Candidate]:
+def bank(texts: tuple[str, ...] = TEXTS, counts: tuple[int, ...] = (1, 1, 1, 1)) -> list[Candidate]:
     """Return candidates."""
     return [Candidate(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
 
@@ -54,20 +55,20 @@ JUDGED = np.full(4, 1000)
 
 
 def prune(
-    here: Any,
-    candidates: Any,
-    fitted: Any,
-    support: NDArray[Any] | NDArray[np.float64] | dict[str, int],
-    judged: Any,
+    here: SimpleNamespace,
+    candidates: list[Candidate],
+    fitted: Selector,
+    support: dict[str, int],
+    judged: NDArray[Any],
     *,
-    last: Any,
+    last: bool,
 ) -> list[int]:
     """Prune as a round does."""
     rates = activation_rates(here, fitted)
     return pruning.prune(here.config, candidates, fitted, rates, support, judged, last=last)
 
 
-def activation_rates(here: Any, fitted: Any) -> NDArray[np.float64]:
+def activation_rates(here: SimpleNamespace, fitted: Selector) -> NDArray[np.float64]:
     """Return the rates over the session's training prompts."""
     prompts = here.material.prompts
     arrays = FitArrays(
@@ -154,13 +155,15 @@ def test_the_last_round_is_chosen_unless_an_earlier_one_is_clearly_better(
     accuracies: list[float], n_dev: int, number: int
 ) -> None:
     """Better by more than a standard error on the dev split; a perfect round has none."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate(accuracies, 1)]
+    rounds: list[Any] = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate(accuracies, 1)]
     assert chosen_round(rounds, n_dev).number == number
 
 
 def test_the_last_round_or_the_best_is_published_where_that_is_asked_for() -> None:
     """The best by dev accuracy is, of equals, the first, however small its lead; the last is so whatever it lost."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.92, 0.92, 0.21), 1)]
+    rounds: list[Any] = [
+        SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.70, 0.92, 0.92, 0.21), 1)
+    ]
     assert chosen_round(rounds, 100, "best").number == 2
     assert chosen_round(rounds, 100, "last").number == 4
     assert chosen_round(rounds, 100, "auto").number == 3

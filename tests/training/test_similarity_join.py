@@ -31,13 +31,13 @@ def double_loop(texts: list[str], cutoff: float) -> list[tuple[int, int, float]]
     return [row for row in pairs if row[2] >= cutoff]
 
 
-def joined(texts: list[str], cutoff: float, **options: Any) -> list[tuple[Any, Any, Any]]:
+def joined(texts: list[str], cutoff: float, **options: Any) -> list[tuple[int, int, float]]:
     """Return the same from the join."""
     found = similar_pairs(texts, cutoff, **options)
     return list(zip(found.first.tolist(), found.second.tolist(), found.similarity.tolist(), strict=True))
 
 
-def edited(text: str, edits: list[tuple[int, str | Any]]) -> str:
+def edited(text: str, edits: list[tuple[int, str]]) -> str:
     """Return a text after (position, letter or "") edits: an empty letter deletes."""
     letters = list(text)
     for where, letter in edits:

@@ -1,6 +1,6 @@
 """Stages on disk: read back where the inputs are the same, computed again where they are not or a run was cut off."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,10 @@ from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
 from svr_async.training.rounds.stages import Stages, digest_of
 
-ARRAYS = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
+ARRAYS: dict[str, NDArray[Any]] = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 
 
-def load(
-    stages: Stages, name: str, digest: Callable[..., tuple[Any, Any]] | str
-) -> tuple[Any, Mapping[str, NDArray[Any]]] | None:
+def load(stages: Stages, name: str, digest: str) -> tuple[Any, Mapping[str, NDArray[Any]]] | None:
     """Return values and arrays as they are."""
     return stages.load(name, digest, lambda values, arrays: (values, arrays))
 

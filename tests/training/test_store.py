@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -60,7 +60,7 @@ def rubrics(*names: str) -> list[StoreRubric]:
     ]
 
 
-def pair_rows(*ids: str, rows: list[int] | None = None, prompts: None = None, **columns: Any) -> PairRows:
+def pair_rows(*ids: str, rows: list[int] | None = None, prompts: list[str] | None = None, **columns: Any) -> PairRows:
     """Return pairs with these ids, one prompt each unless said otherwise."""
     rows = list(range(len(ids))) if rows is None else rows
     given_ = {
@@ -76,7 +76,10 @@ def pair_rows(*ids: str, rows: list[int] | None = None, prompts: None = None, **
     return PairRows(pair_id=list(ids), **{**given_, **columns})
 
 
-def csr(rows: list[dict[int, float]], kind: Callable[..., Csr] | Callable[..., Judged] = Csr, **extra: Any) -> Csr:
+Matrix = TypeVar("Matrix", Csr, Judged)
+
+
+def csr(rows: list[dict[int, float]], kind: Callable[..., Matrix], **extra: Any) -> Matrix:
     """Return a matrix from rows of {column: value}."""
     return kind(
         indptr=np.cumsum([0, *map(len, rows)]).astype(np.int64),
@@ -86,7 +89,7 @@ def csr(rows: list[dict[int, float]], kind: Callable[..., Csr] | Callable[..., J
     )
 
 
-def judged(rows: list[dict[int, float]], flags: list[int] | None = None) -> Csr:
+def judged(rows: list[dict[int, float]], flags: list[int] | None = None) -> Judged:
     """Return judged entries from rows of {rubric: z}, without flags unless given."""
     count = sum(map(len, rows))
     return csr(rows, Judged, flags=np.array(flags if flags is not None else [0] * count, np.uint8))
@@ -104,7 +107,7 @@ def content(**changes: Any) -> StoreContent:
             kind=["pair", "pair", "pair", "hard_negative", "pair"],
             of=["", "", "", "p0", ""],
         ),
-        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}, {}]),
+        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}, {}], Csr),
         z=judged([{0: 1.25, 1: 0.75}, {2: 0.25}, {1: 0.75}, {0: 0.5, 2: 1.25}, {}], [OWN, 0, 0, 0, BOTH_ORDERS, 0]),
     )  # fmt: skip
     return replace(held, **changes)
@@ -117,7 +120,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def rows_of(matrix: Csr | Judged) -> list[dict[Any, Any]]:
+def rows_of(matrix: Csr | Judged) -> list[dict[int, float]]:
     """Return a matrix as rows of {column: value}."""
     return [
         dict(zip(matrix.index[a:b].tolist(), matrix.value[a:b].tolist(), strict=True))
@@ -156,7 +159,7 @@ def test_what_was_written_comes_back(folder: Path) -> None:
 
 def test_an_empty_store_loads(tmp_path: Path) -> None:
     """A store of nothing has no pairs."""
-    empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([]), z=judged([]))
+    empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([], Csr), z=judged([]))
     write_store(tmp_path, HEADER, empty)
     store = FeatureStore.load(tmp_path)
     assert (len(store), store.rubrics, store.z.n_rows, store.prompts()) == (0, (), 0, [])
@@ -174,12 +177,12 @@ def test_a_writer_that_stops_anywhere_leaves_no_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     """Whichever file it dies before, the folder is no store: meta.json comes last."""
-    written = []
+    written: list[str] = []
 
     def dying(name: str) -> Callable[..., Any]:
         real = getattr(store_files, name)
 
-        def write(path: Any, *args: Any, **kwargs: Any) -> Any:
+        def write(path: Path, *args: Any, **kwargs: Any) -> Any:
             if len(written) == stop:
                 raise KeyboardInterrupt
             written.append(path.name)
@@ -201,8 +204,8 @@ def test_a_writer_that_stops_anywhere_leaves_no_store(
     [
         ({"rubrics": rubrics("Names the river", "Is short", "Is short")}, "occurs twice"),
         ({"rubrics": rubrics("Is short", "Cites a source", "x" * 513)}, "longer than the 512"),
-        ({"features": csr([{3: 1.0}, {}, {}])}, "features: an index lies outside 0..2"),
-        ({"features": csr([{0: np.nan}, {}, {}])}, "features: value 0 is not finite"),
+        ({"features": csr([{3: 1.0}, {}, {}], Csr)}, "features: an index lies outside 0..2"),
+        ({"features": csr([{0: np.nan}, {}, {}], Csr)}, "features: value 0 is not finite"),
         ({"z": judged([{}])}, "z: indptr must have 6 entries"),
         ({"z": judged([{3: 0.25}, {}, {}, {}, {}])}, "z: an index lies outside 0..2"),
         ({"z": judged([{0: 1.5}, {}, {}, {}, {}])}, "lies outside ±1.25"),
@@ -241,7 +244,9 @@ def test_weights_come_back(folder: Path, tmp_path: Path) -> None:
     """Entries keep their weights; without any there is none."""
     weighed = replace(content().z, weight=np.array([2, 0.5, 0, 1, 1, 3], np.float32))
     write_store(tmp_path / "weighed", HEADER, content(z=weighed))
-    assert FeatureStore.load(tmp_path / "weighed").z.weight.tolist() == [2, 0.5, 0, 1, 1, 3]
+    kept = FeatureStore.load(tmp_path / "weighed").z.weight
+    assert kept is not None
+    assert kept.tolist() == [2, 0.5, 0, 1, 1, 3]
     assert FeatureStore.load(folder).z.weight is None
 
 
@@ -345,7 +350,7 @@ def test_pickles_in_an_npz_are_not_opened(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "mark").exists()
 
 
-def npz(path: Path, *, compression: int = zipfile.ZIP_STORED, header: None = None, **arrays: Any) -> bytes:
+def npz(path: Path, *, compression: int = zipfile.ZIP_STORED, header: str | None = None, **arrays: Any) -> bytes:
     """Return the bytes of an npz; `header` replaces the first array's own."""
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, values in arrays.items():
@@ -446,7 +451,7 @@ def test_hostile_rubrics_are_refused(folder: Path, tmp_path: Path) -> None:
         assert problem in line
 
 
-def counts(meta: Any) -> tuple[Any, Any]:
+def counts(meta: dict[str, Any]) -> tuple[Any, Any]:
     """Return both places where the counts of a store stand."""
     return meta["counts"], meta["parts"][0]["counts"]
 

@@ -1,5 +1,6 @@
 """Importing a store: the same entries in any form give the same store, and every wrong input is one line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write_rubrics(lines: list[object], name: str = "rubrics.jsonl") -> None:
+def write_rubrics(lines: Sequence[object], name: str = "rubrics.jsonl") -> None:
     """Write rubrics, a line each."""
     Path(name).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
@@ -57,8 +58,8 @@ def write_table(name: str = "z.parquet", **columns: Any) -> Path:
 
 def imported(z: Path | str, out: str = "store", **options: Any) -> FeatureStore:
     """Import, everything on the training side."""
-    options = ImportOptions(**{"dev_share": 0.0, **options})
-    return import_store(PAIRS, "d", Path("rubrics.jsonl"), Path(z), Path(out), options)
+    chosen: dict[str, Any] = {"dev_share": 0.0, **options}
+    return import_store(PAIRS, "d", Path("rubrics.jsonl"), Path(z), Path(out), ImportOptions(**chosen))
 
 
 def files_of(folder: str) -> dict[str, bytes]:

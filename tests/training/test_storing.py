@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
@@ -26,7 +27,7 @@ BANK = [
 NEGATIVE = HardNegative(pair=PreferencePair(id="p0~probe1", prompt=PAIRS[0].prompt, chosen="a", rejected="c"), of="p0")
 
 
-def session() -> SimpleNamespace:
+def session() -> Any:
     """Return what writing a store needs of a session: four training pairs, two dev pairs, some verdicts."""
     ledger = Ledger()
     ids = [candidate.rubric.id for candidate in BANK]
@@ -44,7 +45,7 @@ def test_what_was_judged_comes_back_from_the_store(tmp_path: Path) -> None:
     store = FeatureStore.load(tmp_path / "store")
     assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
-    assert (store.header.judge, store.header.marks) == ("made", {"simulated"})
+    assert (store.header.judge, store.header.marks) == ("made", frozenset({"simulated"}))
     assert [entry.candidate for entry in store.rubrics] == BANK
     train = fit_arrays(store, "train")
     assert train.z_delta.tolist() == [1.25, 0.25, -0.25]

@@ -32,8 +32,8 @@ def test_support_rows_are_the_hardest_first_with_ties_in_row_order_and_at_most_s
     """A margin on the limit counts; rows without an entry have none; the list is cut after sorting."""
     margins = np.array([0.5, 0.2, -1.0, 0.0, 0.0, -1.0, 0.21, -9.0], np.float32)
     known = np.array([1, 1, 1, 1, 1, 1, 1, 0], bool)
-    assert support_rows(margins, known, margin=np.float32(0.2), most=99) == [2, 5, 3, 4, 1]
-    assert support_rows(margins, known, margin=np.float32(0.2), most=3) == [2, 5, 3]
+    assert support_rows(margins, known, margin=float(np.float32(0.2)), most=99) == [2, 5, 3, 4, 1]
+    assert support_rows(margins, known, margin=float(np.float32(0.2)), most=3) == [2, 5, 3]
     assert support_rows(margins, known, margin=-5.0, most=3) == []
     assert support_rows(margins[:0], known[:0], margin=1.0, most=3) == []
 

@@ -8,7 +8,6 @@ import random
 from fractions import Fraction
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pytest
@@ -90,10 +89,10 @@ def test_level_must_be_a_probability() -> None:
         wilson_interval(1, 2, level=95)
 
 
-def slow_bootstrap(values: list[float], clusters: list[int], resamples: int, seed: int) -> Any:
+def slow_bootstrap(values: list[float], clusters: list[int], resamples: int, seed: int) -> tuple[float, float]:
     """Draw clusters one by one in plain Python and return the percentile interval of the mean."""
     rng = random.Random(seed)
-    groups = {}
+    groups: dict[int, list[float]] = {}
     for value, label in zip(values, clusters, strict=True):
         groups.setdefault(label, []).append(value)
     units = list(groups.values())
@@ -101,7 +100,8 @@ def slow_bootstrap(values: list[float], clusters: list[int], resamples: int, see
     for _ in range(resamples):
         drawn = [value for _ in units for value in rng.choice(units)]
         means.append(sum(drawn) / len(drawn))
-    return np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
 
 
 @pytest.mark.parametrize("clustered", [False, True])

@@ -69,12 +69,14 @@ async def test_the_author_proposes_what_holds_for_the_chosen_response_only() -> 
     assert (await author.induce(PAIR)).value == found
     prompt = view_of_prompt(PAIR.prompt)
     for rubric in found:
+        assert rubric.check is not None
         good, bad = (bound(rubric.check)(prompt, view_of(text)) for text in (PAIR.chosen, PAIR.rejected))
         assert good is not None
         assert good.passed
         assert bad is not None
         assert not bad.passed
     described = (await author.induce(PAIR, contrastive=False)).value
+    assert described is not None
     assert set(found) < set(described)
 
 
