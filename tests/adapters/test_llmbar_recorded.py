@@ -21,7 +21,6 @@ def script() -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["llmbar_recorded"] = module
-    assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(module)
     return module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from made_history import made_curve, made_record
@@ -25,7 +24,7 @@ from svr_async.fit.history import FitCurve
 EMPTY = FitCurve(dev_pairs=100, seed=42)
 
 
-def drawn(table: EpochTable, *, width: int = 80, height: int = 24) -> list[Any]:
+def drawn(table: EpochTable, *, width: int = 80, height: int = 24) -> list[str]:
     """Return the lines of a table on a terminal of a size."""
     screen = io.StringIO()
     Console(file=screen, width=width, height=height).print(table)

@@ -75,6 +75,12 @@ def by_setting(found: Frontier) -> dict[tuple[str, tuple[str, ...], float | None
     }
 
 
+def size_of(decision: Decision) -> float:
+    """Return how sure a decision is that was made."""
+    assert decision.margin is not None
+    return abs(decision.margin)
+
+
 async def drawn(*columns: Column, extra: Sequence[Column] = ()) -> Frontier:
     """Draw the frontier."""
     return await draw_frontier(PAIRS, columns, extra, ORDERS)
@@ -87,7 +93,7 @@ async def test_a_point_is_worked_out_from_the_margins() -> None:
     points = by_setting(found)
     first = {pair.id: small.decisions[pair.id, first_order(ORDERS, pair)] for pair in PAIRS}
     for below in thresholds(PAIRS, small, ORDERS, (0.3, 0.6)):
-        unsure = [pair for pair in PAIRS if abs(first[pair.id].margin or 0.0) < below]
+        unsure = [pair for pair in PAIRS if size_of(first[pair.id]) < below]
         point = points["escalate", ("small", "big"), None, below, ""]
         assert point.calls == len(PAIRS) + len(unsure)
         assert point.usd == pytest.approx(0.001 * len(PAIRS) + 0.01 * len(unsure))
@@ -197,7 +203,7 @@ def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie() -> N
     """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
     small = column("small", 0.6)
     found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
-    sizes = [abs(small.decisions[pair.id, first_order(ORDERS, pair)].margin or 0.0) for pair in PAIRS]
+    sizes = [size_of(small.decisions[pair.id, first_order(ORDERS, pair)]) for pair in PAIRS]
     for share, below in zip((0.2, 0.5), found, strict=True):
         assert float(f"{below:.3g}") == below
         assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

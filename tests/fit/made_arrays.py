@@ -38,7 +38,7 @@ def made_arrays(
     return replace(arrays, **changes)
 
 
-def split(arrays: FitArrays, n_dev: int = 40) -> tuple[Any, Any]:
+def split(arrays: FitArrays, n_dev: int = 40) -> tuple[FitArrays, FitArrays]:
     """Return training and dev arrays."""
     cut = arrays.n_pairs - n_dev
     return arrays.take_pairs(np.arange(cut)), arrays.take_pairs(np.arange(cut, arrays.n_pairs))

@@ -12,7 +12,7 @@ from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_gr
 WORDS, RUBRICS = 60, 12
 
 
-def planted(kinds: int, n: int = 600, seed: int = 0) -> tuple[Any, Any, NDArray[Any]]:
+def planted(kinds: int, n: int = 600, seed: int = 0) -> tuple[csr_matrix, csr_matrix, NDArray[Any]]:
     """Return words, mined rubrics and the kind of each prompt: a kind has five words and 12 / kinds rubrics.
 
     The words from the 30th on are frequent phrasing that no rubric has to do with.

@@ -1,7 +1,6 @@
 """The learning curve: which pairs are fitted and decided, the intervals, and that it is the default's own fit."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +16,11 @@ from svr_async.fit.learning_curve import DRAWS, FOLDS, LearningCurve, LearningPo
 FIXED = replace(DEFAULT, structure=Structure(sparsity=0.0, solver="shrunken"))
 
 
-def watched(arrays: FitArrays, points: float = 0.5) -> tuple[LearningCurve, list[tuple[set[Any], set[Any]]]]:
+def watched(arrays: FitArrays, points: float = 0.5) -> tuple[LearningCurve, list[tuple[set[int], set[int]]]]:
     """Return the curve of a fit that learns nothing, and the prompts that were fitted and decided in each call."""
     calls = []
 
-    def decide(few: FitArrays, held: FitArrays) -> NDArray[Any]:
+    def decide(few: FitArrays, held: FitArrays) -> NDArray[np.float64]:
         calls.append((set(few.pair_prompt.tolist()), set(held.pair_prompt.tolist())))
         return np.full(held.n_pairs, points)
 
@@ -70,8 +69,8 @@ def test_hard_negatives_are_neither_fitted_nor_decided() -> None:
 def test_intervals_are_over_prompts() -> None:
     """Two copies of each pair, of the same prompt, tell no more than one: the interval stays as wide."""
 
-    def decide(few: FitArrays, held: FitArrays) -> Any:
-        return (held.pair_prompt % 3 == 0).astype(float)
+    def decide(few: FitArrays, held: FitArrays) -> NDArray[np.float64]:
+        return np.equal(held.pair_prompt % 3, 0).astype(float)
 
     arrays = made_arrays(160)
     once = curve_of(arrays, decide).points[-1]

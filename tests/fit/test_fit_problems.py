@@ -51,7 +51,7 @@ def _loss(
     common = penalties.common * np.sqrt(weight.sum())
     share = weight @ dense
 
-    def loss(flat: NDArray[np.float64]) -> tuple[Any, Any]:
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         rows = flat.reshape(topics + 1, -1)
         v = rows[:-1] + rows[-1]
         margin = np.einsum("pk,kr,pr->p", dense, v, z)

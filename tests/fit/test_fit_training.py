@@ -125,11 +125,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         fit(train, dev, TINY, checkpoint_dir=tmp_path, resume=True)
 
 
-def poisoned(times: int) -> Callable[..., Any]:
+def poisoned(times: int) -> Callable[..., tuple[State, StepLog]]:
     """Return a stand-in for `run_epoch` whose first `times` runs of epoch 2 meet a NaN at step 1."""
     left = [times]
 
-    def run(state: State, table: Table, steps: Plan, rate: jax.Array, config: Objective) -> tuple[Any, Any]:
+    def run(state: State, table: Table, steps: Plan, rate: jax.Array, config: Objective) -> tuple[State, StepLog]:
         after, log = run_epoch(state, table, steps, rate, config)
         if int(steps.number[0]) > 0 and left[0]:
             left[0] -= 1

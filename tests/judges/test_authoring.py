@@ -8,7 +8,7 @@ import pytest
 from rig import completion, pairs, scripted_engine, writer
 
 from svr_async.engine.http.transport import RawReply
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.judges.authoring import (
     MAX_INDUCED,
     ModelAuthor,
@@ -158,7 +158,7 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
     """A reply without a wording is asked again; one with some is taken, and kept in the memo."""
     replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
 
-    def answer(request: Any, number: int) -> RawReply:
+    def answer(request: Request, number: int) -> RawReply:
         nonce = request.messages[1][1].split("<<svr:")[1][:16]
         return completion(replies[min(number, 1)].replace(NONCE, nonce))
 

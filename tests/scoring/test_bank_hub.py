@@ -153,7 +153,7 @@ def uniform_bank() -> RubricBank:
     return made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=np.zeros(0, np.float32))
 
 
-def got(hub: HubServer) -> list[Any]:
+def got(hub: HubServer) -> list[str]:
     """Return the files that were fetched since."""
     return sorted(path.rpartition("/")[2] for path, _ in hub.asked if "/resolve/" in path)
 

@@ -81,7 +81,7 @@ def test_similarities_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
     """A pair is measured when it is first asked for, in either order, and then kept."""
     calls = []
 
-    def counted(first: Any, second: Any) -> float:
+    def counted(first: str, second: str) -> float:
         calls.append((first, second))
         return similarity(first, second)
 

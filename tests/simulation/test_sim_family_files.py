@@ -37,7 +37,7 @@ WORLD = FamilyWorld(drawn(DRAW))
 SMALL = 124  # of 312 pairs
 
 
-def rows_of(path: Path) -> list[Any]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSONL file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import sim_requests as ask
@@ -123,7 +122,7 @@ def test_a_content_fault_changes_the_text_the_same_way_every_time(name: str) -> 
         assert damaged[0] != reply.text
 
 
-def ids(text: str) -> list[Any]:
+def ids(text: str) -> list[str]:
     """Return the rubric ids of a damaged reply, with repetitions."""
     return [row["rubric_id"] for row in json.loads(text)["rubric_comparisons"]]
 

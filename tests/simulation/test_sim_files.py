@@ -24,7 +24,7 @@ from svr_async.simulation.topics import DOMAIN_COUNTS, TOPICS
 from svr_async.simulation.world import World, WorldConfig
 
 
-def rows_of(path: Path) -> list[Any]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSONL file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

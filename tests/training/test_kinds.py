@@ -13,7 +13,7 @@ from svr_async.training.rounds.kinds import likely_rubrics
 KINDS, PROMPTS, RUBRICS = 3, 360, 12
 
 
-def world(seed: int = 0) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+def world(seed: int = 0) -> tuple[csr_matrix, NDArray[Any], NDArray[Any]]:
     """Return words and mined rubrics of prompts of three kinds; each kind has five words and four rubrics."""
     rng = np.random.default_rng(seed)
     kind = np.arange(PROMPTS) % KINDS

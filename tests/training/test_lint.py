@@ -15,7 +15,7 @@ def entry(text: str, *, check: Check | None = None, **fields: Any) -> BankRubric
     return BankRubric(rubric=Rubric(text=text, check=check), **fields)
 
 
-def kinds(*entries: BankRubric) -> list[tuple[Any, int]]:
+def kinds(*entries: BankRubric) -> list[tuple[str, int]]:
     """Return (kind, place of the rubric) of every finding."""
     place = {one.id: number for number, one in enumerate(entries)}
     return [(finding.kind.value, place[finding.rubric_id]) for finding in lint(entries)]

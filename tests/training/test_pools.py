@@ -46,7 +46,7 @@ def inputs(seed: int = 0, **changes: Any) -> PoolInputs:
     return replace(made, **changes)
 
 
-def as_lists(pools: list[NDArray[np.int32]]) -> list[Any]:
+def as_lists(pools: list[NDArray[np.int32]]) -> list[list[int]]:
     """Return pools as lists."""
     return [pool.tolist() for pool in pools]
 

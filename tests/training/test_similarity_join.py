@@ -194,7 +194,7 @@ def test_matching_blocks_never_exceed_the_longest_common_subsequence(first: str,
     edits=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["", *"abé"])), max_size=12),
 )
 @settings(deadline=None, max_examples=200)
-def test_letter_bits_differ_at_most_by_the_edits(base: str, edits: list[tuple[int, Any]]) -> None:
+def test_letter_bits_differ_at_most_by_the_edits(base: str, edits: list[tuple[int, str]]) -> None:
     """Each insertion or deletion changes one bit at most, so few different bits never lose a pair."""
     texts = [base, edited(base, edits) or "a", "other texts", "to choose bits by"]
     rows = letter_bits(texts).rows

@@ -2,7 +2,7 @@
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "file"
     write_atomic(target, b"old")
 
-    def run_out_of_space(file: Any) -> None:
+    def run_out_of_space(file: IO[bytes]) -> None:
         file.write(b"new")
         raise OSError(errno.ENOSPC, "No space left on device")
 
