@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from svr_async.scoring.bank_history import (
     BankHistory,
     Choice,
@@ -16,7 +18,7 @@ from svr_async.scoring.bank_history import (
 )
 
 
-def made_record(epoch=1, **changes):
+def made_record(epoch: int = 1, **changes: Any) -> EpochRecord:
     """Return an epoch whose numbers get better with its number."""
     values = {
         "preference_loss": 0.7 - 0.05 * epoch, "diversity_loss": 0.001, "train_margin": 0.1 * epoch,
@@ -26,13 +28,13 @@ def made_record(epoch=1, **changes):
     return EpochRecord(epoch=epoch, **{**values, **changes})
 
 
-def made_curve(first=0, last=3, **changes):
+def made_curve(first: int = 0, last: int = 3, **changes: Any) -> FitCurve:
     """Return a curve from one epoch to another, its last the best."""
     epochs = tuple(made_record(number) for number in range(first, last + 1))
     return FitCurve(**{"epochs": epochs, "best_epoch": last, "dev_pairs": 100, "seed": 42, **changes})
 
 
-def made_choice(trials=15):
+def made_choice(trials: int = 15) -> Choice:
     """Return a choice among structures, the first of which is the most accurate and the second is taken."""
     tried = [
         Structure(
@@ -49,7 +51,7 @@ def made_choice(trials=15):
     return Choice(structure=tried[1], trials=tuple(found))
 
 
-def made_learning():
+def made_learning() -> LearningCurve:
     """Return a learning curve of four points."""
     points = [
         LearningPoint(
@@ -60,7 +62,7 @@ def made_learning():
     return LearningCurve(points=tuple(points), held_out=1900, gain=0.03, gain_low=0.012, gain_high=0.048)
 
 
-def made_history(rounds=3, **changes):
+def made_history(rounds: int = 3, **changes: Any) -> BankHistory:
     """Return the history of a training."""
     curves = [made_curve(round=n, phase=phase) for n in range(1, rounds + 1) for phase in ("fit", "calibrate")]
     facts = [

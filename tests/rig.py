@@ -40,12 +40,13 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.files import test_row
+from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import PlantedPair, World
+from svr_async.simulation.world import World
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, present
 from svr_async.vocabulary.rubric import Rubric
 
-QUICK = {"wait_s": 0.001, "max_wait_s": 0.02}
+QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
 LAUNCHER = Path(__file__).parents[1] / "cli.py"
 DOMAINS = ("code", "math", "chat", "ifeval", "safety")
 
@@ -329,7 +330,7 @@ async def until(ready: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-def svr_here(*args: str | Path) -> int:
+def svr_here(*args: object) -> int:
     """Run `svr` in this process; return the exit code."""
     return run(group, "svr", [str(arg) for arg in args])
 

@@ -4,14 +4,16 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 
-def encoded(rows, kind):
+def encoded(rows: list[dict[str, Any]], kind: str) -> bytes:
     """Return rows as the bytes of a json, jsonl, csv or parquet file."""
     if kind == "json":
         return json.dumps(rows).encode()
@@ -29,10 +31,10 @@ def encoded(rows, kind):
 
 
 @pytest.fixture
-def write(tmp_path):
+def write(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes rows (or bytes) to a file named in the test's folder and gives its path."""
 
-    def write_file(name: str, rows) -> Path:
+    def write_file(name: str, rows: bytes | list[dict[str, Any]]) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         plain = name.removesuffix(".gz")

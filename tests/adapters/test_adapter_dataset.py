@@ -1,6 +1,9 @@
 """Rows become a data set: strict or lenient, unique ids, official counts, notes, and never nothing at all."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +22,7 @@ GOOD = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b", "label":
 def counted(counts: OfficialCounts) -> Adapter:
     """Return an adapter that keeps official counts by domain."""
 
-    def parse(fields):
+    def parse(fields: Any) -> Parsed:
         parsed = PAIRS.parse(fields)
         return Parsed(pairs=parsed.pairs, id=parsed.id, group=fields.optional_text("domain"))
 
@@ -47,7 +50,9 @@ def counted(counts: OfficialCounts) -> Adapter:
         ({"strength": "strong"}, "column 'strength': expected a whole number from 0 .*, found text 'strong'"),
     ],
 )
-def test_an_invalid_row_is_named_with_column_expected_and_found(write, change, message):
+def test_an_invalid_row_is_named_with_column_expected_and_found(
+    write: Callable[..., Path], change: dict[str, Any], message: str
+) -> None:
     """A row that breaks the schema stops the load with its file, row, column, what was expected and what was found."""
     path = write("data.jsonl", [GOOD, {**GOOD, "id": "2", **change}])
     with pytest.raises(DataError, match=rf"data\.jsonl row 2: {message}") as caught:
@@ -56,7 +61,7 @@ def test_an_invalid_row_is_named_with_column_expected_and_found(write, change, m
     assert caught.value.exit_code == 2
 
 
-def test_a_missing_column_lists_what_there_is_and_the_nearest(write):
+def test_a_missing_column_lists_what_there_is_and_the_nearest(write: Callable[..., Path]) -> None:
     """A misspelt column is answered with the columns found and a guess at the one that was meant."""
     row = {"promt": "p", "response_a": "a", "response_b": "b", "label": 0}
     with pytest.raises(DataError, match=r"expected a prompt|prompt column"):
@@ -71,7 +76,7 @@ def test_a_missing_column_lists_what_there_is_and_the_nearest(write):
         )
 
 
-def test_lenient_loading_skips_and_counts_invalid_rows(write):
+def test_lenient_loading_skips_and_counts_invalid_rows(write: Callable[..., Path]) -> None:
     """With `lenient`, invalid rows are left out and counted by reason; their values are not in the reasons."""
     lines = [
         GOOD,
@@ -93,7 +98,9 @@ def test_lenient_loading_skips_and_counts_invalid_rows(write):
     value=st.none() | st.integers() | st.floats() | st.booleans() | st.lists(st.integers()),
     column=st.sampled_from(["prompt", "response_a", "response_b"]),
 )
-def test_whatever_is_no_text_is_invalid_and_counted(write, value, column):
+def test_whatever_is_no_text_is_invalid_and_counted(
+    write: Callable[..., Path], value: float | bool | list[int] | None, column: str
+) -> None:
     """Null, numbers, NaN, flags and lists in a text column are refused when strict and counted when lenient."""
     path = write("any.jsonl", [GOOD, {**GOOD, "id": "2", column: value}])
     with pytest.raises(DataError):
@@ -103,27 +110,27 @@ def test_whatever_is_no_text_is_invalid_and_counted(write, value, column):
     assert sum(dataset.skipped.values()) == 1
 
 
-def test_empty_responses_are_legal(write):
+def test_empty_responses_are_legal(write: Callable[..., Path]) -> None:
     """An empty or blank response is an answer, and is judged."""
     dataset = PAIRS.load(write("a.jsonl", [{**GOOD, "response_a": "", "response_b": "  "}]))
     assert (dataset.pairs[0].chosen, dataset.pairs[0].rejected) == ("", "  ")
 
 
-def test_identical_responses_are_kept_and_noted(write):
+def test_identical_responses_are_kept_and_noted(write: Callable[..., Path]) -> None:
     """A pair whose responses are equal stays in the evaluation, where it can only tie, and is noted."""
     dataset = PAIRS.load(write("a.jsonl", [{**GOOD, "response_b": "a"}]))
     assert len(dataset.pairs) == 1
     assert "1 row with two identical responses: such a pair can only tie" in dataset.notes
 
 
-def test_the_same_row_twice_gives_two_pairs_with_ids_of_their_own(write):
+def test_the_same_row_twice_gives_two_pairs_with_ids_of_their_own(write: Callable[..., Path]) -> None:
     """A row that is repeated with its id and contents is kept, with a suffix, and noted."""
     dataset = PAIRS.load(write("a.jsonl", [GOOD, {**GOOD, "id": "2"}, GOOD, GOOD]))
     assert [pair.id for pair in dataset.pairs] == ["1", "2", "1#2", "1#3"]
     assert any("repeated rows" in note and "2 rows" in note for note in dataset.notes)
 
 
-def test_one_id_with_two_contents_is_refused_with_both_rows(write):
+def test_one_id_with_two_contents_is_refused_with_both_rows(write: Callable[..., Path]) -> None:
     """An id that stands for two different pairs stops the load and names both places."""
     path = write("a.jsonl", [GOOD, {**GOOD, "id": "2"}, {**GOOD, "response_a": "other"}])
     with pytest.raises(
@@ -132,7 +139,7 @@ def test_one_id_with_two_contents_is_refused_with_both_rows(write):
         PAIRS.load(path)
 
 
-def test_the_same_texts_with_another_label_are_kept_where_the_data_has_no_ids(write):
+def test_the_same_texts_with_another_label_are_kept_where_the_data_has_no_ids(write: Callable[..., Path]) -> None:
     """Without ids, two rows that contradict each other are both kept, with ids of their own, and noted."""
     row = {key: value for key, value in GOOD.items() if key != "id"}
     dataset = PAIRS.load(write("a.jsonl", [row, {**row, "label": "1"}]))
@@ -144,7 +151,9 @@ def test_the_same_texts_with_another_label_are_kept_where_the_data_has_no_ids(wr
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd")), min_size=1, max_size=12))
-def test_ids_are_unique_and_stable_whatever_repeats(write, responses):
+def test_ids_are_unique_and_stable_whatever_repeats(
+    write: Callable[..., Path], responses: list[tuple[str, str]]
+) -> None:
     """Without ids of their own rows get hashes of their contents: unique, the same in every load, none lost."""
     path = write("any.jsonl", [{"prompt": "p", "response_a": a, "response_b": b, "label": 0} for a, b in responses])
     first, second = PAIRS.load(path), PAIRS.load(path)
@@ -155,7 +164,7 @@ def test_ids_are_unique_and_stable_whatever_repeats(write, responses):
 
 
 @pytest.mark.parametrize("value", ["../../etc/passwd", "/etc/passwd", "a\x00b", "..", "C:\\x", "\x1b[2J"])
-def test_ids_are_data_and_touch_no_file(write, tmp_path, value):
+def test_ids_are_data_and_touch_no_file(write: Callable[..., Path], tmp_path: Path, value: str) -> None:
     """An id that looks like a path is taken as text, and loading writes nothing."""
     path = write("a.jsonl", [{**GOOD, "id": value}])
     before = sorted(tmp_path.rglob("*"))
@@ -167,19 +176,19 @@ def test_ids_are_data_and_touch_no_file(write, tmp_path, value):
     ("data", "why"),
     [(b"", "it has no rows"), (b"\n\n", "it has no rows"), (b'{"x": 1}\n', "1 row read; invalid: no known form")],
 )
-def test_nothing_usable_is_an_error_that_says_why(write, data, why):
+def test_nothing_usable_is_an_error_that_says_why(write: Callable[..., Path], data: bytes, why: str) -> None:
     """A file without usable pairs ends in "0 usable pairs", with the reason, instead of a score over nothing."""
     with pytest.raises(DataError, match=rf"0 usable pairs in .*a\.jsonl \({why}"):
         PAIRS.load(write("a.jsonl", data), lenient=True)
 
 
-def test_only_ties_is_nothing_usable(write):
+def test_only_ties_is_nothing_usable(write: Callable[..., Path]) -> None:
     """A file of ties alone has no usable pair, and the ties are counted in the message."""
     with pytest.raises(DataError, match=r"0 usable pairs .*tie \(the data prefers neither\): 2"):
         PAIRS.load(write("a.jsonl", [{**GOOD, "label": "tie"}] * 2))
 
 
-def test_one_row_is_enough(write):
+def test_one_row_is_enough(write: Callable[..., Path]) -> None:
     """A file of one row is a data set of one pair."""
     assert len(PAIRS.load(write("a.json", [GOOD])).pairs) == 1
 
@@ -199,7 +208,9 @@ def test_one_row_is_enough(write):
         max_size=5,
     )
 )
-def test_the_digest_depends_on_the_pairs_and_not_on_the_file_format(write, rows):
+def test_the_digest_depends_on_the_pairs_and_not_on_the_file_format(
+    write: Callable[..., Path], rows: list[dict[str, str]]
+) -> None:
     """The same pairs have the same digest in every file format, and other pairs another one."""
     names = ("a.json", "a.jsonl.gz", "a.csv", "a.parquet")
     digests = {PAIRS.load(write(name, rows)).digest for name in names}
@@ -208,14 +219,14 @@ def test_the_digest_depends_on_the_pairs_and_not_on_the_file_format(write, rows)
     assert PAIRS.load(write("b.jsonl", changed)).digest not in digests
 
 
-def test_replaced_characters_are_noted(write):
+def test_replaced_characters_are_noted(write: Callable[..., Path]) -> None:
     """Characters that had to be replaced are counted in a note."""
     dataset = PAIRS.load(write("a.json", [{**GOOD, "response_a": "x\x00\ud800"}]))
     assert dataset.pairs[0].chosen == "x\ufffd\ufffd"
     assert any(note.startswith("2 characters replaced by U+FFFD") for note in dataset.notes)
 
 
-def test_official_counts_make_a_data_set_official(write):
+def test_official_counts_make_a_data_set_official(write: Callable[..., Path]) -> None:
     """Rows and groups that match the official counts make a data set official, without a note."""
     rows = [{**GOOD, "id": str(n), "domain": d} for n, d in enumerate("xxy")]
     dataset = counted(OfficialCounts(rows=(3,), groups={"x": 2, "y": 1})).load(write("a.jsonl", rows), official=True)
@@ -223,7 +234,7 @@ def test_official_counts_make_a_data_set_official(write):
     assert dataset.notes == ()
 
 
-def test_other_counts_are_noted_for_a_users_file_and_refused_for_an_official_one(write):
+def test_other_counts_are_noted_for_a_users_file_and_refused_for_an_official_one(write: Callable[..., Path]) -> None:
     """A file of the user's may have other counts, which is noted; the official file may not."""
     rows = [{**GOOD, "id": str(n), "domain": d} for n, d in enumerate("xyy")]
     path = write("a.jsonl", rows)
@@ -237,14 +248,14 @@ def test_other_counts_are_noted_for_a_users_file_and_refused_for_an_official_one
     assert groups.load(path).notes[0].startswith("rows by group differ from the official ones: x 1, not 2; y 2, not 1")
 
 
-def test_labels_that_fall_otherwise_than_officially_are_noted(write):
+def test_labels_that_fall_otherwise_than_officially_are_noted(write: Callable[..., Path]) -> None:
     """With official row counts, a different number of labels for the first response is pointed out."""
     rows = [{**GOOD, "id": str(n), "label": "1"} for n in range(2)]
     dataset = counted(OfficialCounts(rows=(2,), first_chosen=2)).load(write("a.jsonl", rows))
     assert dataset.notes == ("0 labels prefer the first response, officially 2: are they flipped?",)
 
 
-def test_skipped_rows_are_not_official(write):
+def test_skipped_rows_are_not_official(write: Callable[..., Path]) -> None:
     """A data set from which invalid rows were left out is not official, whatever its counts."""
     adapter = counted(OfficialCounts(rows=(2,)))
     assert not adapter.load(write("a.jsonl", [GOOD, {**GOOD, "id": "2", "label": 9}]), lenient=True).official
@@ -264,12 +275,13 @@ def test_skipped_rows_are_not_official(write):
         (float("inf"), None),
     ],
 )
-def test_whole_numbers_are_read_from_numbers_and_digits_only(value, expected):
+def test_whole_numbers_are_read_from_numbers_and_digits_only(value: float | str | bool, expected: int | None) -> None:
     """Integral floats and digits in a text are whole numbers; flags, fractions and words are not."""
     assert as_integer(value) == expected
 
 
-def test_values_are_described_in_few_words():
+def test_values_are_described_in_few_words() -> None:
     """Messages say what was found without pouring a whole text into one line."""
-    described = [describe(v) for v in (None, 1, False, [1, 2], {}, "x" * 99)]
+    values: tuple[object, ...] = (None, 1, False, [1, 2], {}, "x" * 99)
+    described = [describe(value) for value in values]
     assert described == ["null", "number 1", "flag false", "list of 2", "object", f"text {'x' * 40!r}…"]

@@ -1,5 +1,9 @@
 """HelpSteer3: the sign of the preference, ties left out and counted, plain text."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
@@ -10,7 +14,7 @@ from svr_async.vocabulary.pair import Message, Side
 ADAPTER = get_adapter("helpsteer3")
 
 
-def row(preference=-2, **change):
+def row(preference: float | str | bool | None = -2, **change: Any) -> dict[str, Any]:
     """Return one row of the data, with a preference."""
     base = {
         "domain": "code",
@@ -25,14 +29,16 @@ def row(preference=-2, **change):
 
 
 @pytest.mark.parametrize(("preference", "gold", "chosen"), [(-3, Side.A, "for x in y: pass"), (1, Side.B, "no")])
-def test_the_sign_says_which_response_is_better(write, preference, gold, chosen):
+def test_the_sign_says_which_response_is_better(
+    write: Callable[..., Path], preference: int, gold: Side, chosen: str
+) -> None:
     """Below 0 response1 is chosen, above 0 response2; the strength is the distance from 0."""
     (pair,) = ADAPTER.load(write("train.jsonl.gz", [row(preference)])).pairs
     assert (pair.gold, pair.chosen, pair.strength) == (gold, chosen, abs(preference))
     assert (pair.response_a, pair.domain, pair.subset) == ("for x in y: pass", "code", "python")
 
 
-def test_ties_are_left_out_and_counted(write):
+def test_ties_are_left_out_and_counted(write: Callable[..., Path]) -> None:
     """A preference of 0 is no triple, and is counted instead of being read as either side."""
     rows = [row(0, response1=f"tie {n}") for n in range(3)]
     dataset = ADAPTER.load(write("train.jsonl", [*rows, row(1)]))
@@ -41,7 +47,7 @@ def test_ties_are_left_out_and_counted(write):
     assert dataset.n_rows == 4
 
 
-def test_conversations_keep_their_turns(write):
+def test_conversations_keep_their_turns(write: Callable[..., Path]) -> None:
     """A context of several turns stays a conversation."""
     context = [
         {"role": "user", "content": "a"},
@@ -52,14 +58,14 @@ def test_conversations_keep_their_turns(write):
     assert pair.prompt == (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
 
 
-def test_html_entities_and_outer_white_space_are_undone(write):
+def test_html_entities_and_outer_white_space_are_undone(write: Callable[..., Path]) -> None:
     """Entities are read as the characters they stand for, and texts are trimmed."""
     made = row(context=[{"role": "user", "content": " is 1 &lt; 2?\r\n"}], response1="yes &amp; no ", response2="&#39;")
     (pair,) = ADAPTER.load(write("train.jsonl", [made])).pairs
     assert (pair.prompt[0].content, pair.chosen, pair.rejected) == ("is 1 < 2?", "yes & no", "'")
 
 
-def test_ids_do_not_depend_on_the_label(write):
+def test_ids_do_not_depend_on_the_label(write: Callable[..., Path]) -> None:
     """The id is a hash of conversation and responses, so that a changed label leaves it as it was."""
     ids = {ADAPTER.load(write("train.jsonl", [row(p)])).pairs[0].id for p in (-3, -1, 2)}
     assert len(ids) == 1
@@ -67,13 +73,13 @@ def test_ids_do_not_depend_on_the_label(write):
 
 
 @pytest.mark.parametrize("preference", [4, -4, 0.5, None, "much", True])
-def test_other_preferences_are_refused(write, preference):
+def test_other_preferences_are_refused(write: Callable[..., Path], preference: float | str | bool | None) -> None:
     """A preference outside −3 … 3 is an error."""
     with pytest.raises(DataError, match="column 'overall_preference': expected a whole number from -3 to 3"):
         ADAPTER.load(write("train.jsonl", [row(preference)]))
 
 
-def test_validation_and_whole_release_are_official_sizes_too(write):
+def test_validation_and_whole_release_are_official_sizes_too(write: Callable[..., Path]) -> None:
     """38,459 rows of training, 2,017 of validation and both together are official; one more is not."""
     assert ADAPTER.counts.rows == (38_459, 2_017, 40_476)
     rows = [row(response1=str(n)) for n in range(2_017)]
@@ -81,7 +87,7 @@ def test_validation_and_whole_release_are_official_sizes_too(write):
     assert not ADAPTER.load(write("validation.jsonl", [*rows, row()])).official
 
 
-def test_the_score_is_reported_by_domain_and_strength(write):
+def test_the_score_is_reported_by_domain_and_strength(write: Callable[..., Path]) -> None:
     """Accuracy overall, by domain and by strength of the preference."""
     pairs = ADAPTER.load(write("a.jsonl", [row(-1), row(3), row(2, domain="stem")])).pairs
     found = ADAPTER.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, -1.0, 1.0), strict=True)])

@@ -2,7 +2,9 @@
 
 import hashlib
 import threading
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -16,20 +18,20 @@ ADAPTER = get_adapter("rewardbench")
 
 
 @pytest.fixture
-def hub(monkeypatch, write):
+def hub(monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path]) -> Iterator[list[str]]:
     """Serve one parquet file under the hub's addresses, and point HF_ENDPOINT at it."""
     row = {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "hep-go", "id": 1}
     body = write("served.parquet", [row]).read_bytes()
     asked = []
 
     class Answer(BaseHTTPRequestHandler):
-        def do_HEAD(self):
+        def do_HEAD(self) -> None:
             self.answer(b"")
 
-        def do_GET(self):
+        def do_GET(self) -> None:
             self.answer(body)
 
-        def answer(self, content):
+        def answer(self, content: bytes) -> None:
             asked.append(f"{self.command} {self.path}")
             found = self.path == f"/datasets/allenai/reward-bench/resolve/main/{FILE}"
             self.send_response(200 if found else 404)
@@ -42,7 +44,7 @@ def hub(monkeypatch, write):
             self.end_headers()
             self.wfile.write(content if found else b"")
 
-        def log_message(self, *_):
+        def log_message(self, *_: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
@@ -57,14 +59,14 @@ def hub(monkeypatch, write):
     thread.join()
 
 
-def nowhere():
+def nowhere() -> str:
     """Return the address of a port that nothing listens on."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.server_close()
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def test_a_file_is_fetched_once_and_loads(hub, tmp_path):
+def test_a_file_is_fetched_once_and_loads(hub: list[str], tmp_path: Path) -> None:
     """The official file comes from HF_ENDPOINT into the cache, is found there again, and loads as the data set."""
     path = fetch(ADAPTER, tmp_path / "cache")
     assert path.is_relative_to(tmp_path / "cache")
@@ -75,14 +77,14 @@ def test_a_file_is_fetched_once_and_loads(hub, tmp_path):
     assert len(gets) == 1
 
 
-def test_an_official_file_with_other_counts_is_refused(hub, tmp_path):
+def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:
     """What comes from the hub must have the official number of rows."""
     path = fetch(ADAPTER, tmp_path / "cache")
     with pytest.raises(DataError, match="1 rows, not the official 2985"):
         ADAPTER.load(path, official=True)
 
 
-def test_a_missing_file_says_which_and_where_to_put_it(hub, tmp_path):
+def test_a_missing_file_says_which_and_where_to_put_it(hub: list[str], tmp_path: Path) -> None:
     """A file that the server does not have is named in one line, with what to do."""
     with pytest.raises(DataError) as caught:
         fetch(get_adapter("rmbench"), tmp_path)
@@ -91,7 +93,7 @@ def test_a_missing_file_says_which_and_where_to_put_it(hub, tmp_path):
     assert "pass it with --data PATH" in line
 
 
-def test_without_a_network_the_cache_still_serves(hub, tmp_path):
+def test_without_a_network_the_cache_still_serves(hub: list[str], tmp_path: Path) -> None:
     """Without a connection a file in the cache is used, and one that is not there is one line."""
     path = fetch(ADAPTER, tmp_path / "cache")
     dead = nowhere()
@@ -100,7 +102,7 @@ def test_without_a_network_the_cache_still_serves(hub, tmp_path):
         fetch(ADAPTER, tmp_path / "empty", endpoint=dead)
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path):
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without huggingface-hub the message names the extra to install and the way by hand."""
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with pytest.raises(DataError) as caught:
@@ -110,14 +112,14 @@ def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["rmb", "pairs"])
-def test_sets_that_are_not_on_the_hub_say_so(name, tmp_path):
+def test_sets_that_are_not_on_the_hub_say_so(name: str, tmp_path: Path) -> None:
     """A set without a hub file cannot be fetched, and says how to bring it."""
     with pytest.raises(DataError, match="cannot be fetched") as caught:
         fetch(get_adapter(name), tmp_path)
     assert "--data PATH" in caught.value.one_line()
 
 
-def test_a_proxy_is_left_to_the_library(monkeypatch):
+def test_a_proxy_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a proxy a direct connection proves nothing, so none is tried."""
     dead = nowhere()
     monkeypatch.setenv("no_proxy", "")

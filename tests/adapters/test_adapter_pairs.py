@@ -1,6 +1,9 @@
 """Any preference pairs: each form of row that the table of shapes knows, and the labels that occur."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,43 +11,43 @@ from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.conversations import join_prompt, transcript_turns
 from svr_async.adapters.pairs import NO_MAJORITY, SHAPES, TIE
 from svr_async.errors import DataError
-from svr_async.vocabulary.pair import Message, Side, user_prompt
+from svr_async.vocabulary.pair import Message, PreferencePair, Side, user_prompt
 
 ADAPTER = get_adapter("pairs")
 USER, REPLY, OTHER = Message("user", "hi"), Message("assistant", "hello"), Message("assistant", "go away")
 
 
-def one(write, row):
+def one(write: Callable[..., Path], row: dict[str, Any]) -> PreferencePair:
     """Load one row and return its pair."""
     (pair,) = ADAPTER.load(write("a.json", [row])).pairs
     return pair
 
 
-def chat(*turns):
+def chat(*turns: Message) -> list[dict[str, str]]:
     """Return turns as stored messages."""
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
-def labelled(label, **change):
+def labelled(label: str | float, **change: Any) -> dict[str, Any]:
     """Return a row with two responses and a label."""
     return {"prompt": "hi", "response_a": "a", "response_b": "b", "label": label, **change}
 
 
 @pytest.mark.parametrize("label", [0, "0", "A", "a", "response_a", "model_a", "[[A]]", 0.0])
-def test_labels_for_the_first_response(write, label):
+def test_labels_for_the_first_response(write: Callable[..., Path], label: str | float) -> None:
     """0, A and response_a in any case say that A is better."""
     assert one(write, labelled(label)).gold is Side.A
 
 
 @pytest.mark.parametrize("label", [1, "1", "B", "b", "Response_B", "model_b", "[[B]]"])
-def test_labels_for_the_second_response(write, label):
+def test_labels_for_the_second_response(write: Callable[..., Path], label: int | str) -> None:
     """1, B and response_b in any case say that B is better."""
     pair = one(write, labelled(label))
     assert (pair.gold, pair.chosen, pair.response_a) == (Side.B, "b", "a")
 
 
 @pytest.mark.parametrize("label", ["tie", "Tie (bothbad)", "both", "equal", "C"])
-def test_ties_are_left_out_and_counted(write, label):
+def test_ties_are_left_out_and_counted(write: Callable[..., Path], label: str) -> None:
     """The ties that data sets write are left out and counted."""
     dataset = ADAPTER.load(write("a.json", [labelled(label), labelled(0)]))
     assert len(dataset.pairs) == 1
@@ -52,7 +55,7 @@ def test_ties_are_left_out_and_counted(write, label):
 
 
 @pytest.mark.parametrize("column", ["winner", "chosen_candidate", "preference"])
-def test_the_label_may_have_other_names(write, column):
+def test_the_label_may_have_other_names(write: Callable[..., Path], column: str) -> None:
     """`winner`, `chosen_candidate` and `preference` are read as labels."""
     row = labelled("b")
     row[column] = row.pop("label")
@@ -65,12 +68,14 @@ def test_the_label_may_have_other_names(write, column):
 @pytest.mark.parametrize(
     "value", ["hi", chat(USER), [{"from": "human", "value": "hi"}]], ids=["text", "chat", "sharegpt"]
 )
-def test_the_prompt_may_be_in_several_columns_and_forms(write, column, value):
+def test_the_prompt_may_be_in_several_columns_and_forms(
+    write: Callable[..., Path], column: str, value: str | list[dict[str, str]]
+) -> None:
     """A text, a list of messages or a ShareGPT list, under any of the usual names, is the prompt."""
     assert one(write, {column: value, "chosen": "a", "rejected": "b"}).prompt == (USER,)
 
 
-def test_an_input_goes_below_the_instruction(write):
+def test_an_input_goes_below_the_instruction(write: Callable[..., Path]) -> None:
     """Alpaca-style rows have an instruction and an input; an empty input adds nothing, an empty instruction neither."""
     row = {"instruction": "Sum up.", "input": "A story.", "chosen": "a", "rejected": "b"}
     assert one(write, row).prompt == user_prompt("Sum up.\n\nA story.")
@@ -78,7 +83,7 @@ def test_an_input_goes_below_the_instruction(write):
     assert one(write, {**row, "instruction": " "}).prompt == user_prompt("A story.")
 
 
-def test_optional_columns_are_taken_over(write):
+def test_optional_columns_are_taken_over(write: Callable[..., Path]) -> None:
     """Id, domain, subset, rubrics, strength and source are used where they are there."""
     pair = one(write, labelled(0, id=5, domain="d", subset="s", rubrics=["Is it?"], strength="3", source="web"))
     assert pair.source == "web"
@@ -106,13 +111,13 @@ def test_optional_columns_are_taken_over(write):
     ],
     ids=["texts", "trl", "ultrafeedback", "implicit", "sharegpt", "transcript", "labelled"],
 )
-def test_chosen_and_rejected_in_every_form_give_the_same_pair(write, row):
+def test_chosen_and_rejected_in_every_form_give_the_same_pair(write: Callable[..., Path], row: dict[str, Any]) -> None:
     """Texts, messages, lists of messages and transcripts all come to one prompt and two responses."""
     pair = one(write, row)
     assert (pair.prompt, pair.chosen, pair.rejected) == ((USER,), "hello", "go away")
 
 
-def test_conversations_of_several_turns_keep_what_came_before(write):
+def test_conversations_of_several_turns_keep_what_came_before(write: Callable[..., Path]) -> None:
     """Only the last assistant turn is the response; everything before it is the prompt."""
     before = (Message("system", "Be kind."), USER, REPLY, Message("user", "and now?"))
     row = {"chosen": chat(*before, REPLY), "rejected": chat(*before, OTHER)}
@@ -124,7 +129,7 @@ def test_conversations_of_several_turns_keep_what_came_before(write):
     assert (pair.chosen, pair.rejected) == ("yes", "")
 
 
-def test_responses_that_go_on_from_the_prompt_column_are_joined_to_it():
+def test_responses_that_go_on_from_the_prompt_column_are_joined_to_it() -> None:
     """Turns stored with a response are put behind the prompt, unless they repeat it."""
     follow = (REPLY, Message("user", "and now?"))
     assert join_prompt((USER,), follow) == (USER, *follow)
@@ -135,7 +140,7 @@ def test_responses_that_go_on_from_the_prompt_column_are_joined_to_it():
     assert join_prompt((), (USER,)) == join_prompt((USER,), ()) == (USER,)
 
 
-def test_different_conversations_are_left_out_and_counted(write):
+def test_different_conversations_are_left_out_and_counted(write: Callable[..., Path]) -> None:
     """Where chosen and rejected answer different conversations there is no pair, and it is counted."""
     rows = [
         {"chosen": "\n\nHuman: hi\n\nAssistant: x", "rejected": "\n\nHuman: ho\n\nAssistant: y"},
@@ -164,13 +169,15 @@ def test_different_conversations_are_left_out_and_counted(write):
         ({"text": "x"}, "no known form of preference pair; columns found: text"),
     ],
 )
-def test_rows_of_no_known_form_say_what_is_missing(write, row, message):
+def test_rows_of_no_known_form_say_what_is_missing(
+    write: Callable[..., Path], row: dict[str, Any], message: str
+) -> None:
     """A row that cannot be read as a pair is named with what was found."""
     with pytest.raises(DataError, match=f"a.json row 1: {message}"):
         ADAPTER.load(write("a.json", [row]))
 
 
-def test_llmbar_rows(write):
+def test_llmbar_rows(write: Callable[..., Path]) -> None:
     """LLMBar's labels are 1 and 2 over output_1 and output_2; files of judges' results are left out."""
     row = {"input": "hi", "output_1": "x", "output_2": "y", "label": 2}
     path = write("a.json", [row, {**row, "label": 1}, {**row, "results": []}])
@@ -181,10 +188,10 @@ def test_llmbar_rows(write):
         ADAPTER.load(write("b.json", [{**row, "label": 0}]))
 
 
-def test_pandalm_rows(write):
+def test_pandalm_rows(write: Callable[..., Path]) -> None:
     """PandaLM's three annotators decide by majority; ties and full disagreement are left out and counted."""
 
-    def row(n, *votes):
+    def row(n: int, *votes: int) -> dict[str, Any]:
         names = ("annotator1", "annotator2", "annotator3")
         base = {"idx": n, "instruction": "Sum up.", "input": "x", "response1": "a", "response2": "b"}
         return {**base, **dict(zip(names, votes, strict=True))}
@@ -196,7 +203,7 @@ def test_pandalm_rows(write):
     assert dataset.pairs[0].prompt == user_prompt("Sum up.\n\nx")
 
 
-def test_helpsteer3_and_mixed_rows(write):
+def test_helpsteer3_and_mixed_rows(write: Callable[..., Path]) -> None:
     """Rows of different forms may stand in one file; each is read by its own."""
     rows = [
         {"context": chat(USER), "response1": "a", "response2": "b", "overall_preference": 3},
@@ -206,7 +213,7 @@ def test_helpsteer3_and_mixed_rows(write):
     assert [p.chosen for p in ADAPTER.load(write("a.jsonl", rows)).pairs] == ["b", "a", "x"]
 
 
-def test_rewardbench_and_rubricbench_files_are_pairs_too(write):
+def test_rewardbench_and_rubricbench_files_are_pairs_too(write: Callable[..., Path]) -> None:
     """The official schemas with texts can be read as plain pairs."""
     reward = {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "s", "id": 3, "chosen_model": "m"}
     assert one(write, reward).subset == "s"
@@ -223,27 +230,27 @@ def test_rewardbench_and_rubricbench_files_are_pairs_too(write):
     assert (pair.id, pair.domain, pair.rubrics, pair.gold) == ("c1", "code", ("Is it?",), Side.B)
 
 
-def test_csv_files_of_pairs_are_read(write):
+def test_csv_files_of_pairs_are_read(write: Callable[..., Path]) -> None:
     """Pairs in a csv file have texts in every column, which is enough."""
     rows = [{"id": "7", "prompt": "p, q", "response_a": "a\nb", "response_b": "", "label": "B", "domain": ""}]
     (pair,) = ADAPTER.load(write("a.csv", rows)).pairs
     assert (pair.id, pair.prompt, pair.chosen, pair.rejected) == ("7", user_prompt("p, q"), "", "a\nb")
 
 
-def test_transcripts_are_split_at_speakers_only():
+def test_transcripts_are_split_at_speakers_only() -> None:
     """Only a speaker at the start of a paragraph begins a turn."""
     turns = transcript_turns("\n\nHuman: say 'Assistant: no'\n\nline two\n\nAssistant: ok\nHuman: quoted")
     assert turns == (Message("user", "say 'Assistant: no'\n\nline two"), Message("assistant", "ok\nHuman: quoted"))
 
 
-def test_the_shapes_can_be_listed():
+def test_the_shapes_can_be_listed() -> None:
     """Every shape has a name and says which columns it wants."""
     assert len({shape.name for shape in SHAPES}) == len(SHAPES)
     assert str(SHAPES[-1]) == "chosen + rejected"
     assert "label|winner" in str(SHAPES[-2])
 
 
-def test_scores_are_micro_accuracies(write):
+def test_scores_are_micro_accuracies(write: Callable[..., Path]) -> None:
     """Accuracy overall, by domain, and by subset where there are subsets."""
     rows = [labelled(0, id=n, domain="de"[n % 2], subset="x" if n else "") for n in range(4)]
     pairs = ADAPTER.load(write("a.jsonl", rows)).pairs

@@ -18,7 +18,7 @@ from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.vocabulary.pair import PreferencePair
 
 
-def test_every_adapter_describes_itself():
+def test_every_adapter_describes_itself() -> None:
     """Each adapter has its own name, a title, a licence and a schema; hub files come with a hub id."""
     assert list(ADAPTERS) == list(NAMES)
     for name, adapter in ADAPTERS.items():
@@ -37,7 +37,7 @@ def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatc
         return Parsed(pairs=(PreferencePair(id="1", prompt=prompt, chosen=fields.text("good"), rejected="No."),))
 
     file = ModuleType("svr_async.adapters.made")
-    file.ADAPTER = Adapter(
+    vars(file)["ADAPTER"] = Adapter(
         name="made", title="Made", label="MADE", licence="none", schema={"question": "text", "good": "text"},
         parse=parse, score=lambda results, tie: {"overall": accuracy(results, tie), "rule": "plain"},
     )  # fmt: skip
@@ -54,7 +54,7 @@ def test_a_new_benchmark_is_one_file_and_one_line(monkeypatch: pytest.MonkeyPatc
         refuse_benchmark_for_training("made.jsonl")
 
 
-def test_listing_imports_no_adapter_and_nothing_heavy():
+def test_listing_imports_no_adapter_and_nothing_heavy() -> None:
     """Importing the package and listing the names loads neither an adapter nor pyarrow, NumPy or the hub."""
     script = (
         "import sys; from svr_async.adapters import ADAPTERS, load_sample; names = list(ADAPTERS);"
@@ -64,7 +64,7 @@ def test_listing_imports_no_adapter_and_nothing_heavy():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_unknown_names_are_answered_with_a_guess_or_the_list():
+def test_unknown_names_are_answered_with_a_guess_or_the_list() -> None:
     """A misspelt benchmark is answered with the nearest name, a strange one with all names."""
     with pytest.raises(UsageError) as caught:
         get_adapter("rewardbench-2")

@@ -2,7 +2,10 @@
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +21,12 @@ from svr_async.vocabulary.pair import PreferencePair, user_prompt
 ADAPTER = get_adapter("rewardbench2")
 
 
-def row(subset="Math", n=1, chosen=("good",), rejected=("bad", "worse", "worst")):
+def row(
+    subset: str = "Math",
+    n: int | str = 1,
+    chosen: tuple[str] | list[str] = ("good",),
+    rejected: Sequence[str] = ("bad", "worse", "worst"),
+) -> dict[str, Any]:
     """Return one row in the official schema."""
     return {
         "id": str(n),
@@ -33,17 +41,24 @@ def row(subset="Math", n=1, chosen=("good",), rejected=("bad", "worse", "worst")
     }
 
 
-def ties_row(n, right, wrong):
+def ties_row(n: str, right: int, wrong: int) -> dict[str, Any]:
     """Return a Ties row with so many right and wrong completions."""
     return row("Ties", n, [f"r{i}" for i in range(right)], [f"w{i}" for i in range(wrong)])
 
 
-def by_completion_scores(pairs, scores):
+def by_completion_scores(pairs: tuple[PreferencePair, ...], scores: dict[str, list[int]]) -> list[PairResult]:
     """Judge pairs by given scores of the completions: margin = score of the first minus score of the second."""
     return [PairResult(pair, scores[pair.item][pair.slot[0]] - scores[pair.item][pair.slot[1]]) for pair in pairs]
 
 
-def duel(item, slot, margin, *, equal=False):
+def scored(results: list[PairResult]) -> dict[str, float]:
+    """Return the score of a ties set that has one."""
+    found = ties_score(results)
+    assert found is not None
+    return found
+
+
+def duel(item: str, slot: tuple[int, int], margin: float | None, *, equal: bool = False) -> PairResult:
     """Return one judged pair of a Ties item."""
     pair = PreferencePair(
         id=f"{item}/{slot[0]}-{slot[1]}",
@@ -58,7 +73,7 @@ def duel(item, slot, margin, *, equal=False):
     return PairResult(pair, margin)
 
 
-def exact(item, scores, right):
+def exact(item: str, scores: list[float], right: int) -> list[PairResult]:
     """Make results for an item of right + wrong completions from a full table of duels."""
     slots = [(i, j) for i in range(right) for j in range(right, len(scores))]
     equals = list(combinations(range(right), 2))
@@ -66,7 +81,7 @@ def exact(item, scores, right):
     return made + [duel(item, s, scores[s[0]] - scores[s[1]], equal=True) for s in equals]
 
 
-def test_an_item_becomes_three_pairs(write):
+def test_an_item_becomes_three_pairs(write: Callable[..., Path]) -> None:
     """One chosen response meets each of three rejected ones; item and slot say which."""
     dataset = ADAPTER.load(write("a.parquet", [row("Precise IF", 7)]))
     assert [pair.id for pair in dataset.pairs] == [f"Precise IF/7/0-{j}" for j in (1, 2, 3)]
@@ -75,7 +90,7 @@ def test_an_item_becomes_three_pairs(write):
     assert all(pair.has_preference and pair.domain == "Precise IF" for pair in dataset.pairs)
 
 
-def test_a_ties_item_becomes_a_round_robin(write):
+def test_a_ties_item_becomes_a_round_robin(write: Callable[..., Path]) -> None:
     """Right answers meet every wrong one, and each other without a preference."""
     pairs = ADAPTER.load(write("a.jsonl", [ties_row("tied:3", 3, 2)])).pairs
     assert [pair.slot for pair in pairs if pair.has_preference] == [(i, j) for i in range(3) for j in (3, 4)]
@@ -84,19 +99,19 @@ def test_a_ties_item_becomes_a_round_robin(write):
 
 
 @pytest.mark.parametrize("change", [{"chosen": "text"}, {"chosen": []}, {"rejected": [1]}, {"rejected": None}])
-def test_lists_of_texts_are_required(write, change):
+def test_lists_of_texts_are_required(write: Callable[..., Path], change: dict[str, Any]) -> None:
     """A text instead of a list, an empty list or a number inside is refused."""
     with pytest.raises(DataError, match="expected a list of texts"):
         ADAPTER.load(write("a.jsonl", [{**row(), **change}]))
 
 
-def test_ties_need_ids_that_say_which_kind_they_are(write):
+def test_ties_need_ids_that_say_which_kind_they_are(write: Callable[..., Path]) -> None:
     """A Ties item whose id is neither ref nor tied cannot be scored, and is refused."""
     with pytest.raises(DataError, match=r"called ref:<n> or tied:<n>, found '12'"):
         ADAPTER.load(write("a.jsonl", [ties_row("12", 1, 2)]))
 
 
-def test_an_item_counts_only_if_all_its_pairs_are_won(write):
+def test_an_item_counts_only_if_all_its_pairs_are_won(write: Callable[..., Path]) -> None:
     """Two of three pairs won is no point at item level and two thirds at pair level."""
     pairs = ADAPTER.load(write("a.jsonl", [row("Math", 1), row("Math", 2), row("Focus", 1)])).pairs
     margins = [1, 1, 1, 1, 1, -1, 1, 1, 0]
@@ -110,7 +125,7 @@ def test_an_item_counts_only_if_all_its_pairs_are_won(write):
     assert half["subsets"] == {"Focus": 0.5, "Math": 0.5}
 
 
-def test_a_missing_verdict_loses_the_item(write):
+def test_a_missing_verdict_loses_the_item(write: Callable[..., Path]) -> None:
     """An item with an unscored pair does not count as won."""
     pairs = ADAPTER.load(write("a.jsonl", [row()])).pairs
     assert ADAPTER.official_scores(pairs, [PairResult(p, 1.0) for p in pairs[:2]])["overall"] == 0.0
@@ -127,9 +142,11 @@ def test_a_missing_verdict_loses_the_item(write):
         max_size=30,
     )
 )
-def test_item_and_pair_level_agree_with_a_slow_second_reading(cases):
+def test_item_and_pair_level_agree_with_a_slow_second_reading(cases: list[tuple[str, list[float | None]]]) -> None:
     """For any verdicts the two levels are what plain loops over items and pairs give."""
-    results, won, single = [], {}, {}
+    results: list[PairResult] = []
+    won: dict[str, list[bool]] = {}
+    single: dict[str, list[bool]] = {}
     for n, (subset, margins) in enumerate(cases):
         for j, margin in enumerate(margins, 1):
             pair = PreferencePair(
@@ -151,7 +168,7 @@ def test_item_and_pair_level_agree_with_a_slow_second_reading(cases):
     assert found["overall"] == pytest.approx(sum(sum(v) / len(v) for v in won.values()) / len(won))
 
 
-def test_the_overall_score_is_the_mean_of_the_subsets_with_ties(write):
+def test_the_overall_score_is_the_mean_of_the_subsets_with_ties(write: Callable[..., Path]) -> None:
     """Ties enter the overall mean with their own formula, and `overall_without_ties` leaves them out."""
     pairs = ADAPTER.load(write("a.jsonl", [row("Math", 1), ties_row("ref:1", 1, 2), ties_row("tied:1", 2, 2)])).pairs
     scores = {"Math/1": [9, 0, 0, 0], "Ties/ref:1": [4, 0, 0], "Ties/tied:1": [4, 4, 0, 0]}
@@ -161,7 +178,7 @@ def test_the_overall_score_is_the_mean_of_the_subsets_with_ties(write):
     assert not found["complete"]
 
 
-def test_completion_scores_are_mean_signed_margins():
+def test_completion_scores_are_mean_signed_margins() -> None:
     """Each completion's score is the mean of its margins, with the sign turned where it stood second."""
     results = [
         duel("Ties/tied:1", (0, 2), 3.0),
@@ -171,14 +188,14 @@ def test_completion_scores_are_mean_signed_margins():
     assert completion_scores(results) == {0: 2.0, 1: 0.0, 2: -2.0}
 
 
-def test_perfect_ties_score_just_above_one():
+def test_perfect_ties_score_just_above_one() -> None:
     """Equal right answers far above the wrong ones give 0.3 + 0.3 + 0.2 + 0.2 and the small last term."""
-    found = ties_score(exact("Ties/ref:1", [5.0, 0.0], 1) + exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))
+    found = scored(exact("Ties/ref:1", [5.0, 0.0], 1) + exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))
     assert found["score"] == pytest.approx(1.01)  # x/0 gives the largest last term, 1
     assert found["accurate_ref"] == found["accurate_tied"] == found["hard_gap_above_diff"] == 1.0
 
 
-def test_ties_worked_out_by_hand():
+def test_ties_worked_out_by_hand() -> None:
     """A tied prompt with scores 1.75, 0.75 and −2.5 and a ref prompt with ±2 give 1 + 0.01 · tanh(3.25/1 − 1)."""
     # tied: right 0 and 1, wrong 2; margins 0-2: 3, 1-2: 2, 0-1: 0.5
     tied = [
@@ -188,71 +205,74 @@ def test_ties_worked_out_by_hand():
     ]
     # scores: 0: 1.75, 1: (2 − 0.5)/2 = 0.75, 2: −2.5; diff 1, gap 3.25
     ref = [duel("Ties/ref:1", (0, 1), 2.0)]  # scores 2 and −2; gap 4
-    found = ties_score(tied + ref)
+    found = scored(tied + ref)
     assert found["score"] == pytest.approx(1.0 + 0.01 * math.tanh(3.25 / 1 - 1))
     assert found["score_raw_difference"] == pytest.approx(1.0 + 0.01 * (3.25 - 1))
 
 
-def test_a_gap_below_the_spread_loses_forty_percent():
+def test_a_gap_below_the_spread_loses_forty_percent() -> None:
     """Right answers that differ more among themselves than from the wrong one keep the 0.6 for accuracy only."""
     results = exact("Ties/tied:1", [10.0, 1.0, 0.0], 2) + exact("Ties/ref:1", [1.0, 0.0], 1)
-    found = ties_score(results)
+    found = scored(results)
     assert (found["gap_above_diff"], found["hard_gap_above_diff"]) == (0.0, 0.0)
     assert found["score"] == pytest.approx(0.6 + 0.01 * found["tanh_ratio"])
     assert -1 < found["tanh_ratio"] < 0
 
 
-def test_the_hard_term_takes_the_smaller_gap():
+def test_the_hard_term_takes_the_smaller_gap() -> None:
     """A small gap in the ref prompt fails the harder of the two comparisons only."""
     results = exact("Ties/tied:1", [5.0, 4.0, 0.0], 2) + exact("Ties/ref:1", [0.1, 0.0], 1)
-    found = ties_score(results)
+    found = scored(results)
     assert (found["gap_above_diff"], found["hard_gap_above_diff"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
     ("gap", "diff", "expected"), [(0, 0, 0.0), (2, 0, 1.0), (-2, 0, -1.0), (3, 3, 0.0), (-math.inf, math.inf, -1.0)]
 )
-def test_the_last_term_is_defined_everywhere(gap, diff, expected):
+def test_the_last_term_is_defined_everywhere(gap: float, diff: float, expected: float) -> None:
     """0/0 gives 0, x/0 gives ±1, a lost prompt −1."""
     assert bounded_ratio(gap, diff) == expected
 
 
-def test_the_raw_difference_of_a_lost_prompt_is_finite():
+def test_the_raw_difference_of_a_lost_prompt_is_finite() -> None:
     """The paper's last term has no finite value for a lost prompt; −1 stands in for it."""
     assert raw_difference(3.0, 1.0) == 2.0
     assert raw_difference(-math.inf, math.inf) == -1.0
 
 
-def test_all_ties_by_the_judge_are_not_accurate():
+def test_all_ties_by_the_judge_are_not_accurate() -> None:
     """A judge that never prefers anything gets nothing: all gaps are 0, and 0/0 counts 0."""
-    found = ties_score(exact("Ties/tied:1", [0.0] * 4, 2) + exact("Ties/ref:1", [0.0] * 3, 1))
+    found = scored(exact("Ties/tied:1", [0.0] * 4, 2) + exact("Ties/ref:1", [0.0] * 3, 1))
     assert found["score"] == 0.0
 
 
-def test_a_completion_without_a_verdict_loses_its_prompt():
+def test_a_completion_without_a_verdict_loses_its_prompt() -> None:
     """A prompt where some completion has no scored pair is lost in every term; nothing raises."""
     results = [
         duel("Ties/ref:1", (0, 1), 1.0),
         duel("Ties/ref:1", (0, 2), None),
         *exact("Ties/tied:1", [5.0, 5.0, 0.0], 2),
     ]
-    found = ties_score(results)
+    found = scored(results)
     assert found["accurate_ref"] == 0.0
     assert found["accurate_tied"] == 1.0
     assert found["score"] == pytest.approx(0.3 + 0.2 - 0.01)
 
 
-def test_half_a_ties_set_is_scored_on_what_there_is():
+def test_half_a_ties_set_is_scored_on_what_there_is() -> None:
     """With tied prompts alone, or pairs cut off by a limit, the terms that need both are 0."""
-    assert ties_score(exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))["score"] == pytest.approx(0.3)
-    assert ties_score([duel("Ties/tied:1", (0, 1), 1.0, equal=True)])["score"] == 0.0
+    assert scored(exact("Ties/tied:1", [5.0, 5.0, 0.0], 2))["score"] == pytest.approx(0.3)
+    assert scored([duel("Ties/tied:1", (0, 1), 1.0, equal=True)])["score"] == 0.0
     assert ties_score([]) is None
 
 
-def slow_ties(ref, tied):
+Levels = dict[int, tuple[list[float], list[float]]]  # by prompt: scores of the right answers, of the wrong ones
+
+
+def slow_ties(ref: Levels, tied: Levels) -> float:
     """Read the official formula again with NumPy, from scores by prompt: {n: (right scores, wrong scores)}."""
 
-    def gap(right, wrong):
+    def gap(right: list[float], wrong: list[float]) -> float:
         return min(right) - max(wrong)
 
     both = [n for n in tied if n in ref]
@@ -264,7 +284,7 @@ def slow_ties(ref, tied):
     accurate_tied = np.mean([gap(*v) > 0 for v in tied.values()])
     accurate_ref = np.mean([gap(*v) > 0 for v in ref.values()])
     terms = 0.2 * np.mean(gap_tied > diff) + 0.2 * np.mean(least > diff) + 0.01 * np.mean(last)
-    return 0.3 * accurate_tied + 0.3 * accurate_ref + terms
+    return float(0.3 * accurate_tied + 0.3 * accurate_ref + terms)
 
 
 LEVELS = st.integers(-4, 4).map(float)
@@ -283,9 +303,13 @@ LEVELS = st.integers(-4, 4).map(float)
         max_size=5,
     )
 )
-def test_ties_agree_with_a_slow_second_reading(prompts):
+def test_ties_agree_with_a_slow_second_reading(
+    prompts: list[tuple[list[float], list[float], float, list[float]]],
+) -> None:
     """For any duels the score is the official formula applied to the mean margins of the completions."""
-    results, ref, tied = [], {}, {}
+    results: list[PairResult] = []
+    ref: Levels = {}
+    tied: Levels = {}
     for n, (right, wrong, only, wrong_of_only) in enumerate(prompts):
         for kind, good, bad in (("tied", right, wrong), ("ref", [only], wrong_of_only)):
             levels = [*good, *bad]
@@ -295,10 +319,10 @@ def test_ties_agree_with_a_slow_second_reading(prompts):
                 others = range(len(levels)) if i < len(good) else range(len(good))
                 means.append(sum(level - levels[k] for k in others if k != i) / len([k for k in others if k != i]))
             (tied if kind == "tied" else ref)[n] = (means[: len(good)], means[len(good) :])
-    assert ties_score(results)["score"] == pytest.approx(slow_ties(ref, tied), abs=1e-6)
+    assert scored(results)["score"] == pytest.approx(slow_ties(ref, tied), abs=1e-6)
 
 
-def test_the_official_size_is_the_sum_of_the_subsets():
+def test_the_official_size_is_the_sum_of_the_subsets() -> None:
     """Six subsets, 1,865 prompts."""
     assert sum(SUBSETS.values()) == 1865
     assert ADAPTER.counts.rows == (1865,)

@@ -1,8 +1,13 @@
 """RMB: pairs by category, unusable answers counted, best-of-N lists where there is nothing else."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from svr_async.adapters import PairResult, get_adapter
+from svr_async.adapters.contract import Adapter
 from svr_async.errors import DataError
 
 RMB = get_adapter("rmb")
@@ -10,12 +15,17 @@ PAIRS = get_adapter("pairs")
 EITHER = pytest.mark.parametrize("adapter", [RMB, PAIRS], ids=["rmb", "pairs"])
 
 
-def answer(text):
+def answer(text: str) -> dict[str, str]:
     """Return an answer as RMB stores it."""
     return {"llm_name": "m", "answer": text}
 
 
-def pairwise(n=1, chosen="good", rejected="bad", path="Pairwise_set/Helpfulness/Chat/Discussion"):
+def pairwise(
+    n: int | str = 1,
+    chosen: str = "good",
+    rejected: str = "bad",
+    path: str | None = "Pairwise_set/Helpfulness/Chat/Discussion",
+) -> dict[str, Any]:
     """Return a record of the pairwise set."""
     return {
         "pair_uid": str(n),
@@ -26,7 +36,7 @@ def pairwise(n=1, chosen="good", rejected="bad", path="Pairwise_set/Helpfulness/
     }
 
 
-def best_of_n(n=1, losers=("bad", "worse")):
+def best_of_n(n: int = 1, losers: tuple[str, ...] = ("bad", "worse")) -> dict[str, Any]:
     """Return a record of the best-of-N set."""
     return {
         "bon_uid": str(n),
@@ -38,14 +48,14 @@ def best_of_n(n=1, losers=("bad", "worse")):
 
 
 @EITHER
-def test_a_record_becomes_a_pair_with_its_category(write, adapter):
+def test_a_record_becomes_a_pair_with_its_category(write: Callable[..., Path], adapter: Adapter) -> None:
     """The top category is the domain, the rest of the path the subset."""
     (pair,) = adapter.load(write("a.json", [pairwise(7)])).pairs
     assert (pair.id, pair.chosen, pair.rejected) == ("7", "good", "bad")
     assert (pair.domain, pair.subset) == ("helpfulness", "Chat/Discussion")
 
 
-def test_a_record_without_a_category_is_in_no_domain(write):
+def test_a_record_without_a_category_is_in_no_domain(write: Callable[..., Path]) -> None:
     """A category path that is absent, or only names the set, leaves the domain open."""
     rows = [pairwise(1, path=None), pairwise(2, path="Pairwise_set"), pairwise(3, path="Harmlessness")]
     assert [(p.domain, p.subset) for p in RMB.load(write("a.json", rows)).pairs] == [
@@ -56,7 +66,7 @@ def test_a_record_without_a_category_is_in_no_domain(write):
 
 
 @EITHER
-def test_empty_and_identical_answers_are_left_out_and_counted(write, adapter):
+def test_empty_and_identical_answers_are_left_out_and_counted(write: Callable[..., Path], adapter: Adapter) -> None:
     """A record with an empty answer, or with the same answer twice, teaches nothing; each kind is counted."""
     rows = [pairwise(1), pairwise(2, chosen=""), pairwise(3, rejected=" \n"), pairwise(4, chosen="x", rejected="x")]
     dataset = adapter.load(write("a.json.gz", rows))
@@ -65,7 +75,7 @@ def test_empty_and_identical_answers_are_left_out_and_counted(write, adapter):
 
 
 @EITHER
-def test_a_folder_of_both_kinds_gives_the_pairs(write, tmp_path, adapter):
+def test_a_folder_of_both_kinds_gives_the_pairs(write: Callable[..., Path], tmp_path: Path, adapter: Adapter) -> None:
     """Where there are pairwise records, best-of-N records are left out, with a note and without their counts."""
     write("BoN_set/Harmlessness/S1.json.gz", [best_of_n(1, ("good", "bad")), best_of_n(2)])
     write("Pairwise_set/Helpfulness/Chat/Discussion.json.gz", [pairwise(1), pairwise(2)])
@@ -76,7 +86,7 @@ def test_a_folder_of_both_kinds_gives_the_pairs(write, tmp_path, adapter):
 
 
 @EITHER
-def test_best_of_n_alone_gives_the_best_against_each_loser(write, adapter):
+def test_best_of_n_alone_gives_the_best_against_each_loser(write: Callable[..., Path], adapter: Adapter) -> None:
     """A best-of-N record becomes one pair a loser, grouped as an item; unusable losers are counted."""
     dataset = adapter.load(write("a.json", [best_of_n(5, ("bad", "good", "worse"))]))
     assert [(pair.id, pair.rejected, pair.slot) for pair in dataset.pairs] == [
@@ -88,7 +98,7 @@ def test_best_of_n_alone_gives_the_best_against_each_loser(write, adapter):
     assert dataset.notes == ()
 
 
-def test_a_blank_last_turn_of_a_conversation_is_legal(write):
+def test_a_blank_last_turn_of_a_conversation_is_legal(write: Callable[..., Path]) -> None:
     """A conversation may end with a blank message; a prompt that is blank throughout is invalid."""
     row = pairwise()
     row["conversation_input"] = [{"role": "user", "content": "hi"}, {"role": "user", "content": ""}]
@@ -110,13 +120,13 @@ def test_a_blank_last_turn_of_a_conversation_is_legal(write):
         ({"conversation_input": []}, "column 'conversation_input': a prompt is a text or a list of messages"),
     ],
 )
-def test_broken_records_are_named(write, change, message):
+def test_broken_records_are_named(write: Callable[..., Path], change: dict[str, Any], message: str) -> None:
     """An answer of another form, or an empty conversation, is an error with its place."""
     with pytest.raises(DataError, match=f"a.json row 1: {message}"):
         RMB.load(write("a.json", [{**pairwise(), **change}]))
 
 
-def test_scores_by_category_and_by_item(write):
+def test_scores_by_category_and_by_item(write: Callable[..., Path]) -> None:
     """Accuracy by domain and category; a best-of-N item counts only if every loser loses."""
     pairs = RMB.load(write("a.json", [best_of_n(1), best_of_n(2)])).pairs
     found = RMB.official_scores(pairs, [PairResult(p, m) for p, m in zip(pairs, (1.0, 1.0, 1.0, -1.0), strict=True)])

@@ -10,7 +10,7 @@ from svr_async.adapters.rubricbench import GROUPS
 UNPROVED_STEM = 2  # explanations of science
 
 
-def test_the_better_response_passes_its_proof_and_the_worse_one_does_not():
+def test_the_better_response_passes_its_proof_and_the_worse_one_does_not() -> None:
     """Code that runs, sums that come out and constraints that can be counted are proved, item by item."""
     pairs = {pair.id: pair for pair in load_sample().pairs}
     for case_id, proof in PROOFS.items():
@@ -21,10 +21,10 @@ def test_the_better_response_passes_its_proof_and_the_worse_one_does_not():
     assert unproved.count("STEM") <= UNPROVED_STEM
 
 
-def test_the_sample_is_balanced():
+def test_the_sample_is_balanced() -> None:
     """At least 60 pairs over the five groups, with as many labels of one kind as of the other in each."""
     dataset = load_sample()
-    sides = defaultdict(Counter)
+    sides: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for pair in dataset.pairs:
         sides[pair.domain][pair.chosen_first] += 1
     assert len(dataset.pairs) >= 60
@@ -32,7 +32,7 @@ def test_the_sample_is_balanced():
     assert all(count[True] == count[False] for count in sides.values())
 
 
-def test_length_does_not_give_the_better_response_away():
+def test_length_does_not_give_the_better_response_away() -> None:
     """Picking the longer response, or the shorter one, is right about half of the time, overall and by group."""
     longer = defaultdict(list)
     for pair in load_sample().pairs:
@@ -42,7 +42,7 @@ def test_length_does_not_give_the_better_response_away():
     assert all(0.3 < sum(flags) / len(flags) < 0.7 for flags in longer.values())
 
 
-def test_every_item_has_rubrics_and_a_text_of_its_own():
+def test_every_item_has_rubrics_and_a_text_of_its_own() -> None:
     """Three to seven rubrics an item, no prompt twice, no response twice, no empty text."""
     pairs = load_sample().pairs
     assert all(3 <= len(pair.rubrics) <= 7 for pair in pairs)
@@ -51,7 +51,7 @@ def test_every_item_has_rubrics_and_a_text_of_its_own():
     assert all(text.strip() for text in texts)
 
 
-def test_the_sample_does_not_pass_for_the_benchmark():
+def test_the_sample_does_not_pass_for_the_benchmark() -> None:
     """The sample says that it is not RubricBench, and is not official."""
     dataset = load_sample()
     assert not dataset.official

@@ -4,6 +4,9 @@ import json
 import random
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,19 +19,19 @@ ROWS = [{"prompt": "p, 1", "chosen": 'a "quoted"\nline', "n": "1"}, {"prompt": "
 MIB = 1 << 20
 
 
-def values(path, **keywords):
+def values(path: Path, **keywords: Any) -> list[dict[str, Any]]:
     """Return the columns of every row of a file."""
     return [dict(row.values) for row in read_rows(path, **keywords)]
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_every_kind_of_file_gives_the_same_rows(write, suffix, packed):
+def test_every_kind_of_file_gives_the_same_rows(write: Callable[..., Path], suffix: str, packed: str) -> None:
     """The same rows come out of json, jsonl, csv and parquet, plain or gzipped."""
     assert values(write(f"data{suffix}{packed}", ROWS)) == ROWS
 
 
-def test_a_folder_is_read_in_sorted_order(write, tmp_path):
+def test_a_folder_is_read_in_sorted_order(write: Callable[..., Path], tmp_path: Path) -> None:
     """All data files below a folder are read by sorted path; other files and hidden folders are passed over."""
     write("b/two.csv", [{"n": "2"}])
     write("a/one.jsonl.gz", [{"n": "1"}])
@@ -42,14 +45,14 @@ def test_a_folder_is_read_in_sorted_order(write, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.txt", "data.json.gz.gz", "data.zip", "data.py", "data.pkl"])
-def test_an_unknown_suffix_names_the_accepted_ones(write, name):
+def test_an_unknown_suffix_names_the_accepted_ones(write: Callable[..., Path], name: str) -> None:
     """A file of another kind, nested packing and loading scripts included, is refused with the list of kinds."""
     with pytest.raises(DataError) as caught:
         data_files(write(name, b"x"))
     assert "unknown suffix — accepted: .json, .jsonl, .csv, .parquet (each also with .gz)" in caught.value.one_line()
 
 
-def test_a_missing_file_and_an_empty_folder_say_so(tmp_path):
+def test_a_missing_file_and_an_empty_folder_say_so(tmp_path: Path) -> None:
     """A path that is not there, and a folder without data, end in one line each."""
     with pytest.raises(DataError, match="no such file or folder"):
         values(tmp_path / "nowhere.json")
@@ -57,7 +60,7 @@ def test_a_missing_file_and_an_empty_folder_say_so(tmp_path):
         values(tmp_path)
 
 
-def test_rows_are_found_in_an_object_with_one_list(write):
+def test_rows_are_found_in_an_object_with_one_list(write: Callable[..., Path]) -> None:
     """A JSON object that holds one list of objects gives those; several or none are refused."""
     assert values(write("a.json", json.dumps({"version": 1, "data": [{"n": 1}, {"n": 2}]}).encode())) == [
         {"n": 1},
@@ -69,13 +72,13 @@ def test_rows_are_found_in_an_object_with_one_list(write):
         values(write("c.json", b"3"))
 
 
-def test_lines_of_json_under_the_name_json_are_read(write):
+def test_lines_of_json_under_the_name_json_are_read(write: Callable[..., Path]) -> None:
     """A .json file that holds one object a line is read line by line, also with a single line."""
     assert values(write("a.json", b'{"n": "1"}\n{"n": "2"}\n')) == [{"n": "1"}, {"n": "2"}]
     assert values(write("b.json", b'{"n": "1"}\n')) == [{"n": "1"}]
 
 
-def test_a_line_that_is_not_an_object_has_a_problem(write):
+def test_a_line_that_is_not_an_object_has_a_problem(write: Callable[..., Path]) -> None:
     """A broken line, or one with something other than an object, comes as a row that says so; the others are read."""
     rows = list(read_rows(write("a.jsonl", b'{"n": 1}\n\n{"n": \n[1]\n{"n": 2}')))
     assert [row.number for row in rows] == [1, 3, 4, 5]
@@ -84,7 +87,7 @@ def test_a_line_that_is_not_an_object_has_a_problem(write):
     assert [row.problem for row in rows[::3]] == ["", ""]
 
 
-def test_broken_json_arrays_and_deep_nesting_end_in_one_line(write):
+def test_broken_json_arrays_and_deep_nesting_end_in_one_line(write: Callable[..., Path]) -> None:
     """A JSON array that breaks off, or nests a hundred thousand deep, is a DataError and not a crash."""
     with pytest.raises(DataError, match=r"a\.json: not valid JSON"):
         values(write("a.json", b'[{"n": 1}, {"n"'))
@@ -93,13 +96,13 @@ def test_broken_json_arrays_and_deep_nesting_end_in_one_line(write):
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv"])
-def test_a_byte_order_mark_is_dropped(write, suffix):
+def test_a_byte_order_mark_is_dropped(write: Callable[..., Path], suffix: str) -> None:
     """A BOM at the start of a file is no part of its first column or value."""
     plain = write(f"plain{suffix}", [{"n": "1"}]).read_bytes()
     assert values(write(f"data{suffix}", b"\xef\xbb\xbf" + plain)) == [{"n": "1"}]
 
 
-def test_line_endings_of_windows_are_read_and_kept_inside_texts(write):
+def test_line_endings_of_windows_are_read_and_kept_inside_texts(write: Callable[..., Path]) -> None:
     """CRLF ends lines and records; inside a quoted field it is text and stays."""
     assert values(write("a.jsonl", b'{"n": "1"}\r\n{"n": "2"}\r\n')) == [{"n": "1"}, {"n": "2"}]
     assert values(write("a.csv", b'n,t\r\n1,"x\r\ny"\r\n')) == [{"n": "1", "t": "x\r\ny"}]
@@ -117,16 +120,18 @@ def test_line_endings_of_windows_are_read_and_kept_inside_texts(write):
         ("bytes.csv", b"t\n\xe9t\xe9\n", "\ufffdt\ufffd", 2),
     ],
 )
-def test_characters_that_cannot_be_sent_are_replaced_and_counted(write, name, data, expected, count):
+def test_characters_that_cannot_be_sent_are_replaced_and_counted(
+    write: Callable[..., Path], name: str, data: bytes, expected: str, count: int
+) -> None:
     """NUL, lone surrogates and bytes that are not UTF-8 become U+FFFD, one each; real pairs stay."""
-    repairs = Counter()
+    repairs: Counter[str] = Counter()
     assert values(write(name, data), repairs=repairs) == [{"t": expected}]
     assert repairs[REPLACED] == count
 
 
-def test_characters_are_replaced_in_parquet_and_inside_lists(write):
+def test_characters_are_replaced_in_parquet_and_inside_lists(write: Callable[..., Path]) -> None:
     """The same holds in parquet files and within lists and objects."""
-    repairs = Counter()
+    repairs: Counter[str] = Counter()
     assert values(write("a.parquet", [{"t": ["x\x00", "y"]}]), repairs=repairs) == [{"t": ["x\ufffd", "y"]}]
     nested = rb'{"t": [{"k\u0000": "\ud800"}]}'
     assert values(write("a.jsonl", nested), repairs=repairs) == [{"t": [{"k\ufffd": "\ufffd"}]}]
@@ -135,7 +140,7 @@ def test_characters_are_replaced_in_parquet_and_inside_lists(write):
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(codec=None, exclude_categories=()), max_size=40))
-def test_any_text_survives_but_for_what_cannot_be_sent(write, text):
+def test_any_text_survives_but_for_what_cannot_be_sent(write: Callable[..., Path], text: str) -> None:
     """Whatever is in a text, every other character comes back as it was, and the result can be sent as UTF-8."""
     expected = "".join("\ufffd" if c == "\x00" or "\ud800" <= c <= "\udfff" else c for c in text)
     (row,) = values(write("any.json", json.dumps([{"t": [text]}]).encode()))
@@ -145,19 +150,19 @@ def test_any_text_survives_but_for_what_cannot_be_sent(write, text):
     row["t"][0].encode()
 
 
-def test_the_last_of_two_equal_keys_counts(write):
+def test_the_last_of_two_equal_keys_counts(write: Callable[..., Path]) -> None:
     """A JSON object that repeats a key is legal, and the last value counts."""
     assert values(write("a.jsonl", b'{"n": 1, "n": 2}')) == [{"n": 2}]
 
 
-def test_fields_of_ten_megabytes_are_read(write):
+def test_fields_of_ten_megabytes_are_read(write: Callable[..., Path]) -> None:
     """A response of 10 MB comes through csv and jsonl."""
     big = "x" * (10 * MIB)
     assert values(write("a.csv", [{"t": big}])) == [{"t": big}]
     assert values(write("a.jsonl", [{"t": big}])) == [{"t": big}]
 
 
-def test_csv_records_with_too_many_cells_have_a_problem(write):
+def test_csv_records_with_too_many_cells_have_a_problem(write: Callable[..., Path]) -> None:
     """A csv record longer than its header is not guessed at; a shorter one has nulls."""
     rows = list(read_rows(write("a.csv", b"a,b\n1,2,3\n4\n")))
     assert rows[0].problem == "more cells than the header has columns"
@@ -165,7 +170,7 @@ def test_csv_records_with_too_many_cells_have_a_problem(write):
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
-def test_a_gzip_bomb_stops_at_the_cap(write, suffix):
+def test_a_gzip_bomb_stops_at_the_cap(write: Callable[..., Path], suffix: str) -> None:
     """A small file that unfolds a thousandfold is refused, and no more than the cap is ever held."""
     path = write(f"bomb{suffix}.gz", b"0" * (64 * MIB))
     assert path.stat().st_size < MIB
@@ -178,7 +183,7 @@ def test_a_gzip_bomb_stops_at_the_cap(write, suffix):
     assert peak < 24 * MIB
 
 
-def test_ordinary_packing_is_below_the_cap(write):
+def test_ordinary_packing_is_below_the_cap(write: Callable[..., Path]) -> None:
     """Repetitive but honest data passes the ratio that stops bombs."""
     rows = [{"prompt": f"question {n}", "chosen": "yes " * 50} for n in range(5000)]
     caps = Caps(free_bytes=1)
@@ -186,7 +191,7 @@ def test_ordinary_packing_is_below_the_cap(write):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_truncated_gzip_files_are_refused_in_one_line(write, suffix):
+def test_truncated_gzip_files_are_refused_in_one_line(write: Callable[..., Path], suffix: str) -> None:
     """A gzip file that breaks off, or was never one, is named in one line."""
     whole = write(f"a{suffix}.gz", ROWS * 50).read_bytes()
     for name, data in (
@@ -201,7 +206,7 @@ def test_truncated_gzip_files_are_refused_in_one_line(write, suffix):
             values(path)
 
 
-def test_truncated_and_false_parquet_files_are_refused(write):
+def test_truncated_and_false_parquet_files_are_refused(write: Callable[..., Path]) -> None:
     """A parquet file that breaks off, or is something else, is named in one line."""
     whole = write("a.parquet", ROWS * 50).read_bytes()
     for data in (whole[: len(whole) // 2], b"PAR1 no PAR1", b"", b"plain text"):
@@ -209,7 +214,7 @@ def test_truncated_and_false_parquet_files_are_refused(write):
             values(write("b.parquet", data))
 
 
-def test_a_parquet_header_that_promises_too_much_is_refused(write):
+def test_a_parquet_header_that_promises_too_much_is_refused(write: Callable[..., Path]) -> None:
     """Rows and bytes that a parquet file says it has are checked before any is read."""
     path = write("a.parquet", [{"n": "x" * 100}] * 1000)
     with pytest.raises(DataError, match="says that it has 1,000 rows, more than 10"):
@@ -218,7 +223,7 @@ def test_a_parquet_header_that_promises_too_much_is_refused(write):
         values(path, caps=Caps(max_bytes=10_000))
 
 
-def test_a_dictionary_that_unfolds_is_stopped(write):
+def test_a_dictionary_that_unfolds_is_stopped(write: Callable[..., Path]) -> None:
     """A parquet column that repeats one long text a thousand times is stopped while it unfolds."""
     path = write("a.parquet", [{"t": "y" * 100_000}] * 2000)
     assert path.stat().st_size < MIB
@@ -226,13 +231,13 @@ def test_a_dictionary_that_unfolds_is_stopped(write):
         values(path, caps=Caps(max_bytes=50 * MIB))
 
 
-def test_too_many_lines_are_refused(write):
+def test_too_many_lines_are_refused(write: Callable[..., Path]) -> None:
     """The cap on rows also holds for lines."""
     with pytest.raises(DataError, match="more than 3 rows"):
         values(write("a.jsonl", [{"n": 1}] * 4), caps=Caps(max_rows=3))
 
 
-def test_rows_beyond_the_cap_are_refused(write):
+def test_rows_beyond_the_cap_are_refused(write: Callable[..., Path]) -> None:
     """A line, or a csv field, above the cap for one row is named instead of being held."""
     caps = Caps(max_row_bytes=1000)
     with pytest.raises(DataError, match=r"a\.jsonl row 2: longer than"):
@@ -241,20 +246,20 @@ def test_rows_beyond_the_cap_are_refused(write):
         values(write("a.csv", [{"n": "x" * 2000}]), caps=caps)
 
 
-def test_a_parquet_file_that_is_too_large_by_its_own_account_is_refused(write):
+def test_a_parquet_file_that_is_too_large_by_its_own_account_is_refused(write: Callable[..., Path]) -> None:
     """The size that a parquet file states for its columns is checked before they are read."""
     path = write("a.parquet", [{"n": f"{n:0200}"} for n in range(1000)])
     with pytest.raises(DataError, match="says that it unfolds to"):
         values(path, caps=Caps(max_bytes=10_000))
 
 
-def test_what_cannot_be_opened_is_named(tmp_path):
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     """A path that the system refuses, here for its length, ends in one line."""
     with pytest.raises(DataError, match="cannot be read"):
         values(tmp_path / ("x" * 300 + ".json"))
 
 
-def test_files_of_lines_are_streamed(write):
+def test_files_of_lines_are_streamed(write: Callable[..., Path]) -> None:
     """The first rows of a long file come before the rest is read, even where the rest is damaged."""
     lines = [{"n": random.Random(n).randbytes(500).hex()} for n in range(8000)]
     whole = write("a.jsonl.gz", lines).read_bytes()

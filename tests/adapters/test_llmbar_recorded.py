@@ -3,7 +3,10 @@
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -11,17 +14,19 @@ from svr_async.adapters import get_adapter
 
 
 @pytest.fixture(scope="module")
-def script():
+def script() -> ModuleType:
     """Return benchmarks/paper/llmbar_recorded.py as a module."""
     path = Path(__file__).parents[2] / "benchmarks/paper/llmbar_recorded.py"
     spec = importlib.util.spec_from_file_location("llmbar_recorded", path)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["llmbar_recorded"] = module
+    assert spec.loader is not None
     spec.loader.exec_module(module)
     return module
 
 
-def row(label, *winners, questions=None):
+def row(label: int, *winners: str | None, questions: str | None = None) -> dict[str, Any]:
     """Return one row of an evaluator's results, with its winners in both orders."""
     verdicts = {
         f"swap = {swap}": {"completion": [f"said {winner}", "stop"], "winner": winner}
@@ -31,7 +36,9 @@ def row(label, *winners, questions=None):
     return {"input": "p", "output_1": "x", "output_2": f"y{label}", "label": label, "results": results}
 
 
-def run(script, write, tmp_path, strategy, rows):
+def run(
+    script: ModuleType, write: Callable[..., Path], tmp_path: Path, strategy: str, rows: list[dict[str, Any]]
+) -> tuple[Path, list[Any]]:
     """Run the script on made rows; return the path of the pairs and the replies."""
     write("LLMBar/Natural/dataset.json", [{"input": "p", "output_1": "x", "output_2": "y", "label": 1}])
     write(f"LLMBar/Natural/evaluators/GPT-4/{strategy}/result.json.gz", rows)
@@ -42,7 +49,9 @@ def run(script, write, tmp_path, strategy, rows):
     return out / "pairs.jsonl", replies
 
 
-def test_direct_verdicts_name_the_response_as_shown(script, write, tmp_path, capsys):
+def test_direct_verdicts_name_the_response_as_shown(
+    script: ModuleType, write: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Winner "1" is A in the data's order and B in the swapped one; no winner leaves no verdict."""
     pairs, replies = run(script, write, tmp_path, "Vanilla", [row(1, "1", "1"), row(2, "1", "2"), row(1, "tie", None)])
     assert [(r["pair_id"], r["order"], r["role"], r["reply"]) for r in replies] == [
@@ -62,7 +71,7 @@ def test_direct_verdicts_name_the_response_as_shown(script, write, tmp_path, cap
     assert " ".join(capsys.readouterr().out.split()) == "Natural n 3 ab 0.333 ba 0.667 both 0.500"
 
 
-def test_metrics_give_rubrics_and_verdicts(script, write, tmp_path):
+def test_metrics_give_rubrics_and_verdicts(script: ModuleType, write: Callable[..., Path], tmp_path: Path) -> None:
     """The evaluator's own questions come as rubrics without an order, its verdicts as JSON."""
     _, replies = run(
         script, write, tmp_path, "Metrics", [row(2, "2", None, questions="1. Is it short?\n\n2. Is it kind?")]
@@ -74,7 +83,9 @@ def test_metrics_give_rubrics_and_verdicts(script, write, tmp_path):
     ]
 
 
-def test_an_unknown_evaluator_is_answered_with_the_ones_there_are(script, write, tmp_path, capsys):
+def test_an_unknown_evaluator_is_answered_with_the_ones_there_are(
+    script: ModuleType, write: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A strategy that the folder does not hold ends in one line that lists the others."""
     write("LLMBar/Natural/evaluators/ChatGPT/Vanilla/result.json", [row(1, "1", "1")])
     assert script.main(["--llmbar", str(tmp_path), "--out", str(tmp_path / "out")]) == 2

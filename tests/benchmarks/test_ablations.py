@@ -3,7 +3,10 @@
 import asyncio
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -21,7 +24,7 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 
 
 @pytest.fixture(scope="module")
-def ablations():
+def ablations() -> Iterator[ModuleType]:
     """Return the script as a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SCRIPTS))
@@ -29,14 +32,14 @@ def ablations():
 
 
 @pytest.fixture(scope="module")
-def local(ablations, tmp_path_factory):
+def local(ablations: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a tiny varied world whose runs need no server."""
     world = World(preset("varied", 5))
     test = list(world.pairs(120, "test"))
     return ablations.Local.of(world, tmp_path_factory.mktemp("local"), 20, test, ablations.JUDGE)
 
 
-def keep(plan, seed, name, marks):
+def keep(plan: Any, seed: int, name: str, marks: list[bool]) -> None:
     """Write the items of a made-up run."""
     folder = plan.folder(seed) / "runs" / name
     folder.mkdir(parents=True)
@@ -44,7 +47,7 @@ def keep(plan, seed, name, marks):
     (folder / "items.jsonl").write_text("\n".join(rows), "utf-8")
 
 
-def test_the_table_compares_each_part_with_the_full_bank(ablations, tmp_path):
+def test_the_table_compares_each_part_with_the_full_bank(ablations: ModuleType, tmp_path: Path) -> None:
     """Accuracies are by seed and in the mean, p is exact over the pairs of all seeds, and it says SIMULATED."""
     plan = ablations.Plan(world="varied", seeds=[1, 2], out=tmp_path, n_train=30, n_test=60)
     for seed in plan.seeds:
@@ -60,18 +63,18 @@ def test_the_table_compares_each_part_with_the_full_bank(ablations, tmp_path):
     assert "the bank covers" in lines[-1]
 
 
-def test_nothing_run_is_said(ablations, tmp_path):
+def test_nothing_run_is_said(ablations: ModuleType, tmp_path: Path) -> None:
     """A folder without runs gives a sentence, not a table."""
     plan = ablations.Plan(world="plain", seeds=[1], out=tmp_path, n_train=30, n_test=20)
     assert ablations.table(plan) == f"no trained bank of plain under {tmp_path}"
 
 
-def test_every_part_that_can_be_left_out_has_a_row(ablations):
+def test_every_part_that_can_be_left_out_has_a_row(ablations: ModuleType) -> None:
     """The table's rows are the ablations of `svr train`, the two yardsticks, the bank and uniform weights."""
     assert set(ablations.NAMES) == {"vanilla", "oracle", "svr", "uniform", *(f"no-{part}" for part in ABLATIONS)}
 
 
-def test_the_local_author_writes_what_the_endpoint_writes(ablations, local):
+def test_the_local_author_writes_what_the_endpoint_writes(ablations: ModuleType, local: Any) -> None:
     """Induction of both kinds and probes are those of the endpoint of the same world and seed."""
     endpoint = Simulator(SimConfig(seed=5, world=local.world.config))
     _, author = endpoint._minds[ablations.JUDGE]
@@ -85,7 +88,7 @@ def test_the_local_author_writes_what_the_endpoint_writes(ablations, local):
             assert asyncio.run(mine.induce(pair, contrastive=contrastive)).value == read_induced(said, "n")
 
 
-def test_the_local_yardsticks_are_the_calibrated_ones(ablations, local):
+def test_the_local_yardsticks_are_the_calibrated_ones(ablations: ModuleType, local: Any) -> None:
     """The direct judge and the human rubrics decide as calibration says."""
     local.yardsticks()
     shares = {}

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,14 +17,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def generator():
+def generator() -> ModuleType:
     """Return the generator of the pairs, benchmarks/make_demo_pairs.py, as a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "benchmarks"))
         return importlib.import_module("make_demo_pairs")
 
 
-def test_the_pairs_are_always_the_same(generator, tmp_path, capsys):
+def test_the_pairs_are_always_the_same(
+    generator: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two runs write the same bytes: a few hundred pairs, each with its own id."""
     for name in ("one", "two"):
         assert generator.main([str(tmp_path / name)]) == 0
@@ -34,7 +37,7 @@ def test_the_pairs_are_always_the_same(generator, tmp_path, capsys):
     assert len(ids) == len(set(ids)) == 340
 
 
-def test_no_prompt_is_on_both_sides(generator):
+def test_no_prompt_is_on_both_sides(generator: ModuleType) -> None:
     """Subjects that are held out are not trained on, and each kind has some."""
     sides = defaultdict(set)
     for held, row in generator.rows():
@@ -43,7 +46,7 @@ def test_no_prompt_is_on_both_sides(generator):
     assert {row["domain"] for held, row in generator.rows() if held} == {kind.name for kind in generator.KINDS}
 
 
-def test_length_alone_does_not_decide(generator):
+def test_length_alone_does_not_decide(generator: ModuleType) -> None:
     """In about half of the pairs the better answer is the longer one, and answers are never equal."""
     rows = [row for _, row in generator.rows()]
     longer = sum(len(row["chosen"]) > len(row["rejected"]) for row in rows)
@@ -54,13 +57,17 @@ def test_length_alone_does_not_decide(generator):
 def recipe(folder: Path) -> list[list[str]]:
     """Return the commands of `make demo` that call svr, with its output folder replaced."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    held = re.search(r"^HELD := (.*)$", makefile, re.MULTILINE)[1]
+    found = re.search(r"^HELD := (.*)$", makefile, re.MULTILINE)
+    assert found is not None
+    held = found[1]
     lines = re.findall(r"^\t@\$\(BIN\)/svr (.*)$", makefile, re.MULTILINE)
     return [shlex.split(line.replace("$(HELD)", held).replace("$(DEMO)", str(folder)).split(" >")[0]) for line in lines]
 
 
 @pytest.mark.timeout(240)
-def test_the_commands_work(generator, tmp_path, monkeypatch, capsys):
+def test_the_commands_work(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each command of the recipe ends well; the bank beats length on held-out pairs; both pages are there."""
     monkeypatch.chdir(tmp_path)
     generator.main([str(tmp_path)])

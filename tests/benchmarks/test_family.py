@@ -6,7 +6,10 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.timeout(180)  # whichever test comes first waits for th
 
 
 @pytest.fixture(scope="module")
-def family():
+def family() -> Iterator[ModuleType]:
     """Return the script as a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SCRIPTS))
@@ -29,24 +32,24 @@ def family():
 
 
 @pytest.fixture(scope="module")
-def plan(family, tmp_path_factory):
+def plan(family: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return the plan of one tiny draw."""
     return family.Plan(draws=[DRAW], pairs=120, test=60, out=tmp_path_factory.mktemp("family"))
 
 
 @pytest.fixture(scope="module")
-def row(family, plan):
+def row(family: ModuleType, plan: Any) -> Any:
     """Return what a tiny draw was found to give."""
     return family.run_draw(plan, DRAW)
 
 
-def rows_of(text):
+def rows_of(text: str) -> dict[str, list[str]]:
     """Return the cells of a table's rows by their first cell."""
     lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
     return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines}
 
 
-def test_a_draw_is_trained_on_and_decided_in_every_way(family, plan, row):
+def test_a_draw_is_trained_on_and_decided_in_every_way(family: ModuleType, plan: Any, row: Any) -> None:
     """The yardsticks are those of calibration, bank and uniform weights decide the same pairs, one file is left."""
     world = FamilyWorld(drawn(DRAW))
     found = calibrate_items(world, list(world.pairs(60, "test")))
@@ -63,7 +66,7 @@ def test_a_draw_is_trained_on_and_decided_in_every_way(family, plan, row):
     assert family.run_draw(plan, DRAW) == row
 
 
-def test_a_second_run_trains_nothing_and_prints_the_table(plan, row):
+def test_a_second_run_trains_nothing_and_prints_the_table(plan: Any, row: Any) -> None:
     """The command reads back what is there, changed by hand or not, and shows it as SIMULATED, by property."""
     kept = plan.path(DRAW).read_bytes()
     plan.path(DRAW).write_text(json.dumps({**row, "svr": 0.875, "direct": 0.5, "truth": 1.0}))
@@ -80,7 +83,7 @@ def test_a_second_run_trains_nothing_and_prints_the_table(plan, row):
     assert rows[str(DRAW)][0].startswith("2 types, words 100%, common 30%, paraphrase 5")
 
 
-def test_the_table_says_which_worlds_fall_short(family, plan, row):
+def test_the_table_says_which_worlds_fall_short(family: ModuleType, plan: Any, row: Any) -> None:
     """Draws below human rubrics or the direct judge are named; more than a standard error below is told apart."""
     kept = plan.path(DRAW).read_bytes()
     try:
@@ -92,13 +95,13 @@ def test_the_table_says_which_worlds_fall_short(family, plan, row):
     assert f"Below the direct judge: 1 (draws {DRAW}), by more than a standard error: 0" in said
 
 
-def test_nothing_run_is_said(family, tmp_path):
+def test_nothing_run_is_said(family: ModuleType, tmp_path: Path) -> None:
     """A folder without results gives a sentence, not a table."""
     plan = family.Plan(draws=list(DEVELOPMENT), pairs=None, test=60, out=tmp_path)
     assert family.table(plan) == f"no result under {tmp_path}"
 
 
-def test_results_of_other_sizes_and_parts_are_kept_apart(family, tmp_path):
+def test_results_of_other_sizes_and_parts_are_kept_apart(family: ModuleType, tmp_path: Path) -> None:
     """A result's place tells its pairs, where none are given the draw's own, and what was left out."""
     own = family.Plan(draws=[DRAW], pairs=None, test=60, out=tmp_path)
     fewer = family.Plan(draws=[DRAW], pairs=120, test=60, out=tmp_path, part="probe")
@@ -106,12 +109,12 @@ def test_results_of_other_sizes_and_parts_are_kept_apart(family, tmp_path):
     assert fewer.path(DRAW) == tmp_path / "120-no-probe" / f"{DRAW}.json"
 
 
-def test_draws_are_given_as_ranges(family):
+def test_draws_are_given_as_ranges(family: ModuleType) -> None:
     """`0-3,1000` are four draws and one."""
     assert family.draws_of("0-3,1000") == [0, 1, 2, 3, 1000]
 
 
-def test_every_world_is_in_one_group_of_each_property(family):
+def test_every_world_is_in_one_group_of_each_property(family: ModuleType) -> None:
     """Each property sorts every development draw somewhere, and no property has a single group."""
     for label_of in family.PROPERTIES.values():
         assert len({label_of(drawn(number)) for number in DEVELOPMENT}) > 1

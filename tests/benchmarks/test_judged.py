@@ -1,12 +1,14 @@
 """What the benchmarks share: pairs judged once and kept, the simulated judge in process, the plain regression."""
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rig import engine_at, judge_at, writer
+from stand_ins import UnaskedAuthor
 
 from svr_async.judges.author import ModelAuthor
 from svr_async.judges.rules.judge import RulesJudge
@@ -22,7 +24,7 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks/paper"
 
 
 @pytest.fixture(scope="module")
-def scripts():
+def scripts() -> Iterator[SimpleNamespace]:
     """Return the scripts as modules."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SCRIPTS))
@@ -30,7 +32,9 @@ def scripts():
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
-async def test_the_judge_in_process_answers_as_the_simulated_endpoint_does(scripts, tmp_path):
+async def test_the_judge_in_process_answers_as_the_simulated_endpoint_does(
+    scripts: SimpleNamespace, tmp_path: Path
+) -> None:
     """The same pairs and rubrics get the same verdicts in process and over HTTP, noise and all."""
     world = World(WorldConfig(seed=3))
     pairs = [item.pair for item in world.pairs(4, "train")]
@@ -45,17 +49,20 @@ async def test_the_judge_in_process_answers_as_the_simulated_endpoint_does(scrip
             assert rubrics
             for order in Order:
                 shown = present(pair, order)
-                rows = [(await one.compare(shown, rubrics, overall=False)).value.rows for one in (judge, asked)]
+                found = [(await one.compare(shown, rubrics, overall=False)).value for one in (judge, asked)]
+                rows = [comparisons.rows for comparisons in found if comparisons is not None]
                 assert [(r.rubric_id, r.delta) for r in rows[0]] == [(r.rubric_id, r.delta) for r in rows[1]]
 
 
-def test_pairs_are_judged_once_and_again_only_if_they_change(scripts, tmp_path, monkeypatch):
+def test_pairs_are_judged_once_and_again_only_if_they_change(
+    scripts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second call reads the file of the first; another response is judged anew."""
     pairs = [
         PreferencePair(id=f"p{n}", prompt=user_prompt(f"Say {n}."), chosen="It is so. " * 9, rejected="So.")
         for n in range(3)
     ]
-    crew = Crew(judge=RulesJudge(), author=None, workers=2, rubrics_per_call=500)
+    crew = Crew(judge=RulesJudge(), author=UnaskedAuthor(), workers=2, rubrics_per_call=500)
     first = scripts.judged.judged_on_all(tmp_path, "made", pairs, crew)
     assert first.shape == (3, len(grid_rubrics()))
     assert (first[~np.isnan(first)] > 0).any()
@@ -68,7 +75,7 @@ def test_pairs_are_judged_once_and_again_only_if_they_change(scripts, tmp_path, 
     assert not np.array_equal(again[0], first[0], equal_nan=True)
 
 
-def test_logistic_regression_takes_any_sign(scripts):
+def test_logistic_regression_takes_any_sign(scripts: SimpleNamespace) -> None:
     """The yardstick finds a check that speaks for the chosen response and one that speaks against it."""
     z = np.random.default_rng(1).choice([-1.25, 1.25], (300, 3))
     z *= np.sign(z[:, [0]] - z[:, [1]] + 0.1)
@@ -76,6 +83,6 @@ def test_logistic_regression_takes_any_sign(scripts):
     assert weight[0] > 0 > weight[1]
 
 
-def test_a_margin_of_rounding_errors_is_a_tie(scripts):
+def test_a_margin_of_rounding_errors_is_a_tie(scripts: SimpleNamespace) -> None:
     """Points are 1, ½ and 0, and ½ where sums of the same numbers in another order cancel out."""
     assert scripts.scores.points(np.array([0.2, 1e-12, 0.0, -0.2])).tolist() == [1, 0.5, 0.5, 0]

@@ -7,7 +7,7 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree as ET
@@ -18,7 +18,7 @@ SPEED = Path(__file__).parents[2] / "benchmarks" / "speed"
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator:
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
     """Return a function that imports a module of the benchmark; all are forgotten again."""
     monkeypatch.syspath_prepend(str(SPEED))
     names: list[str] = []
@@ -38,10 +38,12 @@ def url() -> Iterator[str]:
     command = [sys.executable, str(SPEED / "fast_server.py"), "--latency-ms", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
+        assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
         process.wait()
+        assert process.stdout is not None
         process.stdout.close()
 
 
@@ -54,7 +56,7 @@ def url() -> Iterator[str]:
         ("client_aiohttp.py", "pool", ["aiohttp pool"]),
     ],
 )
-def test_clients_have_every_call_answered_and_say_what_it_cost(url, file, way, names):
+def test_clients_have_every_call_answered_and_say_what_it_cost(url: str, file: str, way: str, names: list[str]) -> None:
     """Each client gets a checked verdict for each call, and prints its cost; ours finds them in the memo again."""
     flags = [f"--url={url}", "--calls=60", "--in-flight=8", f"--way={way}"]
     command = [sys.executable, str(SPEED / file), *flags]
@@ -64,7 +66,7 @@ def test_clients_have_every_call_answered_and_say_what_it_cost(url, file, way, n
     assert all(row["whole"] and row["answered"] == 60 and row["cpu_us"] > 0 for row in rows)
 
 
-async def test_the_server_turns_away_what_is_over_its_rate(load):
+async def test_the_server_turns_away_what_is_over_its_rate(load: Callable[[str], ModuleType]) -> None:
     """An even bucket admits its burst and then the rate; what it turns away says for how long."""
     server = load("fast_server")
     gate = server.Gate(0.06, 2.0)
@@ -84,7 +86,7 @@ async def test_the_server_turns_away_what_is_over_its_rate(load):
     assert sent[2].endswith(b'{"calls":2,"refused":1}')
 
 
-def test_the_canned_verdict_is_one_and_bodies_differ(load):
+def test_the_canned_verdict_is_one_and_bodies_differ(load: Callable[[str], ModuleType]) -> None:
     """The reply holds a verdict on six rubrics of the size that was promised; no two requests are equal."""
     server, calls = load("fast_server"), load("calls")
     assert len(calls.check(server.verdict())) == 6
@@ -100,7 +102,14 @@ def test_the_canned_verdict_is_one_and_bodies_differ(load):
     ("value", "at_least", "verdict"),
     [(0.7, False, "beyond"), (1.0, False, "ok"), (1.2, False, "short"), (None, False, "skipped"), (1.2, True, "ok")],
 )
-def test_figures_are_held_to_their_targets(load, tmp_path, capsys, value, at_least, verdict):
+def test_figures_are_held_to_their_targets(
+    load: Callable[[str], ModuleType],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    value: float | None,
+    at_least: bool,
+    verdict: str,
+) -> None:
     """A figure is beyond, ok, short or skipped; it survives the file between a benchmark and the summary."""
     targets = load("targets")
     bounds = {"target": 1.1, "beyond": 1.5} if at_least else {"target": 1.1, "beyond": 0.8}
@@ -111,7 +120,9 @@ def test_figures_are_held_to_their_targets(load, tmp_path, capsys, value, at_lea
     assert f"| {verdict} |" in capsys.readouterr().out
 
 
-def test_rows_become_medians_tables_ratios_and_a_plot(load, tmp_path, capsys):
+def test_rows_become_medians_tables_ratios_and_a_plot(
+    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """From rows of several runs come medians, the two tables, the figures with targets, and a picture."""
     engine = load("engine")
     row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
@@ -133,7 +144,7 @@ def test_rows_become_medians_tables_ratios_and_a_plot(load, tmp_path, capsys):
     assert {"ours", "aiohttp task", "64", "512", "100"} <= set(names)
 
 
-def test_a_ratio_is_that_of_neighbouring_runs(load):
+def test_a_ratio_is_that_of_neighbouring_runs(load: Callable[[str], ModuleType]) -> None:
     """A machine that slows down between runs moves both of a pair; runs of other numbers are compared by medians."""
     engine = load("engine")
     row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
@@ -147,7 +158,9 @@ def test_a_ratio_is_that_of_neighbouring_runs(load):
     assert engine._ratio(found, (0, 64), "nobody", engine.RAW) is None
 
 
-def test_peers_without_an_environment_are_skipped_and_said_so(load, tmp_path, capsys):
+def test_peers_without_an_environment_are_skipped_and_said_so(
+    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each absent peer is named; one whose Python is there is run."""
     engine = load("engine")
     python = tmp_path / "litellm" / "bin" / "python"
@@ -158,7 +171,7 @@ def test_peers_without_an_environment_are_skipped_and_said_so(load, tmp_path, ca
 
 
 @pytest.mark.parametrize(("script", "flags"), [("memory.py", ["--questions", "600"]), ("retry.py", ["--quick"])])
-def test_benchmarks_of_one_process_run_to_their_figures(script, flags, tmp_path):
+def test_benchmarks_of_one_process_run_to_their_figures(script: str, flags: list[str], tmp_path: Path) -> None:
     """What stands in for an endpoint or a memo there keeps up with the engine: the script ends with its figures."""
     command = [sys.executable, str(SPEED / script), *flags, "--figures", str(tmp_path / "figures.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)

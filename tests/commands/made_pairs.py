@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -49,7 +50,9 @@ PLACES = ("the river", "the coast", "a hill", "the old mill", "our village", "a 
 def write_candidates(path: Path, *texts: str, checks: int = 2) -> Path:
     """Write candidate rubrics as `svr induce` does; without texts, some that checks decide."""
     named = [{"name": name, "args": {}} for name in ("bullet_list", "bold")[:checks]]
-    rubrics = [{"text": text} for text in texts] or [{"text": f"Check {n}.", "check": c} for n, c in enumerate(named)]
+    rubrics: list[dict[str, Any]] = [{"text": text} for text in texts] or [
+        {"text": f"Check {n}.", "check": c} for n, c in enumerate(named)
+    ]
     rows = [{"rubric": rubric, "sources": [], "count": 1, "aliases": []} for rubric in rubrics]
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path

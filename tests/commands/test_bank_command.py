@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -22,7 +24,7 @@ from svr_async.scoring.bank_stats import bank_stats
 from svr_async.vocabulary.rubric import Check, Rubric
 
 ESCAPES = "\x1b]8;;https://example.org\x1b\\click\x1b]8;;\x1b\\ \x1b[31mred\u202e [bold]x[/] :smile:"
-TEXTS = {
+TEXTS: dict[str, dict[str, Any]] = {
     "Keeps to the number of words that was asked for": {"weight": 0.75, "activation_rate": 0.125, "domain": "chat"},
     "Does not keep to the number of words that was asked for": {"weight": 0.25, "activation_rate": 0.1},
     "Names the river and its bridge": {
@@ -35,11 +37,11 @@ TEXTS = {
 }
 
 
-def made(**changes):
+def made(**changes: Any) -> RubricBank:
     """Return a bank of four rubrics, one with a check."""
     rubrics = [BankRubric(rubric=Rubric(text=text, facet="format"), **fields) for text, fields in TEXTS.items()]
     rubrics.append(BankRubric(rubric=Rubric(text="Is short", check=Check.of("max_words", n=50)), activation_rate=0.1))
-    fields = {
+    fields: dict[str, Any] = {
         "rubrics": tuple(rubrics),
         "selector_kind": "mlp",
         "selector": {"hidden": np.ones((2, 2), np.float32)},
@@ -52,25 +54,25 @@ def made(**changes):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """Give a saved bank."""
     made().save(tmp_path / "bank")
     return tmp_path / "bank"
 
 
-def call(*args):
+def call(*args: Any) -> str:
     """Run a command and return its standard output; errors are raised."""
     result = CliRunner().invoke(bank, [str(arg) for arg in args], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def fail(*args):
+def fail(*args: str | Path) -> int:
     """Run a command as the program does and return its exit code."""
     return run(bank, "svr bank", [str(arg) for arg in args])
 
 
-def test_show_lists_the_heaviest_first(folder):
+def test_show_lists_the_heaviest_first(folder: Path) -> None:
     """Where the bank comes from, then rubrics by weight with activation, counts, domain and facet."""
     out = call("show", folder)
     assert made().digest[:12] in out
@@ -81,7 +83,7 @@ def test_show_lists_the_heaviest_first(folder):
     assert "5 of 5 rubrics" in out
 
 
-def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path):
+def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path: Path) -> None:
     """It says how many there are instead, and names the structure of the fit where it is known."""
     made(dev_metrics={"accuracy": 0.8125, "pairs": 16}, history=made_history()).save(tmp_path / "few")
     out = " ".join(call("show", tmp_path / "few").split())
@@ -90,7 +92,7 @@ def test_show_tells_no_accuracy_of_too_few_dev_pairs(tmp_path):
     assert "structure 2 groups of prompts, sparsity 0.3, in common 0.2, top 6" in out
 
 
-def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path):
+def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path: Path) -> None:
     """Where prompts alone tell the rubrics apart, their weight takes no column."""
     made(rubrics=tuple(replace(entry, weight=4.0) for entry in made().rubrics)).save(tmp_path / "alike")
     out = call("show", tmp_path / "alike")
@@ -99,7 +101,7 @@ def test_a_weight_that_all_rubrics_have_is_said_once(tmp_path):
     assert "4.000" not in out
 
 
-def test_show_can_be_narrowed(folder):
+def test_show_can_be_narrowed(folder: Path) -> None:
     """By number and by domain; all about one rubric by the start of its id."""
     assert "1 of 5 rubrics" in call("show", folder, "--top", 1)
     assert "Names the river" in call("show", folder, "--domain", "code")
@@ -111,7 +113,7 @@ def test_show_can_be_narrowed(folder):
     assert "and 10 more" in call("show", folder, "--rubric", made().rubrics[3].id)
 
 
-def test_show_as_json(folder):
+def test_show_as_json(folder: Path) -> None:
     """Machines get the digest, the settings and the rubrics."""
     found = orjson.loads(call("show", folder, "--all", "--json"))
     assert found["digest"] == made().digest
@@ -120,7 +122,7 @@ def test_show_as_json(folder):
     assert found["selector"]["kind"] == "mlp"
 
 
-def test_stats_count_by_domain_and_facet(folder):
+def test_stats_count_by_domain_and_facet(folder: Path) -> None:
     """Tables for people, the same numbers for machines."""
     out = call("stats", folder)
     assert "by domain" in out
@@ -130,7 +132,7 @@ def test_stats_count_by_domain_and_facet(folder):
     assert found["with_check"] == 1
 
 
-def test_lint_says_what_and_what_to_do(folder):
+def test_lint_says_what_and_what_to_do(folder: Path) -> None:
     """Findings by kind with their advice; --kind narrows; --strict makes them an exit code."""
     out = call("lint", folder)
     assert "vague: 1" in out
@@ -142,13 +144,13 @@ def test_lint_says_what_and_what_to_do(folder):
     assert fail("lint", folder, "--kind", "no-such") == 2
 
 
-def test_lint_of_a_clean_bank(tmp_path):
+def test_lint_of_a_clean_bank(tmp_path: Path) -> None:
     """Nothing to find is said, and is no error."""
     RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source"), observed_count=5),)).save(tmp_path)
     assert "nothing to find fault with in 1 rubrics" in call("lint", tmp_path, "--strict")
 
 
-def test_diff_of_two_banks(folder, tmp_path):
+def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
     """Gained, lost, reweighed rubrics and settings are told apart."""
     rubrics = made().rubrics
     lighter = BankRubric(rubric=rubrics[0].rubric, weight=0.5)
@@ -164,7 +166,7 @@ def test_diff_of_two_banks(folder, tmp_path):
     assert "5 kept" in call("diff", folder, folder)
 
 
-def test_merge_writes_a_bank(folder, tmp_path):
+def test_merge_writes_a_bank(folder: Path, tmp_path: Path) -> None:
     """The merged bank loads, and what it still needs is said."""
     out = call("merge", folder, folder, "--out", tmp_path / "both")
     assert "10 rubrics of 2 banks became 5" in out
@@ -173,7 +175,7 @@ def test_merge_writes_a_bank(folder, tmp_path):
     assert (found["rubrics"], found["from"]) == (2, [5])
 
 
-def test_merge_replaces_no_other_bank(folder, tmp_path, capsys):
+def test_merge_replaces_no_other_bank(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A bank is not merged over, neither a source nor another one; the same result may be written again."""
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert fail("merge", folder, folder, "--out", folder) == 2
@@ -183,7 +185,9 @@ def test_merge_replaces_no_other_bank(folder, tmp_path, capsys):
         call("merge", folder, folder, "--out", tmp_path / "both")
 
 
-def test_a_folder_that_holds_something_else_is_named(folder, tmp_path, capsys):
+def test_a_folder_that_holds_something_else_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of a training's folder, a store and a run it is said what they are, and what takes them."""
     parent = tmp_path / "trained"
     parent.mkdir()
@@ -197,14 +201,16 @@ def test_a_folder_that_holds_something_else_is_named(folder, tmp_path, capsys):
     assert f"name {parent / 'bank'}" in capsys.readouterr().err
 
 
-def test_a_name_that_no_hub_can_have_is_said_before_a_connection(folder, monkeypatch, capsys):
+def test_a_name_that_no_hub_can_have_is_said_before_a_connection(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A mistyped repository is the error, not the network."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert fail("export", folder, "--hub", "noslash") == 2
     assert "'noslash' is no repository of the hub" in capsys.readouterr().err
 
 
-def test_a_bank_in_the_place_of_a_run_is_named(folder):
+def test_a_bank_in_the_place_of_a_run_is_named(folder: Path) -> None:
     """Where a run is wanted, a bank is said to be one."""
     with pytest.raises(UsageError, match="not a run folder") as caught:
         RunFolder.load(folder)
@@ -212,7 +218,9 @@ def test_a_bank_in_the_place_of_a_run_is_named(folder):
 
 
 @pytest.mark.parametrize(("width", "column"), [(80, False), (120, True)])
-def test_a_narrow_terminal_leaves_room_for_the_rubric(width, column, monkeypatch, capsys):
+def test_a_narrow_terminal_leaves_room_for_the_rubric(
+    width: int, column: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """At 80 columns no rubric of ordinary length takes more than two lines, and no table is wider than the terminal."""
     monkeypatch.setattr(
         bank_screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
@@ -227,7 +235,7 @@ def test_a_narrow_terminal_leaves_room_for_the_rubric(width, column, monkeypatch
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys):
+def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """A bank that was trained keeps dozens of settings: the screen has those asked for first and counts the others."""
     fit = {"kind": "topics", "epochs": 3, "seed": 42, **{f"setting_{number}": number for number in range(30)}}
     held = made(fit_settings={"rounds": 3, "ablate": [], "fit": fit}, data_digests={"pairs": "ab" * 32})
@@ -237,7 +245,7 @@ def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys):
     assert "pairs abababababab\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
 
 
-def test_card_is_printed_or_written(folder, tmp_path):
+def test_card_is_printed_or_written(folder: Path, tmp_path: Path) -> None:
     """The card goes to the terminal, or whole into a file."""
     assert call("card", folder).startswith("---\n")
     call("card", folder, "--out", tmp_path / "card.md")
@@ -245,7 +253,7 @@ def test_card_is_printed_or_written(folder, tmp_path):
     assert "# small" in orjson.loads(call("card", folder, "--json"))["card"]
 
 
-def test_export_copies_a_checked_bank(folder, tmp_path):
+def test_export_copies_a_checked_bank(folder: Path, tmp_path: Path) -> None:
     """The copy has the same bytes; a damaged bank is not exported."""
     call("export", folder, "--to", tmp_path / "copy")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == {
@@ -256,14 +264,16 @@ def test_export_copies_a_checked_bank(folder, tmp_path):
     assert not (tmp_path / "again").exists()
 
 
-def test_export_needs_one_place(folder, tmp_path, capsys):
+def test_export_needs_one_place(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither place, both places, and a hub that is not there are errors in one line."""
     assert fail("export", folder) == 2
     assert fail("export", folder, "--to", tmp_path / "x", "--hub", "a/b") == 2
     capsys.readouterr()
 
 
-def test_export_to_a_hub_that_is_not_there(folder, monkeypatch, capsys):
+def test_export_to_a_hub_that_is_not_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A dead address is told at once, with the way around it."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -273,7 +283,9 @@ def test_export_to_a_hub_that_is_not_there(folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("command", ["show", "stats", "lint", "card"])
-def test_no_bank_and_no_such_rubric(command, tmp_path, folder, capsys):
+def test_no_bank_and_no_such_rubric(
+    command: str, tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A wrong folder is one line and exit 2; a wrong id or domain too."""
     assert fail(command, tmp_path / "nowhere") == 2
     line = capsys.readouterr().err
@@ -283,7 +295,7 @@ def test_no_bank_and_no_such_rubric(command, tmp_path, folder, capsys):
     assert fail("show", folder, "--domain", "zz") == 2
 
 
-def test_a_damaged_bank_is_exit_seven_and_one_line(folder, capsys):
+def test_a_damaged_bank_is_exit_seven_and_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file and the reason are named."""
     (folder / "selector.safetensors").write_bytes(b"\x80\x04.")
     assert fail("show", folder) == 7
@@ -297,7 +309,7 @@ def test_a_damaged_bank_is_exit_seven_and_one_line(folder, capsys):
     [["show"], ["show", "--rubric", "r"], ["lint"], ["stats"], ["card"], ["diff"]],
     ids="-".join,
 )
-def test_texts_of_a_bank_cannot_steer_the_terminal(args, tmp_path):
+def test_texts_of_a_bank_cannot_steer_the_terminal(args: list[str], tmp_path: Path) -> None:
     """Escape sequences, bidi controls, markup and emoji codes in any text are printed as plain text or not at all."""
     entry = BankRubric(
         rubric=Rubric(text=f"Is good {ESCAPES}", facet=ESCAPES, grounding=ESCAPES),
@@ -312,7 +324,7 @@ def test_texts_of_a_bank_cannot_steer_the_terminal(args, tmp_path):
     assert "😄" not in out
 
 
-def test_every_command_has_help_with_an_example():
+def test_every_command_has_help_with_an_example() -> None:
     """`--help` explains each command and shows one way to call it."""
     with click.Context(bank) as ctx:
         for name in bank.list_commands(ctx):

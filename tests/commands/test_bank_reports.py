@@ -12,10 +12,19 @@ from made_history import made_history
 from made_pairs import write_candidates, write_made
 from rig import svr_here
 
+from svr_async.fit import learning_curve as curves
 from svr_async.fit.choices import Structure
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.running import learning_curve
 from svr_async.vocabulary.rubric import Rubric
+
+
+def history_of(bank: Path) -> BankHistory:
+    """Return what a bank tells of its making."""
+    history = RubricBank.load(bank).history
+    assert history is not None
+    return history
 
 
 def save_bank(folder: Path) -> Path:
@@ -41,7 +50,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
         for part in (f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
             assert part in heads
     assert "report     out/report.html" in said.out
-    n_dev = RubricBank.load(folder / "out" / "bank").history.trained_on.dev_pairs
+    n_dev = history_of(folder / "out" / "bank").trained_on.dev_pairs
     assert f"warning    {n_dev} dev pairs: an accuracy near 70 %" in said.out
     history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
@@ -105,7 +114,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
 def simple(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let learning curves have one structure, so that each of their forty fits takes no time."""
     structure = Structure(sparsity=0.0, solver="shrunken")
-    fitted = learning_curve.learning_curve
+    fitted = curves.learning_curve
     monkeypatch.setattr(
         learning_curve, "learning_curve", lambda train, config: fitted(train, replace(config, structure=structure))
     )
@@ -119,14 +128,15 @@ def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "learning curve on" in said
     assert "The last doubling, from" in said
-    curve = RubricBank.load(folder / "out" / "bank").history.learning_curve
+    curve = history_of(folder / "out" / "bank").learning_curve
     record = orjson.loads((folder / "out" / "record.json").read_bytes())
+    assert curve is not None
     assert record["learning_curve"] == orjson.loads(orjson.dumps(curve.as_json()))
     assert [point["share"] for point in record["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 1.0]
     assert "What more pairs bring" in (folder / "out" / "report.html").read_text()
     assert svr_here("fit", "out/stores/round-1", "--out", "again", "--learning-curve", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["learning_curve"] == record["learning_curve"]
-    assert RubricBank.load(folder / "again" / "bank").history.learning_curve == curve
+    assert history_of(folder / "again" / "bank").learning_curve == curve
     selector = (folder / "out" / "bank" / "selector.safetensors").read_bytes()
     assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1") == 0
     assert "learning_curve" not in orjson.loads((folder / "out" / "record.json").read_bytes())
@@ -142,7 +152,7 @@ def test_too_few_prompts_leave_the_learning_curve_out_and_not_the_bank(
     said = capsys.readouterr()
     assert "no learning curve" in said.err
     assert "learning curve on" not in said.out
-    assert RubricBank.load(folder / "out" / "bank").history.learning_curve is None
+    assert history_of(folder / "out" / "bank").learning_curve is None
 
 
 def test_a_learning_curve_of_the_papers_preset_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

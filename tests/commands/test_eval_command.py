@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -81,7 +82,7 @@ def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path
     limit = () if method == "vanilla" else ("--limit", "60")
     assert evaluate("--method", method, *limit, "--memo", "smooth-memo", out="smooth") == 0
     kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
-    small = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
+    small: dict[str, Any] = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
     with serving(SimConfig(faults=FaultConfig(rate=0.2, kinds=kinds, **small))) as rough:
         name_judge(tmp_path, rough.base_url)
         assert evaluate("--method", method, *limit, "--memo", "rough-memo", out="rough") == 0

@@ -325,14 +325,14 @@ def test_limits_and_caps_are_divided() -> None:
     assert [one.concurrency for one in shares] == [4, 3, 3]
     assert [one.rpm for one in shares] == [30.0] * 3
     assert shares[0].tpm is None
-    whole = settings(JudgeLimits(max_calls=10, budget=3.0))
+    whole = settings_with(JudgeLimits(max_calls=10, budget=3.0))
     parts = [settings_of(whole, (number, 3)).limits for number in range(3)]
     assert [one.max_calls for one in parts] == [4, 3, 3]
     assert [one.budget for one in parts] == [1.0] * 3
     assert config_share(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
 
 
-def settings(limits: JudgeLimits) -> EvalSettings:
+def settings_with(limits: JudgeLimits) -> EvalSettings:
     """Return settings with values of every kind."""
     return EvalSettings(
         benchmark="pairs", limits=limits, out=Path("a b"), domain=("x", "y"), processes=2, limit="3-4", rephrase=True
@@ -341,7 +341,7 @@ def settings(limits: JudgeLimits) -> EvalSettings:
 
 def test_settings_survive_the_way_to_a_worker_and_into_a_manifest() -> None:
     """Paths and tuples come back as what they were, and what a manifest tells leaves nothing else out."""
-    whole = settings(JudgeLimits(prompts=Path("p"), budget=0.5, rpm=3.0))
+    whole = settings_with(JudgeLimits(prompts=Path("p"), budget=0.5, rpm=3.0))
     assert from_plain(orjson.loads(orjson.dumps(to_plain(whole)))) == whole
     assert from_plain(orjson.loads(orjson.dumps(whole.told()))) == whole
     assert to_plain(whole).keys() - whole.told().keys() == {"share", "failures", "force"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
-from conftest import Cli
 from made_pairs import write_made
 
 from svr_async.adapters import get_adapter
@@ -15,6 +15,8 @@ from svr_async.training.store.reader import load_store
 
 IMPORT = ("store", "import", "--pairs", "pairs.jsonl", "--rubrics", "rubrics.jsonl")
 TEXTS = ("Lists what was asked for as bullets", "Is warm in tone", "Names a place")
+
+Cli = Callable[..., tuple[int, str, str]]
 
 
 def prepare(*, dropped: bool = False, weighted: bool = False) -> None:

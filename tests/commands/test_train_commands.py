@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -19,6 +20,7 @@ from svr_async.commands.train_settings import train_settings
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
+from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.fit_terms import FREE_TOP_K
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
@@ -116,7 +118,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
-    whole = train_run.run_rounds
+    whole = run_rounds
 
     async def worse_and_worse(session: Session) -> list[FittedRound]:
         return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session)]
@@ -338,7 +340,7 @@ def test_a_check_that_was_changed_is_judged_anew(folder: Path) -> None:
 def test_a_store_with_nothing_to_learn_from_ends_with_eight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No rubrics, or no judged entry: exit 8 and one line, and no bank."""
     none = Csr(indptr=np.zeros(1, np.int64), index=np.zeros(0, np.int32), value=np.zeros(0, np.float32))
-    columns = {name: [] for name in PairRows.__slots__}
+    columns: dict[str, list[Any]] = {name: [] for name in PairRows.__slots__}
     judged = Judged(indptr=none.indptr, index=none.index, value=none.value, flags=np.zeros(0, np.uint8))
     header = StoreHeader(vocabulary={}, idf=np.zeros(0, np.float32), judge="rules")
     write_store(folder / "empty", header, StoreContent(rubrics=[], pairs=PairRows(**columns), features=none, z=judged))

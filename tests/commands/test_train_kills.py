@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import TimeoutExpired
+from typing import Any
 
 import pytest
 from killer import dies_at, killed_at
@@ -85,7 +86,7 @@ ALL_KILLS = (
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     tmp_path: Path,
     endpoint: tuple[str, Path],
-    compiled: dict[str, str],
+    compiled: dict[str, Any],
     whole: dict[str, bytes],
     trained: Path,
     kills: tuple[str, ...],
@@ -123,7 +124,7 @@ DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds
 
 
 def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(
-    tmp_path: Path, compiled: dict[str, str]
+    tmp_path: Path, compiled: dict[str, Any]
 ) -> None:
     """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
     folders = [tmp_path / "whole", tmp_path / "killed"]

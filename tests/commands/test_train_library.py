@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -58,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def settings(**changes: object) -> TrainSettings:
+def settings(**changes: Any) -> TrainSettings:
     """Return settings of a training of one round on the made pairs."""
     return TrainSettings(**{"pairs": Path("made.jsonl"), "out": Path("mine"), "rounds": 1, **changes})
 

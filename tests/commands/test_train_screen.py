@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_history import made_curve
@@ -19,31 +19,32 @@ from svr_async.fit.history import FitCurve
 from svr_async.vocabulary.dev_pairs import accuracy_in_words
 
 
-def stats():
+def stats() -> EngineStats:
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
-    known = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
+    known: dict[str, Any] = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
     return EngineStats(**{**numbers, **known, "latency": Spread(), "lag": Spread(), "lanes": ()})
 
 
 class Terminal(io.StringIO):
     """A standard error that says it is a terminal."""
 
-    def isatty(self):
+    def isatty(self) -> bool:
         """Return True."""
         return True
 
 
-def terminal(monkeypatch):
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Put a terminal of 100 columns in place of standard error, and return it."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LINES", "30")
-    monkeypatch.setattr("sys.stderr", Terminal())
-    return sys.stderr
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    return screen
 
 
-def told(screen):
+def told(screen: TrainScreen) -> None:
     """Tell a screen of a round's beginning."""
     screen.say("577 pairs to train on")
     screen.stage("judging", 600)
@@ -57,7 +58,9 @@ def told(screen):
     screen.say("round 1: fit ended \x1b[31m[bold]x[/]")
 
 
-def test_a_log_has_a_line_for_what_happened_and_now_and_then_for_the_stage(capsys, monkeypatch):
+def test_a_log_has_a_line_for_what_happened_and_now_and_then_for_the_stage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each with the seconds since the beginning; the stage with its rate and what the engine does."""
     monkeypatch.setattr(train_screen, "PLAIN_EVERY_S", 0.0)
     with TrainScreen(stats) as screen:
@@ -69,14 +72,14 @@ def test_a_log_has_a_line_for_what_happened_and_now_and_then_for_the_stage(capsy
     assert re.search(r"300/600 judging, \d+/s, 7 in flight, \$0\.42, 30 from memo, 2 retries$", line)
 
 
-def test_a_stage_that_is_quick_says_nothing_in_a_log(capsys):
+def test_a_stage_that_is_quick_says_nothing_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     """Only what happened; a line for the stage comes after ten seconds."""
     with TrainScreen() as screen:
         told(screen)
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
-def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch):
+def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happened stays; the table and the bar are drawn while they are of use and gone at the end."""
     screen_text = terminal(monkeypatch).getvalue
     monkeypatch.setattr(train_screen, "REFRESH_EVERY_S", 0.0)
@@ -84,6 +87,7 @@ def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch):
         screen.say("577 pairs to train on")
         screen.stage("judging", 600)
         screen.count(300)
+        assert screen._live is not None
         screen._live.refresh()
         assert re.search(r"judging.*300/600.*7 in flight, \$0\.42, 30 from memo, 2 retries", screen_text())
         screen.begin(FitCurve(round=1, dev_pairs=100))
@@ -95,7 +99,7 @@ def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch):
     assert screen_text().count("\x1b[?25l") == screen_text().count("\x1b[?25h") == 1
 
 
-def test_texts_are_not_read_as_markup(monkeypatch):
+def test_texts_are_not_read_as_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said stands as it is, whatever brackets are in it."""
     shown = terminal(monkeypatch)
     with TrainScreen() as screen:
@@ -103,11 +107,11 @@ def test_texts_are_not_read_as_markup(monkeypatch):
     assert "[bold]x[/]" in shown.getvalue()
 
 
-def test_an_error_leaves_the_terminal_as_it_was(monkeypatch):
+def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cursor comes back when a training is interrupted in the middle of a fit."""
     shown = terminal(monkeypatch)
 
-    def interrupted():
+    def interrupted() -> None:
         with TrainScreen(stats) as screen:
             screen.begin(FitCurve())
             raise KeyboardInterrupt
@@ -117,18 +121,19 @@ def test_an_error_leaves_the_terminal_as_it_was(monkeypatch):
     assert shown.getvalue().count("\x1b[?25l") == shown.getvalue().count("\x1b[?25h") == 1
 
 
-def test_quiet_shows_nothing(capsys):
+def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Not a line."""
     with TrainScreen(stats, quiet=True) as screen:
         told(screen)
     assert capsys.readouterr().err == ""
 
 
-def test_a_stage_without_questions_has_no_bar(monkeypatch):
+def test_a_stage_without_questions_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all is known already, nothing says 0 of 0."""
     shown = terminal(monkeypatch)
     with TrainScreen(stats) as screen:
         screen.stage("judging", 0)
+        assert screen._live is not None
         screen._live.refresh()
         assert "judging" not in shown.getvalue()
         screen.stage("judging", 600)
@@ -136,7 +141,7 @@ def test_a_stage_without_questions_has_no_bar(monkeypatch):
         assert "judging" in shown.getvalue()
 
 
-def closing_record(n_dev, **changes):
+def closing_record(n_dev: int, **changes: Any) -> dict[str, Any]:
     """Return what is kept of a training of one round with so many dev pairs."""
     row = {
         "round": 1, "bank": 93, "kept": 61, "support": 0, "hard_negatives": 0, "judged_entries": 3152,
@@ -148,7 +153,7 @@ def closing_record(n_dev, **changes):
     }  # fmt: skip
 
 
-def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys):
+def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     """A dash in the table and a line that says how many there are; a hundred pairs have their percentage."""
     print_rounds(closing_record(60), Path("out"), "0123456789ab", 7.0)
     out = capsys.readouterr().out
@@ -171,7 +176,9 @@ def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys):
         ),
     ],
 )
-def test_the_end_of_a_training_says_how_the_bank_is_used(changes, line, capsys):
+def test_the_end_of_a_training_says_how_the_bank_is_used(
+    changes: dict[str, float], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In words below the table of the rounds, never with more rubrics than there are."""
     print_rounds(closing_record(100, **changes), Path("out"), "0123456789ab", 7.0)
     told = capsys.readouterr().out

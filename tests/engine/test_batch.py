@@ -9,6 +9,7 @@ import os
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -588,10 +589,14 @@ async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_fol
     url, rubrics = "http://127.0.0.1:9/v1", [Rubric(text=f"Rubric {number} holds.") for number in range(3)]
     asked: list[tuple[str, bool]] = []
     judges, readers = [], []
+
+    def missing(name: str, _: object) -> None:
+        asked.append((name, CONTINGENT.get()))
+
     for name in ("small", "big"):
         engine = CallEngine(Scripted(lambda *_: completion("no")), Memo.open(memo_folder))
         judges.append(ModelJudge(engine, writer(url, name=name, model=name), name))
-        readers.append(BatchReader(engine, on_missing=lambda _, name=name: asked.append((name, CONTINGENT.get()))))
+        readers.append(BatchReader(engine, on_missing=partial(missing, name)))
     pair = PreferencePair(id="x", prompt=user_prompt("q"), chosen="a", rejected="b")
     question = judges[0].writer.compare(present(pair, Order.AB), rubrics, overall=False)
     nonce = question.request.messages[1][1].split("<<svr:")[1].split(":")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from svr_async.engine.admission.breaker import LEAST, LONGEST_S, Breaker
 
 
-def opened(at: float = 10.0, **settings_: float) -> Breaker:
+def opened(at: float = 10.0, **settings_: Any) -> Breaker:
     """Return a breaker that twenty failures have opened."""
     breaker = Breaker(**settings_)
     for _ in range(LEAST):

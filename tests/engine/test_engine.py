@@ -281,14 +281,16 @@ async def test_an_endless_rate_limit_ends_the_run(memo_folder: Path, monkeypatch
 
 
 @pytest.mark.parametrize("fault", [refusal(500, "poison"), lost()], ids=["500", "hung up"])
-async def test_one_poisoned_question_is_given_up_while_others_go_on(memo_folder: Path, fault: Any) -> None:
+async def test_one_poisoned_question_is_given_up_while_others_go_on(
+    memo_folder: Path, fault: RawReply | CallFailedError
+) -> None:
     """A question that always fails, or gets no answer, costs its attempts, is an api_error and holds up nobody."""
 
     async def answer(request: Request) -> RawReply:
         await asyncio.sleep(0.002)
         if request.messages[0][1] != "q3":
             return completion("yes")
-        if isinstance(fault, Exception):
+        if isinstance(fault, CallFailedError):
             raise fault
         return fault
 

@@ -17,7 +17,7 @@ from rig import ask, engine_at, judge_at, pairs, shown, until
 
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.engine import Completion
-from svr_async.engine.http.client import CLIENTS
+from svr_async.engine.http.client import CLIENTS, HttpTransport
 from svr_async.engine.http.transport import MAX_BODY_BYTES
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
@@ -32,7 +32,19 @@ from svr_async.vocabulary.verdict import Outcome
 
 N_PAIRS = 2
 SENTINEL = "sk-sentinel-9f8e7d6c5b"
-SMALL = {"huge_bytes": 2 * MAX_BODY_BYTES, "bomb_bytes": 2 * MAX_BODY_BYTES, "retry_after_s": 0.01, "drip_s": 0.02}
+SMALL: dict[str, Any] = {
+    "huge_bytes": 2 * MAX_BODY_BYTES,
+    "bomb_bytes": 2 * MAX_BODY_BYTES,
+    "retry_after_s": 0.01,
+    "drip_s": 0.02,
+}
+
+
+def opened(judge: ModelJudge) -> bool:
+    """Whether anything was sent, so that the transport was opened."""
+    transport = judge.engine._caller.transport
+    assert isinstance(transport, HttpTransport)
+    return transport.opened
 
 
 async def every_role(judge: ModelJudge, count: int = N_PAIRS) -> list[Any]:
@@ -192,7 +204,8 @@ async def test_a_context_that_is_too_small_halves_the_list_of_rubrics(memo_folde
     rubrics = [Rubric(text=f"{text} ({number})") for number in range(8) for text in pairs(1)[0].rubrics]
     async with SimServer() as sim, judge_at(sim.base_url, memo_folder / "a") as judge:
         whole = await judge.compare(seen, rubrics, overall=False)
-        tokens = max(record.status for record in sim.log()) and judge.writer.compare(seen, rubrics, overall=False)
+        assert max(record.status for record in sim.log())
+        tokens = judge.writer.compare(seen, rubrics, overall=False)
     small = tokens.request.prompt_chars // 4 - 300
     async with SimServer(SimConfig(context_tokens=small)) as sim, judge_at(sim.base_url, memo_folder / "b") as judge:
         parts = await judge.compare(seen, rubrics, overall=False)
@@ -247,7 +260,7 @@ async def test_offline_opens_no_socket(memo_folder: Path) -> None:
             assert await judge.prefer(shown(0)) == first
             missing = await judge.prefer(shown(1))
             assert (missing.outcome, missing.value) == (Outcome.API_ERROR, None)
-            assert not judge.engine._caller.transport.opened
+            assert not opened(judge)
         assert sim.stats()["calls"] == calls
 
 
@@ -255,7 +268,7 @@ async def test_a_dry_run_opens_no_socket(memo_folder: Path) -> None:
     """A dry run plans every call of a run of several stages and sends none."""
     async with SimServer() as sim, judge_at(sim.base_url, memo_folder, dry_run=True) as judge:
         await every_role(judge)
-        assert not judge.engine._caller.transport.opened
+        assert not opened(judge)
         assert judge.engine.stats().planned_calls == 5 * N_PAIRS
         assert sim.stats()["calls"] == 0
 

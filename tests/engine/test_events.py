@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import ask, by_turn, completion, refusal, scripted_engine
 
+from svr_async.engine.engine import CallEngine
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
@@ -288,13 +289,18 @@ def test_the_probe_rests_when_there_is_no_work_and_beats_once_more() -> None:
     assert (probe.running, loop.timers, len(beats)) == (False, [], 2)
 
 
+def probe_runs(engine: CallEngine) -> bool:
+    """Whether the lag of the event loop is being measured."""
+    return bool(engine._probe.running)
+
+
 async def test_the_probe_runs_with_the_first_call_and_ends_with_the_engine(memo_folder: Path) -> None:
     """A memo hit starts no timer; a call does; closing the engine cancels it."""
     async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
-        assert not engine._probe.running
+        assert not probe_runs(engine)
         await engine.complete(ask())
-        assert engine._probe.running
-    assert not engine._probe.running
+        assert probe_runs(engine)
+    assert not probe_runs(engine)
     async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask())
         assert not engine._probe.running

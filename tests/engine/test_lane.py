@@ -185,7 +185,7 @@ def test_without_a_time_each_event_in_a_row_may_wait_twice_as_long() -> None:
     ("limits", "tokens"), [({"rpm": 600.0}, 1), ({"tpm": 6000.0}, 10), ({"rpm": 6e9, "tpm": 6000.0}, 10)]
 )
 @in_virtual_time
-async def test_rates_are_kept_after_a_short_burst(limits: dict[str, float], tokens: int) -> None:
+async def test_rates_are_kept_after_a_short_burst(limits: dict[str, Any], tokens: int) -> None:
     """At ten calls a second, half a second's worth leaves at once and the rest one by one."""
     lanes, begun = open_lanes(concurrency=1, **limits), now()
     for _ in range(110):

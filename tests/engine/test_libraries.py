@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import diskcache
 import pytest
-from tenacity import AsyncRetrying, retry_if_exception_type
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 import svr_async
 from svr_async.engine.memo_disk import SETTINGS, BytesDisk
@@ -66,8 +68,12 @@ async def test_tenacity_asks_in_the_order_that_patience_needs() -> None:
     """After each failure: how long to wait, whether to stop, then what to tell, then to sleep; all with its number."""
     asked: list[tuple[str, int]] = []
 
-    def note(name: str, answer: float) -> object:
-        return lambda state: asked.append((name, state.attempt_number)) or answer
+    def note(name: str, answer: float) -> Callable[[RetryCallState], Any]:
+        def told(state: RetryCallState) -> float:
+            asked.append((name, state.attempt_number))
+            return answer
+
+        return told
 
     async def sleep(seconds: float) -> None:
         asked.append(("sleep", int(seconds)))

@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,12 @@ from svr_async.engine.reply import Reply, Usage
 from svr_async.errors import StorageError
 
 KEY = b"k" * 32
+
+
+def cache_of(memo: Memo) -> Any:
+    """Return the diskcache under a memo that is open for writing."""
+    assert isinstance(memo._rows, memo_module._WritableRows)
+    return memo._rows._cache
 
 
 def key_of(number: int) -> bytes:
@@ -72,7 +78,7 @@ async def test_a_reply_is_on_disk_when_put_returns(memo_folder: Path) -> None:
     assert rows_in(memo_folder) == 1
     assert memo.get(KEY) == reply
     assert memo.get(b"x" * 32) is None
-    assert memo._rows._cache._sql("PRAGMA synchronous").fetchone() == (2,)
+    assert cache_of(memo)._sql("PRAGMA synchronous").fetchone() == (2,)
     memo.close()
 
 
@@ -155,7 +161,7 @@ async def test_closing_commits_what_nobody_waits_for(memo_folder: Path) -> None:
 async def test_nothing_is_evicted_by_age_or_size(memo_folder: Path) -> None:
     """The settings that make diskcache forget rows are off, whatever its defaults are."""
     memo = Memo.open(memo_folder)
-    cache = memo._rows._cache
+    cache = cache_of(memo)
     assert (cache.eviction_policy, cache.cull_limit, cache.statistics) == ("none", 0, 0)
     assert cache.size_limit >= 2**60
     memo.close()
@@ -530,6 +536,9 @@ class FlakyRows:
             raise self.error
         self.rows.write(rows)
 
+    def read_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return self.rows.read_many(keys)
+
     def keys(self) -> Iterator[bytes]:
         return self.rows.keys()
 
@@ -824,9 +833,9 @@ async def test_opening_a_whole_memo_writes_nothing(memo_folder: Path) -> None:
     before = (memo_folder / "cache.db").read_bytes()
     memo = Memo.open(memo_folder)
     assert memo.get(key_of(2)) == Reply(text="text 2")
-    assert type(memo._rows._cache).__name__ == "_HeldCache"
-    assert memo._rows._cache._sql("PRAGMA synchronous").fetchone() == (2,)
-    assert memo._rows._cache._sql("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert type(cache_of(memo)).__name__ == "_HeldCache"
+    assert cache_of(memo)._sql("PRAGMA synchronous").fetchone() == (2,)
+    assert cache_of(memo)._sql("PRAGMA journal_mode").fetchone() == ("wal",)
     memo.close()
     assert (memo_folder / "cache.db").read_bytes() == before
 
@@ -842,7 +851,7 @@ async def test_a_memo_that_lacks_a_part_is_mended_on_opening(memo_folder: Path, 
     await fill(memo_folder, 4)
     assert rows_in(memo_folder) == 4
     memo = Memo.open(memo_folder)
-    assert type(memo._rows._cache).__name__ == "_HeldCache"
+    assert type(cache_of(memo)).__name__ == "_HeldCache"
     memo.close()
 
 

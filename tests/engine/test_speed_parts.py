@@ -319,6 +319,7 @@ async def test_rows_are_read_together_as_they_are_one_by_one(memo_folder: Path) 
         connection.execute("UPDATE Cache SET value = 'text' WHERE key = ?", (keys[4],))
     for count in (0, 1, 64, 200):
         rows = memo.rows(keys[:count])
+        assert rows is not None
         assert {key: memo.read(key, row) for key, row in rows.items()} == {
             key: reply for key in keys[:count] if (reply := memo.get(key)) is not None
         }

@@ -39,10 +39,11 @@ class Page:
             message = await self._receive()
             if message.get("id") == self._number:
                 assert "error" not in message, message
-                return message["result"]
+                result: dict[str, Any] = message["result"]
+                return result
 
     async def _receive(self) -> dict[str, Any]:
-        message = await self._socket.receive_json()
+        message: dict[str, Any] = await self._socket.receive_json()
         if message.get("method") == "Network.requestWillBeSent":
             self.requests.append(message["params"]["request"]["url"])
         if message.get("method") in {"Runtime.exceptionThrown", "Log.entryAdded"}:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from made_run import made_items, write_run
 
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.runfolder import Run, RunFolder
 
 ATTACKS = (
@@ -58,7 +59,7 @@ def armed_run(folder: Path, text: str, *, tail: str = "") -> Run:
     return RunFolder.load(write_run(folder, items=items, metrics=metrics, manifest=manifest, texts=texts))
 
 
-def _armed(item, text, tail):
+def _armed(item: Item, text: str, tail: str) -> Item:
     rows = tuple(replace(row, id=f"{text}{row.id}", text=f"{text}{tail}") for row in item.rubrics)
     return replace(
         item,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from made_history import made_curve, made_history
@@ -13,7 +14,7 @@ from svr_async.vocabulary.rubric import Rubric
 __all__ = ["bank", "made_curve", "made_history"]
 
 
-def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30, **changes):
+def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30, **changes: Any) -> RubricBank:
     """Return a bank with `text` in every field that comes from outside; the same shape whatever the text."""
     words = f"{text}{tail}"
     entries = tuple(

@@ -19,30 +19,30 @@ from svr_async.scoring.bank_history import BankHistory, TrainedOn
 class Words(HTMLParser):
     """Collects the visible words of a page."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.parts = []
+        self.parts: list[str] = []
         self.hidden = False
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.hidden = tag == "style"
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         self.hidden = False
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if not self.hidden:
             self.parts.append(data)
 
 
-def words_of(page):
+def words_of(page: str) -> str:
     """Return the visible words of a page, blanks joined."""
     parser = Words()
     parser.feed(page)
     return " ".join(" ".join(parser.parts).replace("\u00a0", " ").split())
 
 
-def test_it_says_how_the_bank_was_fitted_and_what_is_in_it():
+def test_it_says_how_the_bank_was_fitted_and_what_is_in_it() -> None:
     """Accuracy with interval and yardsticks, curves, rounds, rubrics, what it was trained on, what was left out."""
     page = render_bank_report(bank(judge="gpt"))
     words = words_of(page)
@@ -67,55 +67,61 @@ def test_it_says_how_the_bank_was_fitted_and_what_is_in_it():
         ("a recorded judge", "RECORDED"),
     ],
 )
-def test_numbers_that_are_not_a_judges_are_labelled(judge, word):
+def test_numbers_that_are_not_a_judges_are_labelled(judge: str, word: str) -> None:
     """A bank of the simulated endpoint, of the rules judge or of a recording says so at the top."""
     page = render_bank_report(bank(judge=judge))
     assert f"<strong>{word}</strong>" in page.split("<main")[0]
 
 
-def test_seeds_are_thin_lines_and_the_chosen_one_is_marked():
+def test_seeds_are_thin_lines_and_the_chosen_one_is_marked() -> None:
     """A fit by itself with several seeds has no rounds; the seed is among what dev chose."""
     curves = (made_curve(seed=1), made_curve(seed=2), made_curve(seed=3))
     facts = TrainedOn(train_pairs=50, dev_pairs=100)
     view = view_bank(
         bank(history=BankHistory(trained_on=facts, curves=curves, chosen_seed=2), dev_metrics={"accuracy": 0.64})
     )
+    assert view.curves is not None
+    assert view.curves.accuracy is not None
     assert [trace.kind for trace in view.curves.accuracy.traces] == ["thread", "thread", "dev"]
-    assert view.curves.accuracy.marked == (3, pytest.approx(0.64))
+    assert view.curves.accuracy.marked == pytest.approx((3, 0.64))
     assert view.curves.stretches == ()
     assert "the epoch and the seed" in view.reading
     assert [line.place for line in view.epochs][::4] == ["seed 1", "seed 2", "seed 3"]
     assert sum(line.best for line in view.epochs) == 3
 
 
-def test_epochs_have_one_place_each_and_fits_follow_each_other():
+def test_epochs_have_one_place_each_and_fits_follow_each_other() -> None:
     """Rounds and phases lie side by side, whether a fit begins with its start or with its first epoch."""
     curves = (made_curve(0, 3, round=1), made_curve(0, 1, round=1, phase="calibrate"), made_curve(1, 2, round=2))
     view = view_bank(bank(history=made_history(curves=curves, chosen_round=2)))
+    assert view.curves is not None
     plot = view.curves.accuracy
+    assert plot is not None
     assert plot.slots == 8
     assert plot.borders == (4, 6)
     assert plot.ticks == (0, 1, 2, 3, 0, 1, 1, 2)
     assert [point[0] for trace in plot.traces for point in trace.points] == list(range(8))
     assert view.curves.stretches == ((1, 0.0, 0.75), (2, 0.75, 1.0))
+    assert plot.marked is not None
     assert plot.marked[0] == 7
     train = [trace for trace in view.curves.loss.traces if trace.kind == "train"]
     assert [point[0] for trace in train for point in trace.points] == [1, 2, 3, 5, 6, 7]  # a start has no training loss
 
 
-def test_without_dev_no_accuracy_is_claimed():
+def test_without_dev_no_accuracy_is_claimed() -> None:
     """Training accuracies never stand where dev accuracies would."""
     curve = made_curve(dev_pairs=0)
     history = BankHistory(trained_on=TrainedOn(train_pairs=9, dev_pairs=0), curves=(curve,), chosen_seed=42)
     view = view_bank(bank(history=history, dev_metrics={"accuracy": 0.9}))
     assert view.accuracy is None
+    assert view.curves is not None
     assert view.curves.accuracy is None
     words = words_of(render_bank_report(bank(history=history, dev_metrics={"accuracy": 0.9})))
     assert "Nothing was measured on held-out pairs" in words
     assert "90.0 %" not in words
 
 
-def test_of_too_few_dev_pairs_the_page_tells_no_accuracy():
+def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     """It says how many there are; no percentage of dev pairs is left, nor the numbers beside it."""
     small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(learning_curve=None, choice=None))
     page = render_bank_report(small)
@@ -123,11 +129,13 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy():
     assert "Too few pairs to say: 24 of 100 dev pairs." in words
     for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
         assert gone not in words, gone
-    assert view_bank(small).curves.accuracy is None
+    curves = view_bank(small).curves
+    assert curves is not None
+    assert curves.accuracy is None
     assert "Rubrics kept" in words
 
 
-def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show():
+def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show() -> None:
     """Its one record is the start, of which only dev numbers are known."""
     curve = made_curve(0, 0, dev_pairs=24, round=1)
     small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(curves=(curve,), chosen_round=1))
@@ -135,7 +143,7 @@ def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show():
     assert "epoch by epoch" not in words_of(render_bank_report(small))
 
 
-def test_the_structure_is_shown_with_all_that_were_tried():
+def test_the_structure_is_shown_with_all_that_were_tried() -> None:
     """Its parts in words; twelve candidates with accuracy and error, the taken one marked, and the rest folded up."""
     page = render_bank_report(bank())
     words = words_of(page)
@@ -149,7 +157,7 @@ def test_the_structure_is_shown_with_all_that_were_tried():
     assert "What the pairs chose" not in render_bank_report(bank(history=made_history(choice=None)))
 
 
-def test_the_learning_curve_is_drawn_with_its_numbers_and_what_it_says():
+def test_the_learning_curve_is_drawn_with_its_numbers_and_what_it_says() -> None:
     """Four points with whiskers, the pairs below them, a table beside it, and a sentence on the last doubling."""
     page = render_bank_report(bank())
     part = page.partition('id="learning"')[2].partition("</section>")[0]
@@ -159,7 +167,7 @@ def test_the_learning_curve_is_drawn_with_its_numbers_and_what_it_says():
     assert "What more pairs bring" not in render_bank_report(bank(history=made_history(learning_curve=None)))
 
 
-def test_a_bank_without_history_is_shown_as_it_is():
+def test_a_bank_without_history_is_shown_as_it_is() -> None:
     """An older or merged bank has a page too, which says what is missing."""
     words = words_of(render_bank_report(bank(history=None, dev_metrics={})))
     assert NO_HISTORY in words
@@ -167,17 +175,17 @@ def test_a_bank_without_history_is_shown_as_it_is():
     assert "Round by round" not in words
 
 
-def test_many_rounds_and_epochs_are_cut_down():
+def test_many_rounds_and_epochs_are_cut_down() -> None:
     """Tables of rounds are four wide; a thousand epochs are not all listed, and the page says so."""
     curve = made_curve(1, 1000)
-    flat = tuple(made_curve(1, 2).epochs[0].__class__(**{**r.as_json(), "dev_accuracy": 0.5}) for r in curve.epochs)
+    flat = tuple(replace(record, dev_accuracy=0.5) for record in curve.epochs)
     history = made_history(rounds=10, curves=(made_curve(epochs=flat, round=10, best_epoch=1),))
     page = render_bank_report(bank(history=history))
     assert page.count('<table class="by-round">') == 4  # three of rounds, one of domains
     assert "the first 400 of 1,000" in page
 
 
-def test_the_page_is_one_file_and_the_same_every_time():
+def test_the_page_is_one_file_and_the_same_every_time() -> None:
     """No script, no request, no address; a policy that forbids them; equal banks give equal bytes."""
     page = render_bank_report(bank())
     assert page == render_bank_report(bank())
@@ -185,7 +193,7 @@ def test_the_page_is_one_file_and_the_same_every_time():
     assert "default-src 'none'" in unescape(page)
 
 
-def test_hostile_texts_are_words():
+def test_hostile_texts_are_words() -> None:
     """Every text of a bank is escaped, and hidden characters are shown."""
     page = render_bank_report(bank(ATTACK.replace("\x00", "")))
     assert "<script" not in page
@@ -194,7 +202,7 @@ def test_hostile_texts_are_words():
     assert page.count("<iframe") == 0
 
 
-def test_many_notes_of_a_bank_are_folded_up_and_warnings_are_not():
+def test_many_notes_of_a_bank_are_folded_up_and_warnings_are_not() -> None:
     """A few notes stand at the top as sentences; a dozen is one line that opens, below what warns of the numbers."""
     few, many = (bank(notes=("trained offline", *map(str, range(n)))) for n in (2, 11))
     assert (view_bank(few).notes[1], view_bank(few).more_notes) == ("Trained offline", ())
@@ -204,7 +212,7 @@ def test_many_notes_of_a_bank_are_folded_up_and_warnings_are_not():
     assert "notes-more" not in render_bank_report(few).partition("</style>")[2]
 
 
-def test_a_weight_that_all_rubrics_have_is_said_once():
+def test_a_weight_that_all_rubrics_have_is_said_once() -> None:
     """No column of equal numbers: the page says what each weighs."""
     entries = tuple(replace(entry, weight=4.00001) for entry in bank().rubrics)
     words = words_of(render_bank_report(replace(bank(), rubrics=entries)))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.compare import compare_runs, item_of
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.vocabulary.statistics import holm, mcnemar_exact
 
 
-def loaded(folder, items, **changes):
+def loaded(folder: Path, items: list[Item], **changes: Any) -> Run:
     """Write and load a run."""
     return RunFolder.load(write_run(folder, items=items, **changes))
 
 
 @pytest.fixture
-def two(tmp_path):
+def two(tmp_path: Path) -> list[Run]:
     """Give a weak and a strong run over the same pairs."""
     return [
         loaded(tmp_path / "weak", made_items(seed=1, skill=0.55), metrics={"method": "vanilla"}),
@@ -28,7 +31,7 @@ def two(tmp_path):
     ]
 
 
-def test_the_table_counts_every_shared_item(two):
+def test_the_table_counts_every_shared_item(two: list[Run]) -> None:
     """Both, one and neither right add up, and the accuracies and the difference follow from them."""
     test = compare_runs(two).duels[0].overall
 
@@ -43,7 +46,7 @@ def test_the_table_counts_every_shared_item(two):
     assert test.p == mcnemar_exact(test.only_first, test.only_second)
 
 
-def test_domains_are_tested_apart_and_adjusted_together(two):
+def test_domains_are_tested_apart_and_adjusted_together(two: list[Run]) -> None:
     """Each domain has its own test; its p-values are Holm's over the domains."""
     domains = compare_runs(two).duels[0].domains
 
@@ -51,7 +54,7 @@ def test_domains_are_tested_apart_and_adjusted_together(two):
     assert [t.p_holm for t in domains.values()] == pytest.approx(list(holm([t.p for t in domains.values()])))
 
 
-def test_pairs_of_a_prompt_are_one_witness(two):
+def test_pairs_of_a_prompt_are_one_witness(two: list[Run]) -> None:
     """Ten prompts of 32 pairs each, all won or lost together, are ten witnesses: p is far larger than for 320."""
     runs = [
         replace(run, items=tuple(replace(item, item=f"prompt-{n // 32}") for n, item in enumerate(run.items)))
@@ -68,7 +71,7 @@ def test_pairs_of_a_prompt_are_one_witness(two):
     assert not together.significant
 
 
-def test_a_clear_difference_is_called_one(two):
+def test_a_clear_difference_is_called_one(two: list[Run]) -> None:
     """The verdict names the better run and the points."""
     duel = compare_runs(two).duels[0]
 
@@ -77,7 +80,7 @@ def test_a_clear_difference_is_called_one(two):
     assert "320 shared pairs" in duel.verdict
 
 
-def test_a_run_against_itself_shows_no_difference(two):
+def test_a_run_against_itself_shows_no_difference(two: list[Run]) -> None:
     """Equal runs: no discordant pair, p = 1, a difference of exactly 0."""
     duel = compare_runs([two[0], two[0]]).duels[0]
 
@@ -85,7 +88,7 @@ def test_a_run_against_itself_shows_no_difference(two):
     assert duel.verdict.startswith("No difference shown")
 
 
-def test_later_runs_meet_the_first_and_are_adjusted_together(two, tmp_path):
+def test_later_runs_meet_the_first_and_are_adjusted_together(two: list[Run], tmp_path: Path) -> None:
     """With three runs there are two tests, Holm-adjusted."""
     third = loaded(tmp_path / "third", made_items(seed=3, skill=0.6))
     found = compare_runs([*two, third])
@@ -94,7 +97,7 @@ def test_later_runs_meet_the_first_and_are_adjusted_together(two, tmp_path):
     assert [d.overall.p_holm for d in found.duels] == pytest.approx(list(holm([d.overall.p for d in found.duels])))
 
 
-def test_only_shared_items_are_paired_and_the_rest_is_counted(two, tmp_path):
+def test_only_shared_items_are_paired_and_the_rest_is_counted(two: list[Run], tmp_path: Path) -> None:
     """Items of one side only are left out of the test, with a warning that says how many."""
     short = loaded(tmp_path / "short", list(two[1].items[:250]), metrics={"complete": False})
     found = compare_runs([two[0], short])
@@ -105,14 +108,14 @@ def test_only_shared_items_are_paired_and_the_rest_is_counted(two, tmp_path):
     assert any("is PARTIAL" in warning for warning in found.warnings)
 
 
-def test_items_without_a_right_answer_take_no_part(two, tmp_path):
+def test_items_without_a_right_answer_take_no_part(two: list[Run], tmp_path: Path) -> None:
     """Pairs that have no gold label are in no accuracy."""
     items = [replace(item, gold=None, correct=None) if i < 20 else item for i, item in enumerate(two[1].items)]
 
     assert compare_runs([two[0], loaded(tmp_path / "half", items)]).duels[0].overall.n == 300
 
 
-def test_repeated_ids_pair_up_in_order(two, tmp_path):
+def test_repeated_ids_pair_up_in_order(two: list[Run], tmp_path: Path) -> None:
     """The n-th item of an id meets the n-th item of that id, so repeats neither vanish nor multiply."""
     twice = [*two[0].items[:5], *two[0].items[:5]]
     runs = [loaded(tmp_path / name, twice) for name in ("a", "b")]
@@ -120,7 +123,7 @@ def test_repeated_ids_pair_up_in_order(two, tmp_path):
     assert compare_runs(runs).duels[0].overall.n == 10
 
 
-def test_different_data_is_said(two, tmp_path):
+def test_different_data_is_said(two: list[Run], tmp_path: Path) -> None:
     """Other digests, benchmarks, marks and right answers are each named."""
     items = [replace(item, gold="B" if item.gold == "A" else "A") for item in two[1].items]
     other = loaded(
@@ -137,7 +140,7 @@ def test_different_data_is_said(two, tmp_path):
     assert "320 shared pairs" in text
 
 
-def test_marks_that_all_runs_share_are_no_difference(tmp_path):
+def test_marks_that_all_runs_share_are_no_difference(tmp_path: Path) -> None:
     """Two runs of the offline judge on the same sample are compared without a warning about marks."""
     metrics = {"judge_label": "rules (offline checks, no model)"}
     runs = [loaded(tmp_path / name, made_items(n=30, seed=i), metrics=metrics) for i, name in enumerate("ab")]
@@ -145,7 +148,7 @@ def test_marks_that_all_runs_share_are_no_difference(tmp_path):
     assert not any("marked" in warning for warning in compare_runs(runs).warnings)
 
 
-def test_marks_that_differ_are_one_line(tmp_path):
+def test_marks_that_differ_are_one_line(tmp_path: Path) -> None:
     """Offline runs beside a baseline and a model are told in one warning, with how many carry which mark."""
     labels = ("rules (offline checks, no model)", "rules (offline checks, no model)", "gpt-oss-120b")
     runs = [
@@ -157,7 +160,7 @@ def test_marks_that_differ_are_one_line(tmp_path):
     assert said == ["The runs are marked differently: 2 OFFLINE RULES, 1 not at all."]
 
 
-def test_runs_that_share_nothing_are_refused_or_only_shown(two, tmp_path):
+def test_runs_that_share_nothing_are_refused_or_only_shown(two: list[Run], tmp_path: Path) -> None:
     """No common item: an error for a comparison, a warning and no test where only a page was asked for."""
     items = [replace(item, id=f"other-{item.id}") for item in two[1].items]
     runs = [two[0], loaded(tmp_path / "other", items)]
@@ -169,13 +172,13 @@ def test_runs_that_share_nothing_are_refused_or_only_shown(two, tmp_path):
     assert any("shares no pair" in warning for warning in found.warnings)
 
 
-def test_one_run_is_no_comparison(two):
+def test_one_run_is_no_comparison(two: list[Run]) -> None:
     """A comparison of one run is refused with the way to call it."""
     with pytest.raises(UsageError, match=r"two runs or more \(got 1\)"):
         compare_runs(two[:1])
 
 
-def test_pairs_of_one_prompt_can_be_drawn_together(two, tmp_path):
+def test_pairs_of_one_prompt_can_be_drawn_together(two: list[Run], tmp_path: Path) -> None:
     """RM-Bench has nine pairs a prompt: without clusters a warning, with clusters none and another interval."""
     runs = [loaded(tmp_path / run.name, list(run.items), metrics={"benchmark": "rmbench"}) for run in two]
 
@@ -187,12 +190,12 @@ def test_pairs_of_one_prompt_can_be_drawn_together(two, tmp_path):
     assert together.duels[0].overall.ci95 != alone.duels[0].overall.ci95
 
 
-def test_the_same_runs_and_seed_give_the_same_comparison(two):
+def test_the_same_runs_and_seed_give_the_same_comparison(two: list[Run]) -> None:
     """Nothing but the seed decides the intervals."""
     assert compare_runs(two, seed=3) == compare_runs(two, seed=3)
 
 
-def test_to_json_is_plain(two):
+def test_to_json_is_plain(two: list[Run]) -> None:
     """A comparison becomes JSON without loss: intervals as [low, high], marks as lists."""
     found = compare_runs(two)
     value = orjson.loads(orjson.dumps(found.to_json()))

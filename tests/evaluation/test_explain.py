@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import orjson
 import pytest
@@ -17,16 +18,16 @@ from svr_async.evaluation.reporting.explain import (
     nearer_note,
     nearest_ids,
 )
-from svr_async.evaluation.runfolder import RunFolder, Texts
+from svr_async.evaluation.runfolder import Run, RunFolder, Texts
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Run:
     """Give a run with texts."""
     return RunFolder.load(write_run(tmp_path))
 
 
-def test_contributions_come_largest_first_and_add_up_to_the_margin(run):
+def test_contributions_come_largest_first_and_add_up_to_the_margin(run: Run) -> None:
     """The rows are the item's rubrics by size, and their sum is the margin."""
     item = confident_mistakes(run.items)[0]
     found = explain_item(run, item.id)
@@ -38,7 +39,7 @@ def test_contributions_come_largest_first_and_add_up_to_the_margin(run):
     assert found.caption == "RubricBench · svr · gpt-oss-120b"
 
 
-def test_texts_come_from_the_run_or_from_the_caller(run):
+def test_texts_come_from_the_run_or_from_the_caller(run: Run) -> None:
     """Kept texts are shown; given ones win; an item without either has none."""
     mistake = confident_mistakes(run.items)[0].id
     right = next(item.id for item in run.items if item.correct)
@@ -49,7 +50,7 @@ def test_texts_come_from_the_run_or_from_the_caller(run):
     assert explain_item(run, right, texts=given).texts == given
 
 
-def test_an_item_without_a_verdict_can_be_explained(run):
+def test_an_item_without_a_verdict_can_be_explained(run: Run) -> None:
     """No margin, no rows, but its outcome and detail."""
     lost = next(item for item in run.items if item.margin is None)
     found = explain_item(run, lost.id)
@@ -58,7 +59,7 @@ def test_an_item_without_a_verdict_can_be_explained(run):
     assert found.item.detail == "no verdict in the reply"
 
 
-def test_an_unknown_id_suggests_the_nearest(run):
+def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
     """A typing mistake gets the id that was meant, without regard to case."""
     with pytest.raises(UsageError, match="has no item 'CHAT-001'") as caught:
         explain_item(run, "CHAT-001")
@@ -67,7 +68,7 @@ def test_an_unknown_id_suggests_the_nearest(run):
     assert nearest_ids(run.items, "caht-0042")[0] == "chat-0042"
 
 
-def test_an_id_like_no_other_gets_directions(run):
+def test_an_id_like_no_other_gets_directions(run: Run) -> None:
     """Where nothing is near, the message says where the ids are."""
     with pytest.raises(UsageError) as caught:
         explain_item(run, "§§§")
@@ -75,23 +76,25 @@ def test_an_id_like_no_other_gets_directions(run):
     assert "items.jsonl" in caught.value.hint
 
 
-def test_mistakes_are_wrong_verdicts_by_size_of_margin():
+def test_mistakes_are_wrong_verdicts_by_size_of_margin() -> None:
     """Ties and items without a verdict are no mistakes of this kind; equal margins keep the data's order."""
     items = made_items()
     found = confident_mistakes(items, 1000)
 
     assert all(item.correct is False and item.predicted is not None for item in found)
     assert len(found) == sum(item.outcome == "scored" and item.correct is False for item in items)
-    sizes = [abs(item.margin) for item in found]
+    margins = [item.margin for item in found if item.margin is not None]
+    assert len(margins) == len(found)
+    sizes = [abs(margin) for margin in margins]
     assert sizes == sorted(sizes, reverse=True)
 
-    flat = [replace(item, margin=1.0 if item.margin > 0 else -1.0) for item in found]
+    flat = [replace(item, margin=1.0 if margin > 0 else -1.0) for item, margin in zip(found, margins, strict=True)]
     assert [item.id for item in confident_mistakes(sorted(flat, key=lambda i: i.id))] == sorted(
         item.id for item in flat
     )[:20]
 
 
-def test_items_without_a_right_answer_are_no_mistakes():
+def test_items_without_a_right_answer_are_no_mistakes() -> None:
     """A pair that nobody labelled cannot be wrong."""
     items = [replace(item, gold=None, correct=None) for item in made_items()]
 
@@ -99,12 +102,12 @@ def test_items_without_a_right_answer_are_no_mistakes():
 
 
 @pytest.mark.parametrize(("value", "side"), [(0.3, "A"), (-0.3, "B"), (0.0, "")])
-def test_favoured_side(value, side):
+def test_favoured_side(value: float, side: str) -> None:
     """Positive is for A, negative for B, nothing for neither."""
     assert favoured(value) == side
 
 
-def test_to_json_holds_item_texts_and_run(run):
+def test_to_json_holds_item_texts_and_run(run: Run) -> None:
     """The JSON form is plain and complete."""
     item = confident_mistakes(run.items)[0]
     value = orjson.loads(orjson.dumps(explain_item(run, item.id).to_json()))
@@ -114,7 +117,7 @@ def test_to_json_holds_item_texts_and_run(run):
     assert value["texts"]["response_b"].startswith("# Understanding")
 
 
-def test_a_summary_counts_rubrics_not_rows(run):
+def test_a_summary_counts_rubrics_not_rows(run: Run) -> None:
     """A rubric judged in both orders is one rubric, with what it counts in both; what counted most is the winner's."""
     found = explain_item(run, confident_mistakes(run.items)[0].id)
     winner = found.item.predicted
@@ -134,7 +137,7 @@ def test_a_summary_counts_rubrics_not_rows(run):
     assert said.endswith(f'What counted most for {winner}: "wins"')
 
 
-def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run):
+def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run: Run) -> None:
     """A run is done: only a pair that is judged now can be given to another judge."""
     found = explain_item(run, confident_mistakes(run.items)[0].id)
     none = replace(found, rows=tuple(replace(row, a=None, b=None, delta=None, contribution=0.0) for row in found.rows))
@@ -142,7 +145,7 @@ def test_a_run_without_verdicts_on_rubrics_is_said_without_advice_on_flags(run):
     assert in_words(replace(none, of_run=False)).endswith("a model as --judge decides any.")
 
 
-def test_equal_verdicts_that_count_are_explained_and_others_are_not(run):
+def test_equal_verdicts_that_count_are_explained_and_others_are_not(run: Run) -> None:
     """The quarter of the nearer response is told only where a rubric counts that both pass, or both fail."""
     found = explain_item(run, confident_mistakes(run.items)[0].id)
     clear = replace(found, rows=tuple(replace(row, a="pass", b="fail") for row in found.rows))

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,27 +16,46 @@ from hostile_run import ATTACK
 from made_run import write_run
 from rig import pairs
 
-from svr_async.evaluation.frontier import Charge, Column, Setting, draw_frontier, first_order, thresholds
+from svr_async.evaluation.frontier import (
+    Charge,
+    Column,
+    Frontier,
+    Point,
+    Setting,
+    draw_frontier,
+    first_order,
+    thresholds,
+)
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.reporting.frontier_chart import frontier_chart, scale
 from svr_async.evaluation.reporting.frontier_files import OPTIMISM, as_csv, as_json
 from svr_async.evaluation.reporting.frontier_view import render_frontier, ticks
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.decision import Decision
-from svr_async.vocabulary.pair import Order, Side
+from svr_async.vocabulary.pair import Order, PreferencePair, Side
 from svr_async.vocabulary.verdict import Outcome
 
 PAIRS = pairs(60)
 ORDERS = Orders(policy=OrderPolicy.HASH)
 
 
-def column(name, skill, usd=0.001, *, orders=tuple(Order), lack=0, top_k=None, seed=""):
+def column(
+    name: str,
+    skill: float,
+    usd: float | None = 0.001,
+    *,
+    orders: tuple[Order, ...] = tuple(Order),
+    lack: int = 0,
+    top_k: int | None = None,
+    seed: str = "",
+) -> Column:
     """Return a judge that is right with this chance, more often at large margins; `lack` pairs lack replies."""
     decisions, charges = {}, {}
     for pair in PAIRS[lack:]:
         rng = random.Random(f"{seed or name} {pair.id}")
         size = round(rng.uniform(0.05, 2.0), 6)
         right = rng.random() < skill - 0.2 + 0.2 * size
+        assert pair.gold is not None
         toward = pair.gold if right else pair.gold.other()
         for order in orders:
             shown_as_a = (toward is Side.A) == (order is Order.AB)
@@ -47,7 +67,7 @@ def column(name, skill, usd=0.001, *, orders=tuple(Order), lack=0, top_k=None, s
     return Column(judge=name, decisions=decisions, charges=charges, top_k=top_k)
 
 
-def by_setting(found):
+def by_setting(found: Frontier) -> dict[tuple[str, tuple[str, ...], float | None, float | None, str], Point]:
     """Return points by (kind, judges, thresholds)."""
     return {
         (p.setting.kind, p.setting.judges, p.setting.audit_below, p.setting.escalate_below, p.setting.rule): p
@@ -55,19 +75,25 @@ def by_setting(found):
     }
 
 
-async def drawn(*columns, extra=()):
+def size_of(decision: Decision) -> float:
+    """Return how sure a decision is that was made."""
+    assert decision.margin is not None
+    return abs(decision.margin)
+
+
+async def drawn(*columns: Column, extra: Sequence[Column] = ()) -> Frontier:
     """Draw the frontier."""
     return await draw_frontier(PAIRS, columns, extra, ORDERS)
 
 
-async def test_a_point_is_worked_out_from_the_margins():
+async def test_a_point_is_worked_out_from_the_margins() -> None:
     """Calls, dollars and accuracy of an escalation follow from who is unsure, and of both orders from all pairs."""
     small, big = column("small", 0.6), column("big", 0.9, usd=0.01)
     found = await drawn(small, big)
     points = by_setting(found)
     first = {pair.id: small.decisions[pair.id, first_order(ORDERS, pair)] for pair in PAIRS}
     for below in thresholds(PAIRS, small, ORDERS, (0.3, 0.6)):
-        unsure = [pair for pair in PAIRS if abs(first[pair.id].margin) < below]
+        unsure = [pair for pair in PAIRS if size_of(first[pair.id]) < below]
         point = points["escalate", ("small", "big"), None, below, ""]
         assert point.calls == len(PAIRS) + len(unsure)
         assert point.usd == pytest.approx(0.001 * len(PAIRS) + 0.01 * len(unsure))
@@ -78,7 +104,7 @@ async def test_a_point_is_worked_out_from_the_margins():
     assert both.right == once.right  # this judge does not mind the order
 
 
-async def test_the_best_are_those_that_no_cheaper_one_equals():
+async def test_the_best_are_those_that_no_cheaper_one_equals() -> None:
     """From the cheapest on, each of the best is more accurate than all before it; every other is beaten by one."""
     found = await drawn(column("small", 0.6), column("mid", 0.75, usd=0.004), column("big", 0.9, usd=0.01))
     best = found.best
@@ -86,6 +112,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals():
     assert all(a.cost <= b.cost and a.accuracy < b.accuracy for a, b in pairwise(best))
     for point in found.points:
         assert point.best or any(one.cost <= point.cost and one.accuracy >= point.accuracy for one in best)
+    assert found.held_out is not None
     assert 0.4 < found.held_out <= 1.0
     assert {point.setting.kind for point in found.points} == {
         "once", "both", "audit", "escalate", "audit+escalate", "jury"
@@ -94,7 +121,7 @@ async def test_the_best_are_those_that_no_cheaper_one_equals():
     assert rules == {"mean", "majority"}
 
 
-async def test_what_nobody_asked_is_left_out_and_counted():
+async def test_what_nobody_asked_is_left_out_and_counted() -> None:
     """Of a judge seen in one order only, both orders are left out; three pairs without any reply leave all out."""
     once = tuple(Orders(audit=0.0).orders(pair)[0] for pair in PAIRS)
     assert set(once) == set(Order)
@@ -109,11 +136,11 @@ async def test_what_nobody_asked_is_left_out_and_counted():
     assert lacking.held_out is None
 
 
-def _pair(key):
+def _pair(key: str) -> PreferencePair:
     return next(pair for pair in PAIRS if pair.id == key)
 
 
-async def test_without_prices_the_cost_is_tokens():
+async def test_without_prices_the_cost_is_tokens() -> None:
     """One judge without a price puts all plans on the scale of tokens; cached replies are counted all the same."""
     found = await drawn(column("free", 0.6, usd=None), column("big", 0.9, usd=0.01))
     assert not found.priced
@@ -121,14 +148,14 @@ async def test_without_prices_the_cost_is_tokens():
     assert all(row["usd"] is None for row in orjson.loads(as_json(found))["points"])
 
 
-async def test_fewer_rubrics_are_points_of_their_own():
+async def test_fewer_rubrics_are_points_of_their_own() -> None:
     """A column with fewer rubrics is judged once, and named by its number."""
     found = await drawn(column("small", 0.6), extra=[column("small", 0.5, usd=0.0005, top_k=2)])
     point = next(point for point in found.points if point.setting.kind == "top-k")
     assert point.setting == Setting(kind="top-k", judges=("small",), top_k=2)
 
 
-async def test_csv_and_json_hold_every_point(tmp_path: Path):
+async def test_csv_and_json_hold_every_point(tmp_path: Path) -> None:
     """One row a point, those left out last and without numbers; the caveat is in the JSON; formulas are defused."""
     found = await drawn(column("=cmd()", 0.6), column("big", 0.9, lack=1))
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
@@ -141,7 +168,7 @@ async def test_csv_and_json_hold_every_point(tmp_path: Path):
     assert len(value["points"]) == len(found.points)
 
 
-async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tmp_path: Path):
+async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tmp_path: Path) -> None:
     """The caveat, the check on the other half, flags to copy and the simulated mark are on the page; it is stable."""
     write_run(tmp_path / "run", metrics={"judge_label": "small (SIMULATED endpoint)"})
     runs = [RunFolder.load(tmp_path / "run")]
@@ -157,7 +184,7 @@ async def test_the_page_says_that_thresholds_and_labels_are_of_the_same_pairs(tm
     assert "No plan can be worked out" in empty
 
 
-def test_axes_are_round_and_hold_everything():
+def test_axes_are_round_and_hold_everything() -> None:
     """Gridlines stand at round percentages around all values; ticks at round costs from 0, at most six."""
     low, high, step = scale([0.71, 0.83], [(0.68, 0.86)])
     assert (low <= 0.68, high >= 0.86, round((high - low) / step, 6) <= 7) == (True, True, True)
@@ -172,11 +199,11 @@ def test_axes_are_round_and_hold_everything():
     assert "<svg" in frontier_chart((), ())
 
 
-def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie():
+def test_thresholds_are_short_numbers_below_which_shares_of_the_pairs_lie() -> None:
     """Three digits at most, so that they can be typed; about the share of pairs lies below each."""
     small = column("small", 0.6)
     found = thresholds(PAIRS, small, ORDERS, (0.2, 0.5))
-    sizes = [abs(small.decisions[pair.id, first_order(ORDERS, pair)].margin) for pair in PAIRS]
+    sizes = [size_of(small.decisions[pair.id, first_order(ORDERS, pair)]) for pair in PAIRS]
     for share, below in zip((0.2, 0.5), found, strict=True):
         assert float(f"{below:.3g}") == below
         assert math.isclose(sum(size < below for size in sizes) / len(sizes), share, abs_tol=0.03)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from chromium import chromium
 from hostile_run import ATTACK, HARMLESS
@@ -15,7 +17,7 @@ from svr_async.evaluation.runfolder import RunFolder
 pytestmark = pytest.mark.browser
 
 
-async def write_page(folder, name):
+async def write_page(folder: Path, name: str) -> Path:
     """Render a frontier of three judges, one of them with this name and one without all replies."""
     write_run(folder / "run", metrics={"judge_label": f"{name} (SIMULATED endpoint)"})
     found = await drawn(
@@ -26,7 +28,7 @@ async def write_page(folder, name):
     return path
 
 
-async def test_attacks_in_names_are_inert(tmp_path):
+async def test_attacks_in_names_are_inert(tmp_path: Path) -> None:
     """Same elements and attributes as with a harmless name, no script run, no request but the file."""
     good, bad = await write_page(tmp_path / "good", HARMLESS), await write_page(tmp_path / "bad", ATTACK)
     async with chromium() as tab:
@@ -41,7 +43,7 @@ async def test_attacks_in_names_are_inert(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_it_can_be_read_at_any_width(tmp_path, scheme):
+async def test_it_can_be_read_at_any_width(tmp_path: Path, scheme: str) -> None:
     """Phone or desk, light or dark: nothing stands out of the page, and every text is dark enough."""
     page = await write_page(tmp_path, "big")
     async with chromium() as tab:

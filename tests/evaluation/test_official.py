@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from svr_async.evaluation.official import has_official_rule, own_scores
 
-METRICS = {
+METRICS: dict[str, Any] = {
     "benchmark": "pairs",
     "accuracy": 0.666667,
     "by_domain": {"code": {"accuracy": 0.666667}},
@@ -12,14 +14,14 @@ METRICS = {
 }
 
 
-def test_what_only_repeats_the_accuracy_is_no_score_of_its_own():
+def test_what_only_repeats_the_accuracy_is_no_score_of_its_own() -> None:
     """Equal to six digits is a repetition; a rule without a score beside it is not shown."""
     assert own_scores(METRICS) == {}
     more = METRICS | {"official": METRICS["official"] | {"by_strength": {"3": 0.5}}}
     assert own_scores(more) == {"by_strength": {"3": 0.5}, "rule": "correct / total"}
 
 
-def test_a_benchmarks_own_scores_are_all_kept():
+def test_a_benchmarks_own_scores_are_all_kept() -> None:
     """Also where they equal the accuracy, and for the shipped sample; runs of old know of none."""
     for name in ("rubricbench", "rubricbench-sample", "rmb"):
         assert has_official_rule(METRICS | {"benchmark": name})

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import orjson
 import pytest
 from rig import pairs
+from stand_ins import UnaskedJudge
 
 from svr_async.engine.request import CONTINGENT
 from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.opinions import Case
+from svr_async.evaluation.opinions import Case, Opinion
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import ESCALATED, ESCALATION_FAILED, Escalated, Jury, Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.decisions import decided
-from svr_async.vocabulary.pair import Order
+from svr_async.vocabulary.pair import Order, Presentation
 from svr_async.vocabulary.verdict import Outcome
 
 PAIR = pairs(1)[0]
 
 
 @dataclass
-class Says:
+class Says(UnaskedJudge):
     """A judge with a margin for each order (in data order), or an outcome; `asked` are the orders it was asked in."""
 
     ab: float | Outcome
     ba: float | Outcome | None = None
     asked: list[str] = field(default_factory=list)
     contingent: list[bool] = field(default_factory=list)
-    name = "says"
+    name = label = "says"
 
 
 class Ask:
@@ -41,7 +44,8 @@ class Ask:
 
     name = "ask"
 
-    async def decide(self, judge, shown, human_rubrics):
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        assert isinstance(judge, Says)
         judge.asked.append(shown.order.value)
         judge.contingent.append(CONTINGENT.get())
         said = judge.ab if shown.order is Order.AB or judge.ba is None else judge.ba
@@ -51,12 +55,19 @@ class Ask:
         return decided(said if shown.order is Order.AB else -said, shown, (), (key,), ())
 
 
-def seat(judge, *, policy=OrderPolicy.AB, below=None, name="one", part="first"):
+def seat(
+    judge: Says,
+    *,
+    policy: OrderPolicy = OrderPolicy.AB,
+    below: float | None = None,
+    name: str = "one",
+    part: str = "first",
+) -> Seat:
     """Return a judge in its seat."""
     return Seat(judge=judge, orders=Orders(policy=policy, audit=0.0, audit_below=below), name=name, part=part)
 
 
-async def opinion_of(plan, guessed=lambda _: False):
+async def opinion_of(plan: Seat | Jury | Escalated, guessed: Callable[..., bool] = lambda _: False) -> Opinion:
     """Decide the pair."""
     return await plan.decide(Case(pair=PAIR, method=Ask(), guessed=guessed))
 
@@ -71,7 +82,9 @@ async def opinion_of(plan, guessed=lambda _: False):
         (0.0, 0.5, 0.1, 0.25, "both"), (5.0, -1.0, math.inf, 2.0, "both"),
     ],
 )  # fmt: skip
-async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(first, second, below, margin, order):
+async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(
+    first: float, second: float, below: float, margin: float, order: str
+) -> None:
     """Below the margin both orders are averaged; from it on, the first decides and no other is asked."""
     plan = Orders(policy=OrderPolicy.BOTH, audit_below=below)
     shown_first = plan.orders(PAIR)[0]
@@ -82,7 +95,7 @@ async def test_the_second_order_is_asked_only_where_the_first_margin_is_small(fi
     assert len(judge.asked) == len(found.decision.requests) == (2 if order == "both" else 1)
 
 
-async def test_a_first_order_without_a_verdict_is_not_asked_again():
+async def test_a_first_order_without_a_verdict_is_not_asked_again() -> None:
     """Two orders are averaged only where both have a verdict, so the second could not help."""
     judge = Says(Outcome.REFUSAL)
     found = await opinion_of(seat(judge, policy=OrderPolicy.BOTH, below=1.0))
@@ -92,7 +105,7 @@ async def test_a_first_order_without_a_verdict_is_not_asked_again():
 # --- juries -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_jury_joins_its_judges_and_each_keeps_its_vote():
+async def test_a_jury_joins_its_judges_and_each_keeps_its_vote() -> None:
     """The mean of three margins; the item has all votes and requests, and says who decided."""
     members = tuple(
         seat(Says(margin), name=name, part="jury") for name, margin in (("x", 1.0), ("y", -0.5), ("z", 0.1))
@@ -114,7 +127,7 @@ async def test_a_jury_joins_its_judges_and_each_keeps_its_vote():
     ("first", "asks"),
     [(0.2, True), (-0.29, True), (0.3, False), (0.0, True), (Outcome.API_ERROR, True), (Outcome.INVALID_INPUT, False)],
 )
-async def test_the_second_judge_is_asked_where_the_first_is_unsure(first, asks):
+async def test_the_second_judge_is_asked_where_the_first_is_unsure(first: float | Outcome, asks: bool) -> None:
     """A small margin, a tie, a missing verdict; not a margin from the threshold on, nor a pair that none can judge."""
     cheap, dear = Says(first), Says(-2.0)
     plan = Escalated(first=seat(cheap), then=seat(dear, name="two", part="escalation"), below=0.3)
@@ -126,7 +139,7 @@ async def test_the_second_judge_is_asked_where_the_first_is_unsure(first, asks):
     assert item.margin == (-2.0 if asks else None if isinstance(first, Outcome) else first)
 
 
-async def test_where_the_second_judge_fails_the_first_one_stands():
+async def test_where_the_second_judge_fails_the_first_one_stands() -> None:
     """A verdict that is there is not lost to a failure of the other judge; a flag says what happened."""
     plan = Escalated(first=seat(Says(0.1)), then=seat(Says(Outcome.TRUNCATED), name="two"), below=0.3)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
@@ -136,7 +149,7 @@ async def test_where_the_second_judge_fails_the_first_one_stands():
     assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
 
 
-async def test_a_jury_can_be_escalated():
+async def test_a_jury_can_be_escalated() -> None:
     """Parts stand in one another: a jury that is close asks a third judge."""
     jury = Jury((seat(Says(1.0), name="x", part="jury"), seat(Says(-0.9), name="y", part="jury")))
     third = Says(3.0)
@@ -149,7 +162,7 @@ async def test_a_jury_can_be_escalated():
 # --- what is only guessed ---------------------------------------------------------------------------------------------
 
 
-async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked():
+async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked() -> None:
     """Where the first margin is made up, the worst case is asked and marked as such; margins that are known decide."""
     first, second = Says(9.0), Says(9.0)
     plan = Escalated(
@@ -166,7 +179,7 @@ async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked():
 # --- in a run ---------------------------------------------------------------------------------------------------------
 
 
-async def test_items_of_a_plan_are_the_same_whatever_the_concurrency():
+async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
     """One worker or many: the same lines, which read back as they were; those of one judge have no votes in them."""
     plan = Escalated(first=seat(Says(0.1)), then=seat(Says(1.0), name="two", part="escalation"), below=0.3)
     found = []

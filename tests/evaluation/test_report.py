@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import orjson
 import pytest
@@ -24,38 +25,40 @@ from svr_async.evaluation.runfolder import RunFolder
 class Page(HTMLParser):
     """Collects the tags, attributes and text of a page."""
 
-    def __init__(self, html):
+    def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.words = Counter(), [], []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
         self.feed(html)
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Count a tag and keep its attributes."""
         self.tags[tag] += 1
         self.attributes += attrs
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         """Keep the text."""
         self.words.append(data)
 
     @property
-    def text(self):
+    def text(self) -> str:
         """All text with blanks joined."""
         return " ".join(" ".join(self.words).replace("\u00a0", " ").split())
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """Give a run folder."""
     return write_run(tmp_path / "run")
 
 
-def page_of(*folders):
+def page_of(*folders: Path) -> Page:
     """Render run folders and parse the page."""
     return Page(render_report([RunFolder.load(folder) for folder in folders]))
 
 
-def test_the_headline_has_its_denominator_and_interval(folder):
+def test_the_headline_has_its_denominator_and_interval(folder: Path) -> None:
     """Strict accuracy, its interval, n, coverage, half credit and bounds are on the page."""
     metrics = RunFolder.load(folder).metrics
     text = page_of(folder).text
@@ -67,7 +70,7 @@ def test_the_headline_has_its_denominator_and_interval(folder):
         assert f"{100 * metrics[key]:.1f} %" in text
 
 
-def test_every_part_is_there(folder):
+def test_every_part_is_there(folder: Path) -> None:
     """Domains, official scores, outcomes, order, calibration, mistakes, cost and provenance have their sections."""
     text = page_of(folder).text
 
@@ -80,7 +83,7 @@ def test_every_part_is_there(folder):
         assert words in text, words
 
 
-def test_twenty_mistakes_with_texts_verdicts_and_contributions(folder):
+def test_twenty_mistakes_with_texts_verdicts_and_contributions(folder: Path) -> None:
     """Each mistake opens to its prompt, both responses and its rubrics with signed contributions."""
     page = page_of(folder)
 
@@ -99,34 +102,40 @@ def test_twenty_mistakes_with_texts_verdicts_and_contributions(folder):
         ({}, {"sample": True}, "SAMPLE DATA"),
     ],
 )
-def test_marks_stand_at_the_top_and_in_captions(tmp_path, metrics, manifest, words):
+def test_marks_stand_at_the_top_and_in_captions(
+    tmp_path: Path, metrics: dict[str, int | str], manifest: dict[str, bool], words: str
+) -> None:
     """A caveat comes before the first number, in the title, and with every table."""
     html = render_report([RunFolder.load(write_run(tmp_path, metrics=metrics, manifest=manifest))])
     page = Page(html)
 
-    mark = words.split(" The")[0].split(" Replies")[0].split(" Offline")[0]
+    mark = words.split(" The", maxsplit=1)[0].split(" Replies", maxsplit=1)[0].split(" Offline", maxsplit=1)[0]
     assert words in page.text
     assert page.text.index(words) < page.text.index("Strict accuracy")
-    assert f"[{mark}]" in re.search(r"<title>(.*?)</title>", html)[1]
+    title = re.search(r"<title>(.*?)</title>", html)
+    assert title is not None
+    assert f"[{mark}]" in title[1]
     assert len(re.findall(rf"<caption[^>]*>[^<]*\[{mark}\]", html)) >= 3
 
 
-def test_the_page_is_one_file_that_may_load_and_run_nothing(folder):
+def test_the_page_is_one_file_that_may_load_and_run_nothing(folder: Path) -> None:
     """No script, no reference outside the page, and a policy that allows the one style sheet by its hash."""
     html = render_report([RunFolder.load(folder)])
     page = Page(html)
 
-    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
+    found = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert found is not None
+    style = found[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in html
     assert not {"script", "img", "link", "iframe", "object", "form", "base"} & set(page.tags)
     assert not [value for name, value in page.attributes if name in {"src", "style"} or name.startswith("on")]
-    assert all(value.startswith("#") for name, value in page.attributes if name == "href")
+    assert all(value is not None and value.startswith("#") for name, value in page.attributes if name == "href")
     assert "url(" not in style
     assert "@import" not in style
 
 
-def test_hostile_texts_add_no_element_and_no_attribute(tmp_path):
+def test_hostile_texts_add_no_element_and_no_attribute(tmp_path: Path) -> None:
     """Attacks in every field give the same elements and attribute names as harmless words in their place."""
     runs = [armed_run(tmp_path / name, text) for name, text in (("bad", ATTACK), ("good", HARMLESS))]
     bad, good = (Page(render_report([run])) for run in runs)
@@ -138,7 +147,7 @@ def test_hostile_texts_add_no_element_and_no_attribute(tmp_path):
     assert not {"\u202e", "\u2066", "\x1b", "\x00", "\u200b"} & set(bad.text)
 
 
-def test_hostile_texts_are_inert_in_comparisons_too(tmp_path):
+def test_hostile_texts_are_inert_in_comparisons_too(tmp_path: Path) -> None:
     """The same holds where runs are compared."""
     runs = [
         [armed_run(tmp_path / f"{n}{i}", text) for i in (1, 2)] for n, text in (("bad", ATTACK), ("good", HARMLESS))
@@ -148,7 +157,7 @@ def test_hostile_texts_are_inert_in_comparisons_too(tmp_path):
     assert bad.tags == good.tags
 
 
-def test_template_syntax_in_texts_is_text(tmp_path):
+def test_template_syntax_in_texts_is_text(tmp_path: Path) -> None:
     """A response that looks like a template is shown, never evaluated."""
     run = RunFolder.load(write_run(tmp_path, texts=("{{ 7*7 }}", "{% for x in y %}", "{{ self }}")))
 
@@ -157,7 +166,7 @@ def test_template_syntax_in_texts_is_text(tmp_path):
     assert "{% for x in y %}" in text
 
 
-def test_long_texts_are_capped_and_say_so(tmp_path):
+def test_long_texts_are_capped_and_say_so(tmp_path: Path) -> None:
     """Beyond the cap a text ends with how much is left out."""
     run = RunFolder.load(write_run(tmp_path, texts=("p" * 9_000, "a" * 9_000, "short")))
     text = Page(render_report([run])).text
@@ -166,12 +175,12 @@ def test_long_texts_are_capped_and_say_so(tmp_path):
     assert text.count("… 3,000 more characters") == 20
 
 
-def test_the_same_run_gives_the_same_bytes(folder):
+def test_the_same_run_gives_the_same_bytes(folder: Path) -> None:
     """No clock, no random name: rendering twice is byte for byte the same."""
     assert render_report([RunFolder.load(folder)]) == render_report([RunFolder.load(folder)])
 
 
-def test_a_run_that_knows_little_still_has_a_report(tmp_path):
+def test_a_run_that_knows_little_still_has_a_report(tmp_path: Path) -> None:
     """Only the required keys: unknown numbers are dashes, absent parts are left out, nothing is NaN or None."""
     write_run(tmp_path, texts=None)
     (tmp_path / "items.jsonl").write_bytes(b"")
@@ -187,7 +196,7 @@ def test_a_run_that_knows_little_still_has_a_report(tmp_path):
     assert not re.search(r"\b(None|nan|NaN|null|inf)\b", text)
 
 
-def test_a_direct_judge_has_no_rubrics_and_no_calibration(tmp_path):
+def test_a_direct_judge_has_no_rubrics_and_no_calibration(tmp_path: Path) -> None:
     """Verdicts without rubrics say so; margins of one size make no calibration figure."""
     items = [
         replace(item, rubrics=(), margin=None if item.margin is None else 1.0 if item.predicted == "A" else -1.0)
@@ -209,19 +218,21 @@ def test_a_direct_judge_has_no_rubrics_and_no_calibration(tmp_path):
         ([0.1, 0.2], [0.15, 0.2], "worse than a coin flip"),
     ],
 )
-def test_the_headline_is_read_out_fairly(tmp_path, interval, bounds, words):
+def test_the_headline_is_read_out_fairly(
+    tmp_path: Path, interval: list[float], bounds: list[float], words: str
+) -> None:
     """One sentence says what the interval means; many ties are not called bad judgement."""
     metrics = {"accuracy_ci95": interval, "accuracy_bounds": bounds}
 
     assert words in page_of(write_run(tmp_path, metrics=metrics)).text
 
 
-def test_missing_texts_point_to_the_command_that_finds_them(tmp_path):
+def test_missing_texts_point_to_the_command_that_finds_them(tmp_path: Path) -> None:
     """Without examples.jsonl the rubrics are shown and the texts are explained away."""
     assert "keeps no texts of this pair" in page_of(write_run(tmp_path, texts=None)).text
 
 
-def test_official_scores_are_worded_by_their_kind(tmp_path):
+def test_official_scores_are_worded_by_their_kind(tmp_path: Path) -> None:
     """Fractions are percentages, whole numbers counts, the rule a sentence, matrices rows, flags left out."""
     official = {
         "overall": 0.8,
@@ -239,7 +250,7 @@ def test_official_scores_are_worded_by_their_kind(tmp_path):
     assert "False" not in text
 
 
-def test_several_runs_are_compared_first(tmp_path):
+def test_several_runs_are_compared_first(tmp_path: Path) -> None:
     """With several runs the page opens with the comparison and holds every run, with ids of its own."""
     folders = [
         write_run(tmp_path / "a", items=made_items(seed=1, skill=0.55), metrics={"method": "vanilla"}),
@@ -247,7 +258,7 @@ def test_several_runs_are_compared_first(tmp_path):
     ]
     page = page_of(*folders)
     ids = [value for name, value in page.attributes if name == "id"]
-    links = [value[1:] for name, value in page.attributes if name == "href"]
+    links = [value[1:] for name, value in page.attributes if name == "href" and value is not None]
 
     assert "is better by" in page.text
     assert page.text.index("McNemar p") < page.text.index("Strict accuracy")
@@ -257,7 +268,7 @@ def test_several_runs_are_compared_first(tmp_path):
     assert page.tags["details"] == 42
 
 
-def test_runs_that_share_nothing_are_shown_side_by_side(tmp_path):
+def test_runs_that_share_nothing_are_shown_side_by_side(tmp_path: Path) -> None:
     """Runs of different benchmarks make a page without a test."""
     items = made_items()
     other = [replace(item, id=f"x{item.id}") for item in items]
@@ -271,7 +282,7 @@ def test_runs_that_share_nothing_are_shown_side_by_side(tmp_path):
     assert "McNemar p" not in page.text
 
 
-def test_every_label_refers_to_something(folder):
+def test_every_label_refers_to_something(folder: Path) -> None:
     """Each `aria-labelledby` names an id of the page, headings do not skip a level, and tables have captions."""
     html = render_report([RunFolder.load(folder)])
     page = Page(html)
@@ -283,13 +294,13 @@ def test_every_label_refers_to_something(folder):
     assert page.tags["table"] == page.tags["caption"]
 
 
-def test_no_run_makes_no_report():
+def test_no_run_makes_no_report() -> None:
     """A report of nothing is refused."""
     with pytest.raises(UsageError, match="at least one run"):
         render_report([])
 
 
-def test_calibration_groups_are_of_equal_size_and_rising():
+def test_calibration_groups_are_of_equal_size_and_rising() -> None:
     """Five groups by |margin|, every item with a verdict and a right answer in exactly one."""
     items = made_items()
     bins = calibration(items)
@@ -301,7 +312,7 @@ def test_calibration_groups_are_of_equal_size_and_rising():
     assert bins[-1].accuracy > bins[0].accuracy
 
 
-def test_own_pairs_have_no_official_scores(tmp_path):
+def test_own_pairs_have_no_official_scores(tmp_path: Path) -> None:
     """Where nobody has said how data is to be scored, what repeats accuracy and domains is left out."""
     same = {"accuracy": 0.75, "by_domain": {"code": {"n": 4, "accuracy": 0.75, "ci95": [0.3, 0.9]}}}
     official = {"overall": 0.75, "by_domain": {"code": 0.75}, "by_subset": {}, "rule": "correct / total"}
@@ -314,14 +325,14 @@ def test_own_pairs_have_no_official_scores(tmp_path):
     assert "Overall" not in page.text
 
 
-def test_official_scores_of_a_partial_run_say_what_they_count(tmp_path):
+def test_official_scores_of_a_partial_run_say_what_they_count(tmp_path: Path) -> None:
     """They are over all pairs of the data, so those that are not judged yet count as wrong."""
     told = "Pairs that are not judged yet count as wrong here."
     assert told in page_of(write_run(tmp_path / "part", metrics={"complete": False})).text
     assert told not in page_of(write_run(tmp_path / "whole")).text
 
 
-def test_a_command_is_broken_between_its_arguments_only(tmp_path):
+def test_a_command_is_broken_between_its_arguments_only(tmp_path: Path) -> None:
     """Each argument, and each id or digest, is a box of its own, which a line takes as a whole where it can."""
     command = ["svr-eval", "pairs", "--data", "my pairs.jsonl"]
     html = render_report([RunFolder.load(write_run(tmp_path, manifest={"command": command}))])
@@ -329,6 +340,6 @@ def test_a_command_is_broken_between_its_arguments_only(tmp_path):
     assert f"<code>{' '.join(boxes)}</code>" in html
 
 
-def test_verdicts_that_are_equal_and_count_are_explained(folder):
+def test_verdicts_that_are_equal_and_count_are_explained(folder: Path) -> None:
     """The page says why a rubric counts that both responses pass."""
     assert "the response that comes nearer counts a quarter" in page_of(folder).text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from chromium import chromium
 from hostile_run import ATTACK, HARMLESS, LONG, armed_run
@@ -9,19 +11,19 @@ from made_run import made_items, write_run
 from page_checks import CENSUS, OPEN_ALL, OVERFLOWING, TOO_FAINT
 
 from svr_async.evaluation.reporting.report import render_report
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.runfolder import Run, RunFolder
 
 pytestmark = pytest.mark.browser
 
 
-def write_page(folder, runs):
+def write_page(folder: Path, runs: list[Run]) -> Path:
     """Render runs to a file and return its path."""
     path = folder / "report.html"
     path.write_text(render_report(runs), encoding="utf-8")
     return path
 
 
-async def test_attacks_in_every_field_are_inert(tmp_path):
+async def test_attacks_in_every_field_are_inert(tmp_path: Path) -> None:
     """Same elements and attributes as with harmless words, no script run, no request but the file, no violation."""
     pages = {}
     for name, text in (("bad", ATTACK), ("good", HARMLESS)):
@@ -49,7 +51,7 @@ async def test_attacks_in_every_field_are_inert(tmp_path):
 
 
 @pytest.mark.parametrize("width", [390, 320])
-async def test_a_phone_never_scrolls_sideways(tmp_path, width):
+async def test_a_phone_never_scrolls_sideways(tmp_path: Path, width: int) -> None:
     """With every detail open and unbroken words of hundreds of letters, the page is as wide as the phone."""
     run = armed_run(tmp_path / "long", "word", tail=LONG)
     plain = RunFolder.load(write_run(tmp_path / "plain"))
@@ -64,7 +66,7 @@ async def test_a_phone_never_scrolls_sideways(tmp_path, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_text_has_enough_contrast(tmp_path, scheme):
+async def test_every_text_has_enough_contrast(tmp_path: Path, scheme: str) -> None:
     """All texts of a report with banners and open details reach 4.5 : 1, by day and by night."""
     changes = {"judge_label": "x (SIMULATED endpoint)", "complete": False, "notes": ["one note"]}
     marked = RunFolder.load(write_run(tmp_path / "b", items=made_items(seed=2), metrics=changes))
@@ -87,7 +89,7 @@ BROKEN = """[...document.querySelectorAll('code .whole, code.whole')]
   .map(word => word.textContent)"""
 
 
-async def test_a_phone_breaks_no_word_at_a_hyphen_and_keeps_bars_in_line(tmp_path):
+async def test_a_phone_breaks_no_word_at_a_hyphen_and_keeps_bars_in_line(tmp_path: Path) -> None:
     """Arguments, ids and folders that fit a line stay whole; the bars of a table share their zero line."""
     command = ["svr-eval", "pairs", "--data", "my-own-preference-pairs.jsonl", "--limit", "300", "--judge", "gpt-oss"]
     page = write_page(tmp_path, [RunFolder.load(write_run(tmp_path / "run", manifest={"command": command}))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -14,7 +15,7 @@ from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_what_was_written_is_read(tmp_path: Path) -> None:
     """Items, metrics, manifest and texts come back as they were written."""
     items = made_items(n=40)
     run = RunFolder.load(write_run(tmp_path / "first-run", items=items))
@@ -27,23 +28,23 @@ def test_what_was_written_is_read(tmp_path):
     assert all(texts.prompt.startswith("My sourdough") for texts in run.examples.values())
 
 
-def test_a_run_without_texts_is_a_run(tmp_path):
+def test_a_run_without_texts_is_a_run(tmp_path: Path) -> None:
     """examples.jsonl may be absent."""
     assert RunFolder.load(write_run(tmp_path, texts=None)).examples == {}
 
 
 @pytest.mark.parametrize("value", [False, None, "yes"])
-def test_only_true_means_complete(tmp_path, value):
+def test_only_true_means_complete(tmp_path: Path, value: bool | str | None) -> None:
     """Anything but `true` under `complete` makes a run PARTIAL."""
     assert not RunFolder.load(write_run(tmp_path, metrics={"complete": value})).complete
 
 
-def test_unknown_keys_pass(tmp_path):
+def test_unknown_keys_pass(tmp_path: Path) -> None:
     """A run folder of a newer version, with keys of its own, can be read."""
     assert RunFolder.load(write_run(tmp_path, metrics={"new": [1]}, manifest={"new": {}})).metrics["new"] == [1]
 
 
-def test_no_run_is_a_usage_error(tmp_path):
+def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
     """A folder without a run, or no folder at all, is the user's to correct."""
     with pytest.raises(UsageError, match="is not a run folder") as caught:
         RunFolder.load(tmp_path / "nowhere")
@@ -51,7 +52,7 @@ def test_no_run_is_a_usage_error(tmp_path):
     assert caught.value.exit_code == 2
 
 
-def test_a_run_that_only_began_says_how_to_go_on(tmp_path):
+def test_a_run_that_only_began_says_how_to_go_on(tmp_path: Path) -> None:
     """A manifest alone is a run without results yet."""
     (tmp_path / "manifest.json").write_text("{}")
 
@@ -61,7 +62,7 @@ def test_a_run_that_only_began_says_how_to_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "metrics.json", "items.jsonl"])
-def test_a_missing_file_is_named(tmp_path, name):
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     """A run folder with a file gone is rejected with the file's name."""
     (write_run(tmp_path) / name).unlink()
 
@@ -84,7 +85,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         ("examples.jsonl", b'{"id": "x"}\n', r"examples\.jsonl line 1: prompt is None, not a text"),
     ],
 )
-def test_a_garbled_file_is_named_with_its_line(tmp_path, name, content, message):
+def test_a_garbled_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     """What cannot be read is refused in one line that says where."""
     (write_run(tmp_path) / name).write_bytes(content)
 
@@ -105,7 +106,9 @@ def test_a_garbled_file_is_named_with_its_line(tmp_path, name, content, message)
         ("surprise", 1, "not an item .*surprise"),
     ],
 )
-def test_an_item_of_wrong_types_is_refused(tmp_path, key, value, message):
+def test_an_item_of_wrong_types_is_refused(
+    tmp_path: Path, key: str, value: str | int | list[int | dict[str, str]], message: str
+) -> None:
     """Wrong types are found when reading, with the line and the key."""
     folder = write_run(tmp_path, items=made_items(n=3))
     lines = (folder / "items.jsonl").read_bytes().splitlines()
@@ -128,7 +131,7 @@ def test_an_item_of_wrong_types_is_refused(tmp_path, key, value, message):
         ("notes", "one"),
     ],
 )
-def test_metrics_of_wrong_types_are_refused(tmp_path, key, value):
+def test_metrics_of_wrong_types_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     """Each known key has its type; the message names key and value."""
     write_run(tmp_path, metrics={key: value})
 
@@ -136,7 +139,7 @@ def test_metrics_of_wrong_types_are_refused(tmp_path, key, value):
         RunFolder.load(tmp_path)
 
 
-def test_write_atomic_makes_folders_and_replaces(tmp_path):
+def test_write_atomic_makes_folders_and_replaces(tmp_path: Path) -> None:
     """A new file appears with its folders, an old one is replaced, and nothing else is left."""
     target = tmp_path / "deep" / "file.json"
     write_atomic(target, b"old")
@@ -148,12 +151,14 @@ def test_write_atomic_makes_folders_and_replaces(tmp_path):
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "open"])
 @pytest.mark.parametrize(("number", "cure"), [(errno.ENOSPC, "free some space"), (errno.EIO, "choose another place")])
-def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, call, number, cure):
+def test_a_failing_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, cure: str
+) -> None:
     """When any step of the writing fails, the old content stays, no temporary is left, and one line says why."""
     target = tmp_path / "file.json"
     target.write_bytes(b"old")
 
-    def fail(*_args, **_kwargs):
+    def fail(*_args: object, **_kwargs: Any) -> None:
         raise OSError(number, os.strerror(number))
 
     if call == "fsync":
@@ -171,13 +176,13 @@ def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, call, number,
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_folder_in_the_way_is_a_storage_error(tmp_path):
+def test_a_folder_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
     """Writing over a folder fails in one line."""
     with pytest.raises(StorageError, match="cannot write"):
         write_atomic(tmp_path, b"x")
 
 
-def test_write_atomic_respects_the_umask(tmp_path):
+def test_write_atomic_respects_the_umask(tmp_path: Path) -> None:
     """Reports are as readable as any file the user makes, not private like a temporary."""
     write_atomic(tmp_path / "a", b"")
     (tmp_path / "b").write_bytes(b"")

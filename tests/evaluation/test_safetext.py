@@ -22,7 +22,7 @@ from svr_async.evaluation.safetext import capped, for_terminal, one_line, unix_n
         ("half\ud800", "half⟨U+D800⟩"),
     ],
 )
-def test_visible_shows_hidden_characters_by_code_point(text, shown):
+def test_visible_shows_hidden_characters_by_code_point(text: str, shown: str) -> None:
     """Controls, bidi marks, zero-width and tag characters become readable; joiners of scripts and emoji stay."""
     assert visible(text) == shown
 
@@ -43,14 +43,14 @@ def test_visible_shows_hidden_characters_by_code_point(text, shown):
         ("\x08\x08\x7f", ""),
     ],
 )
-def test_for_terminal_strips_sequences(text, left):
+def test_for_terminal_strips_sequences(text: str, left: str) -> None:
     """Colours, links, titles, clipboard writes, cursor moves and bidi marks are gone; the words stay."""
     assert for_terminal(text) == left
 
 
 @given(st.text(alphabet=st.characters(), max_size=60))
 @settings(deadline=None)
-def test_nothing_that_steers_survives(text):
+def test_nothing_that_steers_survives(text: str) -> None:
     """Whatever goes in, no control but tab and newline and no bidi mark comes out, on a page or on a terminal."""
     steering = set(
         map(chr, [*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
@@ -62,7 +62,7 @@ def test_nothing_that_steers_survives(text):
 
 @given(st.text(alphabet="\x1b[]0;8m\\\x07\x9b x", max_size=200))
 @settings(deadline=None)
-def test_stripping_twice_changes_nothing(text):
+def test_stripping_twice_changes_nothing(text: str) -> None:
     """What is left of nested sequences is no sequence again."""
     once = for_terminal(text)
 
@@ -70,25 +70,25 @@ def test_stripping_twice_changes_nothing(text):
 
 
 @pytest.mark.parametrize("start", ["\x1b]", "\x1b[", "\x1bP", "\x1b[0;", "\x9d", "\x90", "\x9b", "\x1b"])
-def test_a_megabyte_of_unfinished_sequences_is_stripped_in_linear_time(start):
+def test_a_megabyte_of_unfinished_sequences_is_stripped_in_linear_time(start: str) -> None:
     """Backtracking over this much would outlast the test's time limit by far."""
     text = "x" + start * (1_000_000 // len(start)) + "y"
 
     assert not set("\x1b\x9d\x90\x9b") & set(for_terminal(text))
 
 
-def test_one_line_is_one_line():
+def test_one_line_is_one_line() -> None:
     """Newlines and runs of blanks join, and long texts end in an ellipsis within the limit."""
     assert one_line("a\n\n  b\tc") == "a b c"
     assert one_line("x" * 100, 10) == "x" * 9 + "…"
 
 
-def test_capped_counts_what_it_leaves_out():
+def test_capped_counts_what_it_leaves_out() -> None:
     """The first characters and the number of those left out; a short tail is kept."""
     assert capped("x" * 100, 50) == ("x" * 50, 50)
     assert capped("x" * 54, 50) == ("x" * 54, 0)
 
 
-def test_all_line_ends_become_newlines():
+def test_all_line_ends_become_newlines() -> None:
     """CRLF, CR and the Unicode separators end lines."""
     assert unix_newlines("a\r\nb\rc\u2028d\u2029e") == "a\nb\nc\nd\n\ne"

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
+from typing import Any
 
 import pytest
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.tables import build_table, csv_text, latex, markdown, render_table
-from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.runfolder import Run, RunFolder
 
 HOSTILE = "=1+1|<img src=x onerror=alert(1)>\n& $x_1$ \\input{secret} `code` \u202egnp.exe\x1b[31m"
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Run:
     """Give a run."""
     return RunFolder.load(write_run(tmp_path / "one"))
 
 
 @pytest.fixture
-def simulated(tmp_path):
+def simulated(tmp_path: Path) -> Run:
     """Give a run that is doubtful twice over."""
     metrics = {"judge_label": "gpt-oss-120b (SIMULATED endpoint)", "complete": False}
     return RunFolder.load(write_run(tmp_path / "two", items=made_items(seed=2), metrics=metrics))
 
 
 @pytest.fixture
-def hostile(tmp_path):
+def hostile(tmp_path: Path) -> Run:
     """Give a run whose names attack every format."""
     changes = {
         "judge_label": HOSTILE,
@@ -41,7 +43,7 @@ def hostile(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["md", ".md", ".tex", "TEX", ".csv"])
-def test_each_format_by_suffix(run, suffix):
+def test_each_format_by_suffix(run: Run, suffix: str) -> None:
     """Markdown, LaTeX and CSV, with or without the dot, all with the judge and the accuracy."""
     text = render_table([run], suffix)
 
@@ -49,20 +51,20 @@ def test_each_format_by_suffix(run, suffix):
     assert f"{100 * run.metrics['accuracy']:.1f}" in text or str(run.metrics["accuracy"]) in text
 
 
-def test_an_unknown_suffix_is_refused(run):
+def test_an_unknown_suffix_is_refused(run: Run) -> None:
     """The message lists the formats there are."""
     with pytest.raises(UsageError, match=r"no table format for '\.doc'"):
         render_table([run], ".doc")
 
 
-def test_no_run_makes_no_table():
+def test_no_run_makes_no_table() -> None:
     """A table of nothing is refused."""
     with pytest.raises(UsageError, match="at least one run"):
         render_table([], "md")
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex", "csv"])
-def test_marks_are_in_every_table(simulated, suffix):
+def test_marks_are_in_every_table(simulated: Run, suffix: str) -> None:
     """A simulated, partial run says so in any format."""
     text = render_table([simulated], suffix)
 
@@ -71,7 +73,7 @@ def test_marks_are_in_every_table(simulated, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["md", "tex"])
-def test_marks_stay_with_their_column_side_by_side(run, simulated, suffix):
+def test_marks_stay_with_their_column_side_by_side(run: Run, simulated: Run, suffix: str) -> None:
     """Only the doubtful run's head is marked, and the paired test is below."""
     text = render_table([run, simulated], suffix)
     table = build_table([run, simulated])
@@ -82,14 +84,14 @@ def test_marks_stay_with_their_column_side_by_side(run, simulated, suffix):
     assert "PARTIAL" in text
 
 
-def test_markdown_rows_have_the_same_columns(run, simulated):
+def test_markdown_rows_have_the_same_columns(run: Run, simulated: Run) -> None:
     """Every line of the table has a cell per column, whatever the cells hold."""
     lines = [line for line in render_table([run, simulated], "md").splitlines() if line.startswith("|")]
 
     assert {line.replace("\\|", "").count("|") for line in lines} == {4}
 
 
-def test_markdown_is_inert(hostile):
+def test_markdown_is_inert(hostile: Run) -> None:
     """Pipes, tags, links and code in names stay text on one line."""
     text = render_table([hostile], "md")
 
@@ -99,7 +101,7 @@ def test_markdown_is_inert(hostile):
     assert markdown("a|b\n[x](y)") == r"a\|b \[x\](y)"
 
 
-def test_latex_is_inert(hostile):
+def test_latex_is_inert(hostile: Run) -> None:
     """No command, group, comment or math from a name reaches LaTeX."""
     text = render_table([hostile], "tex")
 
@@ -110,7 +112,7 @@ def test_latex_is_inert(hostile):
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
 
 
-def test_csv_is_tidy_and_exact(run):
+def test_csv_is_tidy_and_exact(run: Run) -> None:
     """One number a row in fractions of 1; the domains' numbers are those of metrics.json."""
     rows = list(csv.DictReader(io.StringIO(render_table([run], "csv"))))
     chat = next(row for row in rows if row["score"] == "accuracy" and row["group"] == "Chat")
@@ -121,12 +123,12 @@ def test_csv_is_tidy_and_exact(run):
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝"])
-def test_csv_formulas_are_guarded(start):
+def test_csv_formulas_are_guarded(start: str) -> None:
     """A cell that a spreadsheet would run begins with an apostrophe instead."""
     assert csv_text(f"{start}cmd()").startswith("'")
 
 
-def test_csv_survives_hostile_names_and_round_trips(hostile):
+def test_csv_survives_hostile_names_and_round_trips(hostile: Run) -> None:
     """A reader finds the same number of columns in every row and no formula at the start of any text."""
     rows = list(csv.reader(io.StringIO(render_table([hostile], "csv"))))
 
@@ -136,7 +138,7 @@ def test_csv_survives_hostile_names_and_round_trips(hostile):
     assert any(cell.startswith("'=1+1|<img") for cell in texts)
 
 
-def test_numbers_in_csv_are_never_guarded(tmp_path):
+def test_numbers_in_csv_are_never_guarded(tmp_path: Path) -> None:
     """A negative number stays a number."""
     run = RunFolder.load(write_run(tmp_path, metrics={"official": {"gap": -0.25}}))
     rows = csv.DictReader(io.StringIO(render_table([run], "csv")))
@@ -144,9 +146,15 @@ def test_numbers_in_csv_are_never_guarded(tmp_path):
     assert [float(row["value"]) for row in rows if row["group"] == "gap"] == [-0.25]
 
 
-def test_what_is_unknown_is_a_dash(tmp_path):
+def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:
     """No price, no coverage, no domains: dashes and words, never 0 or NaN."""
-    metrics = {"cost_usd": None, "coverage": None, "accuracy": None, "by_domain": {}, "accuracy_ci95": None}
+    metrics: dict[str, Any] = {
+        "cost_usd": None,
+        "coverage": None,
+        "accuracy": None,
+        "by_domain": {},
+        "accuracy_ci95": None,
+    }
     text = render_table([RunFolder.load(write_run(tmp_path, metrics=metrics))], "md")
 
     assert "| Cost | unknown |" in text

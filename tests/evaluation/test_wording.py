@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from svr_async.evaluation import wording
@@ -38,11 +40,11 @@ from svr_async.evaluation import wording
         (wording.duration, 11520, "3\u00a0h 12\u00a0min"),
     ],
 )
-def test_numbers_as_words(function, value, words):
+def test_numbers_as_words(function: Callable[..., str], value: float | list[float] | None, words: str) -> None:
     """Each kind of number has one form."""
     assert function(value) == words
 
 
-def test_plural_agrees_with_its_number():
+def test_plural_agrees_with_its_number() -> None:
     """One pair, two pairs, no pairs."""
     assert [wording.plural(n, "pair") for n in (0, 1, 2000)] == ["0 pairs", "1 pair", "2,000 pairs"]

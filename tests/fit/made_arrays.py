@@ -1,6 +1,7 @@
 """Small arrays with a planted truth: two kinds of prompts, and rubrics that speak to one of them or to nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,9 @@ from svr_async.fit.arrays import FitArrays
 Z_VALUES = np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32)
 
 
-def made_arrays(n_pairs=160, n_rubrics=12, n_features=24, pool=6, seed=0, **changes):
+def made_arrays(
+    n_pairs: int = 160, n_rubrics: int = 12, n_features: int = 24, pool: int = 6, seed: int = 0, **changes: Any
+) -> FitArrays:
     """Even prompts use the first half of the words and rubrics 0 to 2, odd ones the second half and 3 to 5."""
     rng = np.random.default_rng(seed)
     kind = np.arange(n_pairs) % 2
@@ -35,13 +38,13 @@ def made_arrays(n_pairs=160, n_rubrics=12, n_features=24, pool=6, seed=0, **chan
     return replace(arrays, **changes)
 
 
-def split(arrays, n_dev=40):
+def split(arrays: FitArrays, n_dev: int = 40) -> tuple[FitArrays, FitArrays]:
     """Return training and dev arrays."""
     cut = arrays.n_pairs - n_dev
     return arrays.take_pairs(np.arange(cut)), arrays.take_pairs(np.arange(cut, arrays.n_pairs))
 
 
-def with_edges(arrays):
+def with_edges(arrays: FitArrays) -> FitArrays:
     """Return the arrays with two redundancy edges."""
     return replace(
         arrays,
@@ -51,13 +54,13 @@ def with_edges(arrays):
     )
 
 
-def with_sources(arrays):
+def with_sources(arrays: FitArrays) -> FitArrays:
     """Return the arrays with one source prompt for each rubric, of its own kind where it has one."""
     prompts = np.array([2 * r if r < 3 else 2 * r + 1 for r in range(arrays.n_rubrics)])
     return replace(arrays, source_indptr=np.arange(arrays.n_rubrics + 1), source_prompt=prompts)
 
 
-def with_negatives(arrays):
+def with_negatives(arrays: FitArrays) -> FitArrays:
     """Return the arrays with the last two pairs turned into hard negatives of pair 0."""
     negative_of = np.full(arrays.n_pairs, -1)
     negative_of[-2:] = 0

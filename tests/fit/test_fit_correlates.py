@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.correlates import correlates
@@ -13,7 +14,7 @@ WEIGHTS = np.array([4.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0])  # two of them deci
 STYLES = (6, 7)
 
 
-def pairs(seed, *, lean=0.2, halo=0.0, wrong=0.0, count=4000):
+def pairs(seed: int, *, lean: float = 0.2, halo: float = 0.0, wrong: float = 0.0, count: int = 4000) -> csr_matrix:
     """Return z of pairs whose chosen response has the larger weighed sum; styles lean with it, halo with everything."""
     rng = np.random.default_rng(seed)
     good = rng.normal(size=(count, 1)) * halo
@@ -27,7 +28,7 @@ def pairs(seed, *, lean=0.2, halo=0.0, wrong=0.0, count=4000):
     return csr_matrix(np.where(judged, np.where(z == 0, 1e-9, z), 0.0))
 
 
-def found(z, gates=None):
+def found(z: csr_matrix, gates: NDArray[np.float64] | None = None) -> list[int]:
     """Return what is found by effects as a fit of these labels has them: of the styles too."""
     gates = np.ones((z.shape[0], 1)) if gates is None else gates
     effects = np.tile(WEIGHTS + 1.5 * np.isin(np.arange(len(WEIGHTS)), STYLES), (gates.shape[1], 1))
@@ -36,24 +37,24 @@ def found(z, gates=None):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("wrong", [0.0, 0.15])
-def test_styles_that_go_with_the_label_are_found_and_nothing_else(seed, wrong):
+def test_styles_that_go_with_the_label_are_found_and_nothing_else(seed: int, wrong: float) -> None:
     """With right labels and with some that are wrong, the two styles stand out, and no criterion does."""
     assert set(found(pairs(seed, wrong=wrong))) == set(STYLES)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_where_nothing_leans_nothing_is_found(seed):
+def test_where_nothing_leans_nothing_is_found(seed: int) -> None:
     """Criteria that decide are kept, however unlike their weights."""
     assert found(pairs(seed, lean=0.0, wrong=0.1)) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_halo_is_no_reason(seed):
+def test_a_halo_is_no_reason(seed: int) -> None:
     """Where a judge's verdicts all go together, no criterion is left out for it."""
     assert not {0, 1, 2} & set(found(pairs(seed, lean=0.0, halo=1.5)))
 
 
-def test_wordings_of_one_criterion_do_not_make_each_other_suspect():
+def test_wordings_of_one_criterion_do_not_make_each_other_suspect() -> None:
     """Two texts that are judged alike go together, and are left out of each other's rest."""
     z = pairs(0, lean=0.0).toarray()
     z[:, 7] = z[:, 0]
@@ -62,7 +63,7 @@ def test_wordings_of_one_criterion_do_not_make_each_other_suspect():
     assert correlates(twice, judged_of(twice), np.ones((len(z), 1)), effects) == []
 
 
-def test_too_little_is_no_evidence():
+def test_too_little_is_no_evidence() -> None:
     """With few pairs, or next to no criteria, nothing is left out."""
     assert found(pairs(0, count=60)) == []
     z = pairs(0)[:, :2]

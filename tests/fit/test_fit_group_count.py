@@ -1,7 +1,10 @@
 """How many groups of prompts there are: as many as were planted, one where words tell nothing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.group_count import ONE, best_size, rates_of
@@ -10,7 +13,9 @@ from svr_async.fit.grouping import associate, groups_of
 WORDS, RUBRICS = 60, 12
 
 
-def planted(kinds, n=800, seed=0, *, styled=False, told=0.5):
+def planted(
+    kinds: int, n: int = 800, seed: int = 0, *, styled: bool = False, told: float = 0.5
+) -> tuple[Any, Any, NDArray[Any]]:
     """Return words, mined rubrics and kinds: a kind has five words and 12 / kinds rubrics.
 
     The words from the 30th on are phrasing: independent, or of two styles that no rubric has to do with.
@@ -25,7 +30,7 @@ def planted(kinds, n=800, seed=0, *, styled=False, told=0.5):
 
 @pytest.mark.parametrize("styled", [False, True])
 @pytest.mark.parametrize("kinds", [2, 4, 6])
-def test_there_is_a_group_for_each_kind(kinds, styled):
+def test_there_is_a_group_for_each_kind(kinds: int, styled: bool) -> None:
     """However the prompts are phrased; a kind may have two or three, where that tells better how sure its words are."""
     words, mined, _ = planted(kinds, styled=styled)
     assert kinds <= best_size(words, {"rubrics": mined}, most=64, seed=0).groups <= 3 * kinds
@@ -33,13 +38,13 @@ def test_there_is_a_group_for_each_kind(kinds, styled):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("styled", [False, True])
-def test_where_words_tell_nothing_there_are_next_to_no_groups(seed, styled):
+def test_where_words_tell_nothing_there_are_next_to_no_groups(seed: int, styled: bool) -> None:
     """Of one kind, and of four that no word tells apart: one group, or by chance a second."""
     for words, mined, _ in (planted(1, seed=seed, styled=styled), planted(4, seed=seed, styled=styled, told=0.05)):
         assert best_size(words, {"rubrics": mined}, most=64, seed=seed).groups <= 2
 
 
-def test_the_number_of_groups_is_bounded():
+def test_the_number_of_groups_is_bounded() -> None:
     """By what is asked for, and by the number of prompts; without mined rubrics there is one."""
     words, mined, _ = planted(6)
     assert best_size(words, {"rubrics": mined}, most=4, seed=0).groups <= 4
@@ -49,7 +54,7 @@ def test_the_number_of_groups_is_bounded():
     assert best_size(words, {"rubrics": csr_matrix(mined.shape)}, most=64, seed=0) == ONE
 
 
-def test_equal_inputs_give_the_same_number():
+def test_equal_inputs_give_the_same_number() -> None:
     """The same prompts and seed give the same size, whatever ran before."""
     words, mined, _ = planted(6, told=0.2)
     first = best_size(words, {"rubrics": mined}, most=64, seed=3)
@@ -57,7 +62,7 @@ def test_equal_inputs_give_the_same_number():
     assert best_size(words, {"rubrics": mined}, most=64, seed=3) == first
 
 
-def test_rates_of_groups_without_prompts_are_those_of_all():
+def test_rates_of_groups_without_prompts_are_those_of_all() -> None:
     """A group that nothing is known of gives what all prompts give; a large one what its own give."""
     _, mined, kind = planted(2)
     gates = np.zeros((len(kind), 3))
@@ -69,7 +74,7 @@ def test_rates_of_groups_without_prompts_are_those_of_all():
     np.testing.assert_allclose(rates[0], own, atol=0.02)
 
 
-def test_groups_tell_unseen_prompts_what_is_mined_there():
+def test_groups_tell_unseen_prompts_what_is_mined_there() -> None:
     """Of new prompts, the rates by their groups are nearer to what they gave than the rates of all."""
     words, mined, _ = planted(4)
     new, given, _ = planted(4, seed=5)
@@ -80,7 +85,7 @@ def test_groups_tell_unseen_prompts_what_is_mined_there():
     assert np.square(told - given.toarray()).mean() < 0.9 * np.square(usual - given.toarray()).mean()
 
 
-def test_groups_go_by_the_words_of_rubrics_that_never_recur():
+def test_groups_go_by_the_words_of_rubrics_that_never_recur() -> None:
     """Each prompt gives a rubric of its own; only their words tell which kind it is of."""
     words, mined, _ = planted(4)
     own = csr_matrix(np.eye(words.shape[0]))

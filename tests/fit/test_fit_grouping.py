@@ -1,15 +1,18 @@
 """Groups of prompts by words that go with mined rubrics: planted kinds are found, and what is not there is not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.grouping import Size, associate, groups_of, likely_groups, softmax
+from svr_async.fit.grouping import Groups, Size, associate, groups_of, likely_groups, softmax
 
 WORDS, RUBRICS = 60, 12
 
 
-def planted(kinds, n=600, seed=0):
+def planted(kinds: int, n: int = 600, seed: int = 0) -> tuple[csr_matrix, csr_matrix, NDArray[Any]]:
     """Return words, mined rubrics and the kind of each prompt: a kind has five words and 12 / kinds rubrics.
 
     The words from the 30th on are frequent phrasing that no rubric has to do with.
@@ -23,20 +26,20 @@ def planted(kinds, n=600, seed=0):
     return csr_matrix((rng.random((n, WORDS)) < rate).astype(float)), csr_matrix(mined.astype(float)), kind
 
 
-def purity(gates, kind):
+def purity(gates: NDArray[np.float64], kind: NDArray[Any]) -> float:
     """Return the share of prompts in a group whose most frequent kind is theirs."""
     group = gates.argmax(axis=1)
-    return sum(np.bincount(kind[group == k]).max() for k in set(group)) / len(kind)
+    return float(sum(np.bincount(kind[group == k]).max() for k in set(group)) / len(kind))
 
 
-def told(words, mined, groups, seed=0):
+def told(words: csr_matrix, mined: csr_matrix, groups: int, seed: int = 0) -> Groups:
     """Return the groups of prompts by as many directions as there can be."""
     size = Size(groups=groups, directions=groups - 1)
     return groups_of(associate(words, mined), words, mined, size, seed)
 
 
 @pytest.mark.parametrize("kinds", [2, 4])
-def test_words_tell_the_planted_kinds_also_of_new_prompts(kinds):
+def test_words_tell_the_planted_kinds_also_of_new_prompts(kinds: int) -> None:
     """Nine in ten unseen prompts go where most of their kind go, and gates are shares of 1."""
     words, mined, _ = planted(kinds)
     new, _, kind = planted(kinds, seed=9)
@@ -46,7 +49,7 @@ def test_words_tell_the_planted_kinds_also_of_new_prompts(kinds):
     assert gates.min() >= 0
 
 
-def test_words_that_have_nothing_to_do_with_what_was_mined_score_nothing():
+def test_words_that_have_nothing_to_do_with_what_was_mined_score_nothing() -> None:
     """Phrasing, however frequent, says next to nothing, and most of it nothing; a word says one group only."""
     words, mined, _ = planted(4)
     scores = told(words, mined, 4).words
@@ -57,7 +60,7 @@ def test_words_that_have_nothing_to_do_with_what_was_mined_score_nothing():
     assert scores.min() >= 0
 
 
-def test_a_score_is_what_a_word_says_where_it_has_its_usual_value():
+def test_a_score_is_what_a_word_says_where_it_has_its_usual_value() -> None:
     """Words measured in another unit get scores in the inverse unit: gates do not change."""
     words, mined, _ = planted(3)
     scaled = words * 0.25
@@ -65,7 +68,7 @@ def test_a_score_is_what_a_word_says_where_it_has_its_usual_value():
     np.testing.assert_allclose(scaled @ other, words @ plain, atol=1e-9)
 
 
-def test_a_prompt_without_known_words_is_of_a_group_as_often_as_all_are():
+def test_a_prompt_without_known_words_is_of_a_group_as_often_as_all_are() -> None:
     """Its gates are the shares of the groups: where one kind is three in four prompts, so is its group, nearly."""
     words, mined, kind = planted(2)
     kept = np.flatnonzero((kind == 0) | (np.arange(len(kind)) % 6 == 1))
@@ -73,7 +76,7 @@ def test_a_prompt_without_known_words_is_of_a_group_as_often_as_all_are():
     np.testing.assert_allclose(np.sort(gates[0]), [0.25, 0.75], atol=0.1)
 
 
-def test_what_was_mined_sharpens_the_groups():
+def test_what_was_mined_sharpens_the_groups() -> None:
     """Of training prompts, words and rubrics tell the kind better than words; without rubrics nothing moves."""
     words, mined, kind = planted(4)
     gates = softmax(0.3 * (words @ told(words, mined, 4).words))
@@ -87,7 +90,7 @@ def test_what_was_mined_sharpens_the_groups():
     assert likely_groups(one, mined) is one
 
 
-def test_without_words_or_rubrics_there_is_no_association():
+def test_without_words_or_rubrics_there_is_no_association() -> None:
     """None where nothing is known of what was mined, where it is too rare, and where words are missing."""
     words, mined, _ = planted(2, n=40)
     assert associate(words, None) is None
@@ -100,7 +103,7 @@ def test_without_words_or_rubrics_there_is_no_association():
     assert nothing.gates(words).tolist() == [[1.0]] * 40, "all prompts are of one group"
 
 
-def test_more_groups_than_words_leave_groups_empty():
+def test_more_groups_than_words_leave_groups_empty() -> None:
     """Two words for eight groups: scores are finite, and there are eight columns."""
     words, mined, _ = planted(2)
     scores = told(words[:, [0, 5]], mined, 8).words
@@ -109,7 +112,7 @@ def test_more_groups_than_words_leave_groups_empty():
     assert np.count_nonzero(scores.max(axis=0)) == 2
 
 
-def test_equal_inputs_give_equal_bytes():
+def test_equal_inputs_give_equal_bytes() -> None:
     """The same words, rubrics and seed give the same scores to the bit, and the inputs stay what they were."""
     words, mined, _ = planted(4)
     before = words.toarray(), mined.toarray()

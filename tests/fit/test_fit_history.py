@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_arrays import made_arrays, split, with_sources
 
 from svr_async.fit.config import DEFAULT, PAPER
-from svr_async.fit.history import EpochRecord, FitCurve, accuracy_error, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, accuracy_error, watched
 from svr_async.fit.training import fit
 
 CONFIGS = {
@@ -20,22 +22,22 @@ CONFIGS = {
 class Watch:
     """Writes down what it is told."""
 
-    def __init__(self):
-        self.heard = []
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int]] = []
 
-    def begin(self, curve):
+    def begin(self, curve: FitCurve) -> None:
         self.heard.append(("begin", len(curve.epochs)))
 
-    def epoch(self, record):
+    def epoch(self, record: EpochRecord) -> None:
         self.heard.append(("epoch", record.epoch))
 
-    def end(self, curve):
+    def end(self, curve: FitCurve) -> None:
         self.heard.append(("end", len(curve.epochs)))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_provisional_best_is_what_the_fit_takes(name, seed):
+def test_the_provisional_best_is_what_the_fit_takes(name: str, seed: int) -> None:
     """The epoch that is marked at the end is the one that the fit took, with an informed start or without."""
     train, dev = split(with_sources(made_arrays(seed=seed)))
     result = fit(train, dev, replace(CONFIGS[name], seed=seed))
@@ -46,12 +48,12 @@ def test_the_provisional_best_is_what_the_fit_takes(name, seed):
     assert curve.best in result.history
 
 
-def test_a_watcher_hears_of_every_epoch_and_a_resumed_fit_ends_with_the_whole_curve(tmp_path):
+def test_a_watcher_hears_of_every_epoch_and_a_resumed_fit_ends_with_the_whole_curve(tmp_path: Path) -> None:
     """Epochs of a checkpoint are not told again, but the curve at the end has them."""
     train, dev = split(made_arrays())
     watch = Watch()
 
-    def run(on_epoch):
+    def run(on_epoch: Callable[[EpochRecord], None]) -> FitResult:
         return fit(train, dev, CONFIGS["paper"], on_epoch=on_epoch, checkpoint_dir=tmp_path, resume=True)
 
     result, curve = watched(run, FitCurve(dev_pairs=40), watch)
@@ -63,7 +65,7 @@ def test_a_watcher_hears_of_every_epoch_and_a_resumed_fit_ends_with_the_whole_cu
     assert watched(run, FitCurve(dev_pairs=40), None)[1] == curve
 
 
-def test_an_error_is_that_of_a_share():
+def test_an_error_is_that_of_a_share() -> None:
     """√(p (1 − p) / n): 5 points at one half of a hundred pairs; none is claimed without dev pairs."""
     record = EpochRecord(
         epoch=1, preference_loss=0.5, diversity_loss=0, train_margin=0, train_accuracy=0.5, dev_loss=0.5, dev_margin=0,

@@ -11,7 +11,7 @@ FOLDER = Path(svr_async.fit.__file__).parent
 LIGHT = ("arrays", "config", "files", "forward", "linear", "measure", "overlap", "ragged", "tfidf")
 
 
-def test_the_numpy_modules_load_neither_jax_nor_scikit_learn():
+def test_the_numpy_modules_load_neither_jax_nor_scikit_learn() -> None:
     """Importing what inference needs loads no heavy library."""
     imports = "; ".join(f"import svr_async.fit.{name}" for name in LIGHT)
     check = f"{imports}; import sys; print([m for m in ('jax', 'optax', 'sklearn', 'scipy') if m in sys.modules])"
@@ -19,9 +19,10 @@ def test_the_numpy_modules_load_neither_jax_nor_scikit_learn():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_fitter_imports_only_errors_and_itself():
+def test_the_fitter_imports_only_errors_and_itself() -> None:
     """No module of `fit` knows rubrics, judges or the engine."""
     for path in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("svr_async"):
+                assert node.module is not None
                 assert node.module.startswith(("svr_async.errors", "svr_async.fit")), (path.name, node.module)

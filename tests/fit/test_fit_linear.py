@@ -1,8 +1,11 @@
 """The yardsticks: equal to scikit-learn where both apply, weights >= 0, worse than nothing never hidden."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from made_arrays import made_arrays, split
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from svr_async.errors import DegenerateFitError
@@ -10,7 +13,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.linear import baselines, fit_linear, linear_margins
 
 
-def one_prompt(z):
+def one_prompt(z: NDArray[Any] | NDArray[np.float64]) -> FitArrays:
     """Return arrays with every rubric judged on every pair, and no features."""
     n_pairs, n_rubrics = z.shape
     return FitArrays(
@@ -26,7 +29,7 @@ def one_prompt(z):
     )
 
 
-def test_weights_equal_scikit_learns_logistic_regression():
+def test_weights_equal_scikit_learns_logistic_regression() -> None:
     """Where no weight is at its bound, the fit is the usual logistic regression without intercept."""
     rng = np.random.default_rng(0)
     z = rng.choice([-1.25, -0.25, 0.25, 0.75, 1.25], (400, 3), p=[0.1, 0.15, 0.2, 0.25, 0.3])
@@ -35,7 +38,7 @@ def test_weights_equal_scikit_learns_logistic_regression():
     np.testing.assert_allclose(fit_linear(one_prompt(z)), reference.coef_[0], rtol=2e-3)
 
 
-def test_a_rubric_that_points_the_wrong_way_gets_weight_zero():
+def test_a_rubric_that_points_the_wrong_way_gets_weight_zero() -> None:
     """Weights are never negative."""
     z = np.tile([[1.25, -1.25]], (50, 1))
     weight = fit_linear(one_prompt(z))
@@ -43,7 +46,7 @@ def test_a_rubric_that_points_the_wrong_way_gets_weight_zero():
     assert weight[1] == 0
 
 
-def test_both_yardsticks_are_reported():
+def test_both_yardsticks_are_reported() -> None:
     """The vote counts every judged rubric the same; the weights beat it where rubrics differ."""
     train, dev = split(made_arrays(n_pairs=600), 200)
     found = baselines(train, dev)
@@ -53,7 +56,7 @@ def test_both_yardsticks_are_reported():
     assert found.weight.min() >= 0
 
 
-def test_no_signal_is_exit_8():
+def test_no_signal_is_exit_8() -> None:
     """All ties cannot be fitted."""
     with pytest.raises(DegenerateFitError):
         fit_linear(one_prompt(np.zeros((4, 2))))

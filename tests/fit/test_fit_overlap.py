@@ -1,6 +1,8 @@
 """Which rubrics are judged alike: known values, shrinkage by counts, repeats beside second opinions."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from svr_async.fit.overlap import (
 )
 
 
-def test_a_correlation_that_few_pairs_show_is_shrunk():
+def test_a_correlation_that_few_pairs_show_is_shrunk() -> None:
     """N pairs judged on both, always alike, give n / (n + κ); never judged together gives 0."""
     z = csc_matrix(np.array([[1.25, 1.25, 0], [-0.75, -0.75, 0], [0, 0, 0.25]]))
     judged = (z != 0).astype(float)
@@ -34,7 +36,7 @@ def _opinions(agree: float, n_pairs: int = 4000) -> csr_matrix:
     return csr_matrix(np.column_stack([first, np.where(rng.random(n_pairs) < agree, first, -first)]))
 
 
-def test_repeats_weigh_far_more_than_second_opinions():
+def test_repeats_weigh_far_more_than_second_opinions() -> None:
     """A rubric judged the same in every pair repeats by C / ε, one that differs now and then by C / (1 − r + ε)."""
     found = []
     for agree in (1.0, 0.875, 0.75):
@@ -47,7 +49,7 @@ def test_repeats_weigh_far_more_than_second_opinions():
     assert found[0] > 5 * found[1] > 8 * found[2] > 0
 
 
-def test_little_in_common_is_no_repetition():
+def test_little_in_common_is_no_repetition() -> None:
     """What is alike below the cutoff, never judged together, or the rubric itself counts nothing."""
     z = _opinions(0.5 + 0.45 * ALIKE)
     assert repeats(z, csr_matrix(np.ones(z.shape))).nnz == 0
@@ -57,7 +59,9 @@ def test_little_in_common_is_no_repetition():
 
 
 @pytest.mark.parametrize(("top_ks", "measure"), [((6, 99), repeats), ((FEW,), repeats), ((FEW + 1,), alike)])
-def test_repeats_are_pushed_out_where_a_prompt_gets_few_rubrics(top_ks, measure):
+def test_repeats_are_pushed_out_where_a_prompt_gets_few_rubrics(
+    top_ks: tuple[int, ...], measure: Callable[..., Any]
+) -> None:
     """With many rubrics a prompt only the correlation counts; with a diversity of 0 there is no term."""
     z = _opinions(0.9)
     mask = csr_matrix(np.ones(z.shape))

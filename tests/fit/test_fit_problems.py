@@ -1,23 +1,30 @@
 """Many sparse margin problems in one program: each finds its own optimum, whatever the padding and the company."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import problems
-from svr_async.fit.problems import SLOTS, Gates, Penalties, Problem, batch_of, roomy, solutions, sparse_gates
+from svr_async.fit.problems import SLOTS, Batch, Gates, Penalties, Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.sizes import roomy
 from svr_async.fit.solver import RIDGE
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
 
 
-def effects(batch, problem):
+def effects(batch: Batch, problem: Problem) -> NDArray[Any]:
     """Return V of one problem."""
     return solutions(batch, [problem])[0]
 
 
-def _world(*, n_pairs=240, rubrics=12, topics=5, uses=2, seed=0):
+def _world(
+    *, n_pairs: int = 240, rubrics: int = 12, topics: int = 5, uses: int = 2, seed: int = 0
+) -> tuple[Any, Gates]:
     """Uneven pairs, real-valued z, a few gates a pair; two rubrics of each topic decide."""
     rng = np.random.default_rng(seed)
     judged = rng.random((n_pairs, rubrics)) < np.where(rng.random((n_pairs, 1)) < 0.1, 1.0, 0.4)
@@ -29,25 +36,27 @@ def _world(*, n_pairs=240, rubrics=12, topics=5, uses=2, seed=0):
     return csr_matrix(z), Gates(topic=topic, value=value, topics=topics)
 
 
-def _dense(gates):
+def _dense(gates: Gates) -> NDArray[Any]:
     out = np.zeros((len(gates.topic), gates.topics))
     np.put_along_axis(out, gates.topic, gates.value, axis=1)
     return out
 
 
-def _likeness(rubrics):
+def _likeness(rubrics: int) -> csr_matrix:
     near = np.eye(rubrics, k=1) * 0.6
     return csr_matrix(near + near.T)
 
 
-def _loss(z, dense, penalties, weight, likeness):
+def _loss(
+    z: csr_matrix, dense: NDArray[Any], penalties: Penalties, weight: NDArray[np.float64], likeness: csr_matrix
+) -> Callable[..., Any]:
     """Return the objective of the docstring of `fit.sparse_margin` as a function of W and c, laid flat."""
     topics = dense.shape[1]
     own = penalties.sparsity * np.sqrt(weight.sum() / topics)
     common = penalties.common * np.sqrt(weight.sum())
     share = weight @ dense
 
-    def loss(flat):
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         rows = flat.reshape(topics + 1, -1)
         v = rows[:-1] + rows[-1]
         margin = np.einsum("pk,kr,pr->p", dense, v, z)
@@ -62,7 +71,9 @@ def _loss(z, dense, penalties, weight, likeness):
     return loss
 
 
-def _by_scipy(z, gates, penalties, weight, likeness):
+def _by_scipy(
+    z: csr_matrix, gates: Gates, penalties: Penalties, weight: NDArray[np.float64], likeness: csr_matrix
+) -> Any:
     """Return the least loss and V by L-BFGS-B."""
     dense, topics = _dense(gates), gates.topics
     loss = _loss(z.toarray(), dense, penalties, weight, likeness.toarray())
@@ -75,7 +86,7 @@ def _by_scipy(z, gates, penalties, weight, likeness):
 
 @pytest.mark.parametrize("penalties", PENALTIES)
 @pytest.mark.parametrize("uses", [1, 2, 5])
-def test_the_effects_are_those_of_another_solver(penalties, uses):
+def test_the_effects_are_those_of_another_solver(penalties: Penalties, uses: int) -> None:
     """Effects equal L-BFGS-B's on the objective as it is written, for one gate, few gates and dense ones."""
     z, gates = _world(uses=uses)
     weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0], size=z.shape[0])
@@ -87,7 +98,7 @@ def test_the_effects_are_those_of_another_solver(penalties, uses):
     np.testing.assert_allclose(found, wanted, atol=5e-3)
 
 
-def test_whole_or_as_edges_the_diversity_term_is_the_same(monkeypatch):
+def test_whole_or_as_edges_the_diversity_term_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """S is taken in the form that is faster; both give the same effects, and others than no term at all."""
     z, gates = _world()
     likeness, problem = _likeness(z.shape[1]), Problem(penalties=Penalties(sparsity=0.2, diversity=0.02))
@@ -99,7 +110,7 @@ def test_whole_or_as_edges_the_diversity_term_is_the_same(monkeypatch):
     assert np.abs(effects(batch_of(z, [gates]), problem) - whole).max() > 0.01
 
 
-def test_what_the_penalties_leave_out_is_exactly_zero():
+def test_what_the_penalties_leave_out_is_exactly_zero() -> None:
     """Most effects are zeros to the bit, not small numbers."""
     z, gates = _world()
     found = effects(batch_of(z, [gates]), Problem(penalties=Penalties(sparsity=0.5)))
@@ -108,7 +119,7 @@ def test_what_the_penalties_leave_out_is_exactly_zero():
     assert found[found > 0].min() > 1e-5
 
 
-def test_a_pair_of_no_weight_takes_no_part():
+def test_a_pair_of_no_weight_takes_no_part() -> None:
     """A held-out pair leaves the solution what it is without the pair."""
     z, gates = _world()
     inside = (np.arange(z.shape[0]) % 3 != 0).astype(float)
@@ -119,7 +130,7 @@ def test_a_pair_of_no_weight_takes_no_part():
     np.testing.assert_allclose(whole, effects(part, problem), atol=2e-3)
 
 
-def test_a_problem_does_not_depend_on_its_company():
+def test_a_problem_does_not_depend_on_its_company() -> None:
     """In a batch of more problems than one call holds, other gates beside it, each solution is the same to the bit."""
     z, gates = _world()
     _, other = _world(topics=9, uses=4, seed=3)
@@ -142,7 +153,7 @@ def test_a_problem_does_not_depend_on_its_company():
         np.testing.assert_array_equal(effects(batch, wanted[number]), together[number])
 
 
-def test_dense_gates_become_sparse_ones_with_the_same_sum():
+def test_dense_gates_become_sparse_ones_with_the_same_sum() -> None:
     """Zeros are left out, the rows sum to 1, and with a limit the largest gates are kept."""
     dense = np.array([[0.0, 0.75, 0.25, 0.0], [0.5, 0.0, 0.2, 0.3]])
     exact, few = sparse_gates(dense), sparse_gates(dense, at_most=1)
@@ -152,14 +163,14 @@ def test_dense_gates_become_sparse_ones_with_the_same_sum():
     np.testing.assert_array_equal(few.value, 1.0)
 
 
-def test_pairs_without_judgements_do_no_harm():
+def test_pairs_without_judgements_do_no_harm() -> None:
     """Where nothing was judged no rubric has an effect."""
     z, gates = csr_matrix((4, 3)), Gates(topic=np.zeros((4, 1), int), value=np.ones((4, 1)), topics=1)
 
     assert not effects(batch_of(z, [gates]), Problem(penalties=PENALTIES[0])).any()
 
 
-def test_sizes_are_rounded_to_few():
+def test_sizes_are_rounded_to_few() -> None:
     """A rounded size is never less, at most a quarter more, and a thousand sizes become thirty."""
     sizes = range(1, 1000)
 

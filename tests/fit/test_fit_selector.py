@@ -1,15 +1,20 @@
 """The selector: JAX equals NumPy, pooled equals restricted, pieces equal the dense product, storage round-trips."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from made_arrays import made_arrays
+from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import batches
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import Kind
 from svr_async.fit.epoch import gather_features
 from svr_async.fit.forward import (
     Selector,
@@ -21,6 +26,7 @@ from svr_async.fit.forward import (
     save_selector,
 )
 from svr_async.fit.selector import (
+    Params,
     bank_logits,
     hidden_units,
     pooled_logits,
@@ -31,10 +37,10 @@ from svr_async.fit.selector import (
     to_selector,
 )
 
-KINDS = ["mlp", "topics"]
+KINDS: tuple[Kind, ...] = ("mlp", "topics")
 
 
-def params_and_arrays(long=1):
+def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
     """Return random parameters and arrays, the first prompt `long` times as long as the vocabulary."""
     arrays = made_arrays(n_pairs=20, n_features=24)
     if long > 1:  # one prompt of many pieces
@@ -45,7 +51,7 @@ def params_and_arrays(long=1):
     return random_params(24, 12, 8, 0), arrays
 
 
-def whole_batch(arrays):
+def whole_batch(arrays: FitArrays) -> Any:
     """Return the features of all pairs as one batch."""
     table, rows = batches.tabulate(arrays, pooled=True)
     order = np.arange(rows.n_rows)
@@ -56,7 +62,7 @@ def whole_batch(arrays):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("long", [1, 5])
-def test_sparse_pieces_equal_the_dense_product(kind, long):
+def test_sparse_pieces_equal_the_dense_product(kind: Kind, long: int) -> None:
     """Gathering and summing pieces gives g(W1 φ + b1), whatever the prompts' lengths."""
     params, arrays = params_and_arrays(long)
     dense = np.zeros((arrays.n_prompts, 24), np.float32)
@@ -72,7 +78,7 @@ def test_sparse_pieces_equal_the_dense_product(kind, long):
 
 @pytest.mark.parametrize("long", [1, 5])
 @pytest.mark.parametrize("slices", [1, 3])
-def test_the_sparse_product_equals_gathering(long, slices):
+def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
     """On CPUs W1 meets a batch, and its gradient is formed, by a sparse product: both equal the gathered form's."""
     params, arrays = params_and_arrays(long)
     table, rows = batches.tabulate(arrays, pooled=True)
@@ -81,7 +87,7 @@ def test_the_sparse_product_equals_gathering(long, slices):
     steps = batches.cut_steps(rows, order, len(order), slices=slices, width=width, first=0, transposed=True)
     slope = jnp.asarray(np.random.default_rng(0).normal(size=(steps.row.shape[-1], 8)), jnp.float32)
 
-    def total(params, places):
+    def total(params: Params, places: tuple[NDArray[np.int32] | NDArray[np.integer], ...]) -> jax.Array:
         features = gather_features(jax.device_put(table), *(jnp.asarray(place[0, -1]) for place in places))
         return jnp.sum(hidden_units(params, features, len(slope), "mlp") * slope)
 
@@ -92,7 +98,7 @@ def test_the_sparse_product_equals_gathering(long, slices):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numpy_forward_equals_jax(kind):
+def test_numpy_forward_equals_jax(kind: Kind) -> None:
     """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""
     params, arrays = params_and_arrays()
     _, features = whole_batch(arrays)
@@ -109,7 +115,7 @@ def test_numpy_forward_equals_jax(kind):
     np.testing.assert_allclose(matrix, expected * selector.weight, atol=1e-6)
 
 
-def test_pooled_logits_are_the_banks_at_the_pool():
+def test_pooled_logits_are_the_banks_at_the_pool() -> None:
     """Gathering W2 for the judged entries gives the same logits as the whole bank read at them."""
     params, arrays = params_and_arrays()
     table, features = whole_batch(arrays)
@@ -120,15 +126,15 @@ def test_pooled_logits_are_the_banks_at_the_pool():
 
 
 @pytest.mark.parametrize("logits", [[1.0, 3.0, -2.0], [0.0, 0.0, -1.0], [-5.0, -1.0, -np.inf], [1e30, -1e30, 1e30]])
-def test_positive_share_is_on_the_simplex_and_equals_numpy(logits):
+def test_positive_share_is_on_the_simplex_and_equals_numpy(logits: list[float]) -> None:
     """The positive part is scaled to sum 1, falls back to the largest, and NumPy agrees."""
     share = np.asarray(positive_share(jnp.array(logits)))
     np.testing.assert_allclose(share.sum(), 1, atol=1e-6)
     assert share.min() >= 0
-    np.testing.assert_allclose(positive_numpy(np.float32(logits)), share, atol=1e-6)
+    np.testing.assert_allclose(positive_numpy(np.array(logits, np.float32)), share, atol=1e-6)
 
 
-def test_positive_share_slope_meets_finite_differences():
+def test_positive_share_slope_meets_finite_differences() -> None:
     """Its derivative agrees with central differences in float64."""
     with jax.enable_x64(True):
         logits = jnp.array([0.5, -0.3, 1.5, 0.2], jnp.float64)
@@ -138,7 +144,7 @@ def test_positive_share_slope_meets_finite_differences():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_unseen_prompt_gets_alpha_from_the_biases(kind):
+def test_an_unseen_prompt_gets_alpha_from_the_biases(kind: Kind) -> None:
     """φ = 0 gives a finite alpha on the simplex (fault 105)."""
     selector = to_selector(random_params(24, 12, 8, 0), kind)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
@@ -146,13 +152,13 @@ def test_an_unseen_prompt_gets_alpha_from_the_biases(kind):
     assert importance(selector, *none).min() >= 0
 
 
-def test_an_empty_vocabulary_works():
+def test_an_empty_vocabulary_works() -> None:
     """A selector over 0 features still ranks rubrics (fault 105)."""
     selector = to_selector(random_params(0, 4, 3, 0), "mlp")
     np.testing.assert_allclose(alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32)).sum(), 1, atol=1e-6)
 
 
-def test_a_selector_survives_storage(tmp_path):
+def test_a_selector_survives_storage(tmp_path: Path) -> None:
     """Saved and loaded, a selector gives the same bits; equal selectors give equal files."""
     selector = to_selector(random_params(24, 12, 8, 0), "topics")
     save_selector(selector, tmp_path / "a.safetensors")
@@ -165,7 +171,7 @@ def test_a_selector_survives_storage(tmp_path):
         np.testing.assert_array_equal(value, loaded.tensors()[name])
 
 
-def test_weights_survive_the_way_back_to_parameters():
+def test_weights_survive_the_way_back_to_parameters() -> None:
     """Softplus and its inverse cancel, from tiny weights to large ones."""
     selector = to_selector(random_params(3, 5, 2, 0), "mlp")
     weight = np.array([1e-6, 1e-3, 0.5, 8.0, 60.0], np.float32)
@@ -183,9 +189,9 @@ def test_weights_survive_the_way_back_to_parameters():
         {"hidden": np.zeros((3, 2))},
     ],
 )
-def test_a_damaged_selector_is_refused(change):
+def test_a_damaged_selector_is_refused(change: dict[str, Any]) -> None:
     """Unknown kind, wrong shapes, NaN, negative weights and float64 are named, not used."""
-    good = {
+    good: dict[str, Any] = {
         "kind": "mlp",
         "hidden": np.zeros((3, 2), np.float32),
         "hidden_bias": np.zeros(2, np.float32),
@@ -198,14 +204,14 @@ def test_a_damaged_selector_is_refused(change):
         Selector(**(good | change))
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     """A truncated or foreign file raises one clear error."""
     (tmp_path / "x.safetensors").write_bytes(b"\x80\x04 not safetensors")
     with pytest.raises(ArtefactError, match="cannot read"):
         load_selector(tmp_path / "x.safetensors")
 
 
-def test_restricting_keeps_the_kept_rubrics():
+def test_restricting_keeps_the_kept_rubrics() -> None:
     """A restricted selector's logits are the old ones at the kept rubrics."""
     selector = to_selector(random_params(24, 12, 8, 0), "mlp")
     kept = np.array([7, 2, 5])

@@ -17,7 +17,7 @@ from svr_async.fit.topics import solve_topics
 SHRUNKEN = Structure(sparsity=0.0, solver="shrunken")
 
 
-def test_a_weight_is_the_mean_drawn_towards_nothing():
+def test_a_weight_is_the_mean_drawn_towards_nothing() -> None:
     """The sum of z over its judgements and κ; a rubric that fails more often than it holds weighs nothing."""
     z = csr_matrix(np.array([[1.25, 0, -0.75], [0.25, 0.75, -0.25], [0, 0.25, 0]]))
     weights = one_weight(z)
@@ -25,7 +25,7 @@ def test_a_weight_is_the_mean_drawn_towards_nothing():
     assert weights[0] == pytest.approx([1.5 / (2 + SHRINKAGE), 1.0 / (2 + SHRINKAGE), 0.0])
 
 
-def test_a_selector_of_shrunken_weights_is_the_same_for_every_prompt():
+def test_a_selector_of_shrunken_weights_is_the_same_for_every_prompt() -> None:
     """No group, no word: importance goes by the shrunken mean alone."""
     arrays = with_sources(made_arrays(120))
     selector = solve_topics(arrays, replace(DEFAULT, structure=SHRUNKEN)).selector
@@ -35,7 +35,7 @@ def test_a_selector_of_shrunken_weights_is_the_same_for_every_prompt():
     assert np.allclose(first / first.sum(), means / means.sum(), atol=1e-6)
 
 
-def test_it_is_among_the_candidates_and_taken_where_data_are_few():
+def test_it_is_among_the_candidates_and_taken_where_data_are_few() -> None:
     """Of sixty pairs nothing beats it by a standard error; it has a row for each number of rubrics."""
     choice = solve_topics(with_sources(made_arrays(60)), replace(DEFAULT, seed=1)).choice
     assert choice.structure.solver == "shrunken"
@@ -46,14 +46,14 @@ def test_it_is_among_the_candidates_and_taken_where_data_are_few():
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_of_equals_it_is_the_simplest_only_where_pairs_are_few(few):
+def test_of_equals_it_is_the_simplest_only_where_pairs_are_few(few: bool) -> None:
     """With the same accuracy, few pairs take the shrunken weights and more the solved ones."""
     points = np.tile((np.arange(90) % 3 > 0).astype(float), (2, 1))
     taken = _chosen([Structure(), SHRUNKEN], points, "prompts", few=few).structure
     assert (taken.solver == "shrunken") is few
 
 
-def test_what_is_better_by_more_than_chance_is_taken_however_few_the_pairs_are():
+def test_what_is_better_by_more_than_chance_is_taken_however_few_the_pairs_are() -> None:
     """The same cross-validation decides: sixty pairs all won against half of them."""
     points = np.stack([np.arange(60) % 2, np.ones(60)]).astype(float)
     assert _chosen([SHRUNKEN, Structure()], points, "prompts", few=True).structure.solver == "margin"

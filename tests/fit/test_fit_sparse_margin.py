@@ -1,19 +1,28 @@
 """The sparse margin loss: its optimum, its zeros, and what happens where nothing is decisive."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.sparse_margin import RIDGE, Penalties, Wanted
 from svr_async.fit.sparse_margin import solve as solve_all
 
 
-def solve(z, gates, start, penalties, price=None):
+def solve(
+    z: Any,
+    gates: NDArray[np.float64],
+    start: NDArray[np.float64],
+    penalties: Penalties,
+    price: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
     """Return V of one problem."""
     return solve_all(z, [Wanted(gates=gates, start=start, penalties=penalties, price=price)])[0]
 
 
-def _problem(n_pairs=400, seed=0):
+def _problem(n_pairs: int = 400, seed: int = 0) -> tuple[NDArray[Any], NDArray[np.float64]]:
     rng = np.random.default_rng(seed)
     z = rng.choice([-1.25, -0.25, 0.25, 1.25], size=(n_pairs, 6))
     z[:, 0] = rng.choice([1.25, 1.25, 1.25, -1.25], size=n_pairs)
@@ -21,7 +30,7 @@ def _problem(n_pairs=400, seed=0):
     return z, gates
 
 
-def test_the_optimum_is_stationary():
+def test_the_optimum_is_stationary() -> None:
     """At the optimum the gradient is 0 where W is positive, and not negative where W is 0."""
     z, gates = _problem()
     sparsity = 0.3
@@ -35,7 +44,7 @@ def test_the_optimum_is_stationary():
     assert gradient[weight <= 1e-6].min() > -0.1
 
 
-def test_what_is_no_more_than_chance_stays_out():
+def test_what_is_no_more_than_chance_stays_out() -> None:
     """The rubric that decides is found in both topics; most of the noise is left out."""
     z, gates = _problem()
     weight = solve(csr_matrix(z), gates, np.full((2, 6), 0.1), Penalties(sparsity=1.0))
@@ -44,7 +53,7 @@ def test_what_is_no_more_than_chance_stays_out():
     assert (weight[:, 1:] == 0).sum() >= 8
 
 
-def test_what_all_topics_have_in_common_is_found_where_a_topic_has_few_pairs():
+def test_what_all_topics_have_in_common_is_found_where_a_topic_has_few_pairs() -> None:
     """Ten pairs teach a topic nothing of its own; with a common part it has the rubric that decides everywhere."""
     z, _ = _problem()
     gates = np.eye(2)[(np.arange(400) >= 390).astype(int)]
@@ -59,7 +68,7 @@ def test_what_all_topics_have_in_common_is_found_where_a_topic_has_few_pairs():
     assert (shared[1, 1:] < 0.1).all()
 
 
-def test_an_empty_solution_gives_the_start_back():
+def test_an_empty_solution_gives_the_start_back() -> None:
     """Where the L1 term leaves nothing, the shrunken means are kept: an empty bank decides nothing."""
     z, gates = _problem(n_pairs=20)
     start = np.full((2, 6), 0.1)
@@ -68,7 +77,7 @@ def test_an_empty_solution_gives_the_start_back():
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e3])
-def test_extreme_judgements_stay_finite(scale):
+def test_extreme_judgements_stay_finite(scale: float) -> None:
     """Judgements a million times smaller or a thousand times larger than usual neither overflow nor warn."""
     z, gates = _problem()
     weight = solve(csr_matrix(z * scale), gates, np.full((2, 6), 0.1), Penalties(sparsity=0.3))

@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from svr_async.fit import sparsemax as module
 from svr_async.fit.forward import sparsemax_numpy
+from svr_async.fit.sparsemax import Method
 
-METHODS = ["active_set", "sort"]
+METHODS: tuple[Method, ...] = ("active_set", "sort")
 sparsemax = jax.jit(module.sparsemax, static_argnames="method")
 ROWS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)
 
 
-def reference(row):
+def reference(row: NDArray[np.float32]) -> NDArray[np.float64]:
     """Project onto the simplex by trying every support size, in float64."""
     ordered = np.sort(np.asarray(row, np.float64))[::-1]
     for size in range(len(ordered), 0, -1):
         threshold = (ordered[:size].sum() - 1) / size
         if ordered[size - 1] > threshold:
-            return np.maximum(np.asarray(row, np.float64) - threshold, 0)
+            nearest: NDArray[np.float64] = np.maximum(np.asarray(row, np.float64) - threshold, 0)
+            return nearest
     raise AssertionError
 
 
@@ -40,7 +43,7 @@ def reference(row):
         ([-1e30, -1e30], [0.5, 0.5]),
     ],
 )
-def test_known_values(method, logits, expected):
+def test_known_values(method: str, logits: list[float], expected: list[float]) -> None:
     """Cases worked out by hand come out exactly, masks, ties and ±1e30 included."""
     np.testing.assert_allclose(sparsemax(jnp.array(logits), method=method), expected, atol=1e-6)
 
@@ -48,17 +51,18 @@ def test_known_values(method, logits, expected):
 @pytest.mark.parametrize("method", METHODS)
 @given(row=ROWS)
 @settings(deadline=None, max_examples=40)
-def test_equals_the_slow_reference(method, row):
+def test_equals_the_slow_reference(method: str, row: list[float]) -> None:
     """Any row equals the projection found by trying every support size in float64."""
     padded = jnp.array([*row, *[-jnp.inf] * (40 - len(row))], jnp.float32)
     got = np.asarray(sparsemax(padded, method=method))[: len(row)]
-    np.testing.assert_allclose(got, reference(np.float32(row)), atol=2e-5)
-    np.testing.assert_allclose(sparsemax_numpy(np.float32(row)), reference(np.float32(row)), atol=2e-5)
+    numbers = np.array(row, np.float32)
+    np.testing.assert_allclose(got, reference(numbers), atol=2e-5)
+    np.testing.assert_allclose(sparsemax_numpy(numbers), reference(numbers), atol=2e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e3, 1e9, 1e30])
-def test_on_the_simplex_at_any_scale(method, scale):
+def test_on_the_simplex_at_any_scale(method: str, scale: float) -> None:
     """Values are >= 0 and sum to 1 within 1e-6 at every scale, and gradients hold no NaN."""
     logits = jnp.asarray(np.random.default_rng(0).normal(size=(5, 257)) * scale, jnp.float32)
     alpha = sparsemax(logits, method=method)
@@ -71,11 +75,11 @@ def test_on_the_simplex_at_any_scale(method, scale):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [7, 131])
-def test_columns_equal_rows(method, size):
+def test_columns_equal_rows(method: Method, size: int) -> None:
     """Along axis 0 the answer and its derivative are those along the last axis, transposed."""
     rows, slopes = jnp.asarray(np.random.default_rng(6).normal(size=(2, 5, size)), jnp.float32)
 
-    def weighed(logits, axis):
+    def weighed(logits: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
         alpha = module.sparsemax(logits, axis=axis, method=method)
         return jnp.sum(alpha * (slopes if axis else slopes.T)), alpha
 
@@ -88,7 +92,7 @@ def test_columns_equal_rows(method, size):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_common_offset_changes_nothing(method):
+def test_a_common_offset_changes_nothing(method: str) -> None:
     """A power of two added to all logits leaves every bit of the answer as it was."""
     logits = jnp.asarray(np.random.default_rng(1).integers(-64, 64, 100) / 64, jnp.float32)
     shifted = logits + jnp.float32(2.0**16)
@@ -96,7 +100,7 @@ def test_a_common_offset_changes_nothing(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_permuting_logits_permutes_the_answer(method):
+def test_permuting_logits_permutes_the_answer(method: str) -> None:
     """The order of the rubrics does not matter."""
     rng = np.random.default_rng(2)
     logits, order = rng.normal(size=64).astype(np.float32), rng.permutation(64)
@@ -105,7 +109,7 @@ def test_permuting_logits_permutes_the_answer(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_jacobian_is_the_closed_form(method):
+def test_jacobian_is_the_closed_form(method: str) -> None:
     """The Jacobian is diag(s) − s sᵀ / |s| with s the indicator of the support."""
     logits = jnp.asarray(np.random.default_rng(3).normal(size=12), jnp.float32)
     s = (np.asarray(sparsemax(logits, method=method)) > 0).astype(np.float32)
@@ -115,7 +119,7 @@ def test_jacobian_is_the_closed_form(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_jacobian_meets_finite_differences(method):
+def test_jacobian_meets_finite_differences(method: str) -> None:
     """Central differences in float64 agree with the derivative away from a change of support."""
     with jax.enable_x64(True):
         logits = jnp.asarray(np.random.default_rng(4).normal(size=9), jnp.float64)
@@ -126,7 +130,7 @@ def test_jacobian_meets_finite_differences(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_jit_and_vmap_equal_the_loop(method):
+def test_jit_and_vmap_equal_the_loop(method: str) -> None:
     """Compiled, mapped and batched forms equal one row at a time."""
     logits = jnp.asarray(np.random.default_rng(5).normal(size=(7, 33)), jnp.float32)
     rows = jnp.stack([sparsemax(row, method=method) for row in logits])
@@ -134,7 +138,7 @@ def test_jit_and_vmap_equal_the_loop(method):
         np.testing.assert_allclose(jax.jit(form)(logits), rows, atol=1e-6)
 
 
-def test_masked_entries_get_no_gradient():
+def test_masked_entries_get_no_gradient() -> None:
     """A −inf entry is 0 forwards and its gradient is 0, not NaN."""
     logits = jnp.array([[0.3, -jnp.inf, 0.1], [-jnp.inf] * 3])
     gradient = jax.grad(lambda v: jnp.sum(sparsemax(v) * jnp.arange(6.0).reshape(2, 3)))(logits)

@@ -1,9 +1,11 @@
 """The structure chosen by cross-validation: what was planted is taken, and nothing more than the data show."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
 from svr_async.fit import folds, structure
@@ -17,7 +19,7 @@ RUBRICS, WORDS = 16, 40
 TOP_KS = (2, 4)
 
 
-def planted(n=600, *, kinds=2, pool=12, seed=0):
+def planted(n: int = 600, *, kinds: int = 2, pool: int = 12, seed: int = 0) -> Evidence:
     """Return evidence of pairs with a prompt each: a kind has five words, and two rubrics that decide its pairs.
 
     What decides favours the chosen response in 85 % of pairs.
@@ -33,7 +35,7 @@ def planted(n=600, *, kinds=2, pool=12, seed=0):
     return evidence(csr_matrix(z * judged), csr_matrix(words.astype(float)), csr_matrix(mined.astype(float)))
 
 
-def evidence(z, features, mined, prompt=None):
+def evidence(z: csr_matrix, features: csr_matrix, mined: csr_matrix, prompt: NDArray[Any] | None = None) -> Evidence:
     """Return the evidence of sparse z, a prompt a pair, without wordings or likeness."""
     prompt = np.arange(z.shape[0]) if prompt is None else prompt
     own = each_its_own(z.shape[1])
@@ -42,7 +44,7 @@ def evidence(z, features, mined, prompt=None):
     )
 
 
-def chosen(given, *, most_groups=16, top_ks=TOP_KS, seed=0):
+def chosen(given: Evidence, *, most_groups: int = 16, top_ks: tuple[int, ...] = TOP_KS, seed: int = 0) -> Choice:
     """Return the choice with no diversity term."""
     prompts = np.unique(given.prompt)
     views = {name: view[prompts] for name, view in given.views.items()}
@@ -51,12 +53,12 @@ def chosen(given, *, most_groups=16, top_ks=TOP_KS, seed=0):
 
 
 @pytest.fixture(scope="module")
-def of_two_kinds():
+def of_two_kinds() -> Choice:
     """Return the choice for two planted kinds."""
     return chosen(planted())
 
 
-def test_two_kinds_of_prompts_are_two_groups_or_more(of_two_kinds):
+def test_two_kinds_of_prompts_are_two_groups_or_more(of_two_kinds: Choice) -> None:
     """Where different rubrics decide, no structure without groups is within chance of the best."""
     assert of_two_kinds.structure.groups > 1
     grouped = [trial.accuracy for trial in of_two_kinds.trials if trial.structure.groups > 1]
@@ -64,12 +66,12 @@ def test_two_kinds_of_prompts_are_two_groups_or_more(of_two_kinds):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_one_kind_of_prompts_is_one_group(seed):
+def test_one_kind_of_prompts_is_one_group(seed: int) -> None:
     """Where the same rubrics decide for all, there are no groups, though words and rubrics are many."""
     assert chosen(planted(kinds=1, seed=seed)).structure.groups == 1
 
 
-def test_little_data_are_one_group():
+def test_little_data_are_one_group() -> None:
     """With thirty prompts nothing is said of groups: there is no candidate with more than one."""
     choice = chosen(planted(30))
     assert {trial.structure.groups for trial in choice.trials} == {1}
@@ -77,14 +79,14 @@ def test_little_data_are_one_group():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_a_handful_of_pairs_is_enough_to_choose(n):
+def test_a_handful_of_pairs_is_enough_to_choose(n: int) -> None:
     """With less than a pair for each fold something is chosen, and nothing is NaN."""
     choice = chosen(planted(n))
     assert choice.structure.top_k in TOP_KS
     assert np.isfinite([[trial.accuracy, trial.error] for trial in choice.trials]).all()
 
 
-def test_every_candidate_is_tried_and_told(of_two_kinds):
+def test_every_candidate_is_tried_and_told(of_two_kinds: Choice) -> None:
     """Trials hold each number of groups with each penalty and each number of rubrics, once, with accuracy and error."""
     tried = [trial.structure for trial in of_two_kinds.trials]
     structures = [each for each in tried if each.solver == "margin"]
@@ -99,12 +101,12 @@ def test_every_candidate_is_tried_and_told(of_two_kinds):
     assert all(0.3 < trial.accuracy < 1 and 0 < trial.error < 0.05 for trial in of_two_kinds.trials)
 
 
-def taken(rows, points, few=False):
+def taken(rows: list[Structure], points: NDArray[np.float64], few: bool = False) -> Choice:
     """Return the choice of these candidates, points by candidate and pair."""
     return structure._chosen(rows, points, "prompts", few=few)
 
 
-def test_the_simplest_within_chance_of_the_best_is_taken():
+def test_the_simplest_within_chance_of_the_best_is_taken() -> None:
     """Of near-equals the fewest groups, then the least of its own, then the fewest rubrics; never what is worse."""
     rows = [Structure(groups=4, sparsity=0.1, top_k=4), Structure(groups=1, sparsity=0.3, top_k=4),
             Structure(groups=1, sparsity=0.3, top_k=2), Structure(groups=1, sparsity=0.6, top_k=4)]  # fmt: skip
@@ -117,7 +119,7 @@ def test_the_simplest_within_chance_of_the_best_is_taken():
     assert taken(rows, equal).structure == rows[0]
 
 
-def test_others_as_good_may_be_averaged_with_it():
+def test_others_as_good_may_be_averaged_with_it() -> None:
     """Those near the best, with as many rubrics and solved alike, the best first, never the taken one itself."""
     rows = [Structure(groups=size, top_k=k) for k in (2, 4) for size in (1, 2, 4)]
     rows.append(Structure(solver="shrunken", sparsity=0.0, top_k=2))
@@ -132,12 +134,12 @@ def test_others_as_good_may_be_averaged_with_it():
     assert set(choice.beside) <= {rows[1], rows[2]}
 
 
-def test_folds_never_share_a_prompt(monkeypatch):
+def test_folds_never_share_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each prompt is outside once, with all of its pairs, and inside in all other folds."""
     parts = []
 
     class Seen(structure._Fold):
-        def __init__(self, *args):
+        def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             parts.append((self.inside, self.outside))
 
@@ -153,7 +155,7 @@ def test_folds_never_share_a_prompt(monkeypatch):
     assert sorted(np.concatenate([outside for _, outside in parts]).tolist()) == list(range(600))
 
 
-def test_points_are_those_of_use_where_what_was_not_judged_says_nothing():
+def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> None:
     """The best k of the whole bank decide; of those not judged on a pair nothing comes, and a tie is half."""
     effects = np.array([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
     gates = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -163,7 +165,7 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing():
     assert used_points(gates, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]
 
 
-def test_groups_are_bounded_and_need_words_and_mined_rubrics():
+def test_groups_are_bounded_and_need_words_and_mined_rubrics() -> None:
     """No more groups than the settings allow; without what tells prompts apart there is one."""
     given = planted()
     assert max(trial.structure.groups for trial in chosen(given, most_groups=2, top_ks=(2,)).trials) == 2
@@ -171,7 +173,7 @@ def test_groups_are_bounded_and_need_words_and_mined_rubrics():
     assert chosen(replace(given, features=csr_matrix((600, 0))), top_ks=(2,)).structure.groups == 1
 
 
-def test_hundreds_of_pairs_of_a_prompt_are_no_evidence_of_many_prompts():
+def test_hundreds_of_pairs_of_a_prompt_are_no_evidence_of_many_prompts() -> None:
     """What bounds the groups is the number of prompts, not of pairs."""
     single = planted(30)
     prompt = np.tile(np.arange(30), 10)
@@ -179,7 +181,7 @@ def test_hundreds_of_pairs_of_a_prompt_are_no_evidence_of_many_prompts():
     assert {trial.structure.groups for trial in chosen(given, top_ks=(2,)).trials} == {1}
 
 
-def test_wordings_take_part_in_the_choice():
+def test_wordings_take_part_in_the_choice() -> None:
     """With each rubric in two wordings the choice is by criteria and their spread, and does as well as without."""
     single = planted(kinds=1)
     rng = np.random.default_rng(5)
@@ -193,13 +195,13 @@ def test_wordings_take_part_in_the_choice():
     assert with_twins > alone - 0.02
 
 
-def test_the_same_evidence_gives_the_same_choice(of_two_kinds):
+def test_the_same_evidence_gives_the_same_choice(of_two_kinds: Choice) -> None:
     """To the last digit; another seed has other folds."""
     assert chosen(planted()) == of_two_kinds
     assert chosen(planted(), seed=1).trials != of_two_kinds.trials
 
 
-def test_a_large_corpus_is_tried_on_a_sample(monkeypatch):
+def test_a_large_corpus_is_tried_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit a sample of pairs is tried, the same each time."""
     monkeypatch.setattr(folds, "MOST_PAIRS", 200)
     first, second = (chosen(planted(), most_groups=1, top_ks=(2,)) for _ in range(2))
@@ -207,7 +209,7 @@ def test_a_large_corpus_is_tried_on_a_sample(monkeypatch):
     assert all(trial.error > 0.02 for trial in first.trials)
 
 
-def test_a_choice_survives_its_page(of_two_kinds):
+def test_a_choice_survives_its_page(of_two_kinds: Choice) -> None:
     """As JSON and back it is the same; in words it names groups, sparsity and rubrics."""
     assert choice_from_json(of_two_kinds.as_json()) == of_two_kinds
     some = Choice(structure=Structure(groups=4, sparsity=0.6, common=0.3, top_k=9), beside=(Structure(),))

@@ -1,18 +1,35 @@
 """Fitting: it learns, it is reproducible, it resumes to the same bytes, and it survives bad numbers."""
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from made_arrays import made_arrays, split, with_edges, with_negatives, with_sources
 
 from svr_async.errors import ArtefactError, ConfigError, DegenerateFitError, StorageError
-from svr_async.fit import batches, checkpoints, files, training
+from svr_async.fit import batches, checkpoints, training
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.batches import Steps, Table
 from svr_async.fit.config import DEFAULT, PAPER, PRESETS, FitConfig
-from svr_async.fit.epoch import adamw, objective_of, run_epoch, slice_loss, start_state
+from svr_async.fit.epoch import (
+    Objective,
+    State,
+    StepLog,
+    adamw,
+    objective_of,
+    run_epoch,
+    slice_loss,
+    start_state,
+)
+from svr_async.fit.forward import Selector
+from svr_async.fit.history import EpochRecord
 from svr_async.fit.losses import preference_loss
 from svr_async.fit.measure import best, judged_accuracy, judged_margins
 from svr_async.fit.selector import Features, random_params
@@ -28,13 +45,13 @@ CONFIGS = {
 DESCENDED = ("paper", "judged")
 
 
-def same(first, second):
+def same(first: Selector, second: Selector) -> bool:
     """Whether two selectors hold the same bits."""
     return all(np.array_equal(value, second.tensors()[name]) for name, value in first.tensors().items())
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_it_learns_the_planted_truth(name):
+def test_it_learns_the_planted_truth(name: str) -> None:
     """On prompts of two kinds, the best rubrics of the whole bank separate unseen pairs far better than chance."""
     train, dev = split(with_sources(made_arrays(n_pairs=400)), 100)
     config = CONFIGS[name] if name == "default" else replace(CONFIGS[name], epochs=12)
@@ -44,13 +61,13 @@ def test_it_learns_the_planted_truth(name):
 
 
 @pytest.mark.parametrize("name", DESCENDED)
-def test_a_killed_fit_resumes_to_the_same_bytes(name, tmp_path):
+def test_a_killed_fit_resumes_to_the_same_bytes(name: str, tmp_path: Path) -> None:
     """A fit that ends after any epoch and goes on gives the bytes of one that was never stopped (fault 112)."""
     train, dev = split(with_edges(made_arrays()))
     config = CONFIGS[name]
     whole = fit(train, dev, config, checkpoint_dir=tmp_path / "whole")
 
-    def stop(record):
+    def stop(record: EpochRecord) -> None:
         if record.epoch == 1:
             raise KeyboardInterrupt
 
@@ -64,17 +81,17 @@ def test_a_killed_fit_resumes_to_the_same_bytes(name, tmp_path):
     assert cut.read_bytes() == full.read_bytes()
 
 
-def test_resuming_a_finished_fit_changes_nothing(tmp_path):
+def test_resuming_a_finished_fit_changes_nothing(tmp_path: Path) -> None:
     """Resuming after the last epoch returns the stored result and runs nothing."""
     train, dev = split(made_arrays())
     first = fit(train, dev, TINY, checkpoint_dir=tmp_path)
-    seen = []
+    seen: list[EpochRecord] = []
     again = fit(train, dev, TINY, checkpoint_dir=tmp_path, resume=True, on_epoch=seen.append)
     assert same(first.selector, again.selector)
     assert seen == []
 
 
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     """Resuming with another seed or other data is an error, not a silent mix."""
     train, dev = split(made_arrays())
     fit(train, dev, TINY, checkpoint_dir=tmp_path)
@@ -82,23 +99,23 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
         fit(train, dev, replace(TINY, seed=5), checkpoint_dir=tmp_path, resume=True)
 
 
-def test_an_interrupted_write_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+def test_an_interrupted_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk fails while a checkpoint is written, the one before stays whole (fault 114)."""
     train, dev = split(made_arrays())
     fit(train, dev, TINY, checkpoint_dir=tmp_path)
     before = (tmp_path / checkpoints.NAME).read_bytes()
 
-    def full_disk(_):
+    def full_disk(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(StorageError, match="No space left"):
         fit(train, dev, TINY, checkpoint_dir=tmp_path)
     assert (tmp_path / checkpoints.NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [checkpoints.NAME]
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     """A truncated checkpoint is named, not half used."""
     train, dev = split(made_arrays())
     fit(train, dev, TINY, checkpoint_dir=tmp_path)
@@ -108,11 +125,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         fit(train, dev, TINY, checkpoint_dir=tmp_path, resume=True)
 
 
-def poisoned(times):
+def poisoned(times: int) -> Callable[..., tuple[State, StepLog]]:
     """Return a stand-in for `run_epoch` whose first `times` runs of epoch 2 meet a NaN at step 1."""
     left = [times]
 
-    def run(state, table, steps, rate, config):
+    def run(state: State, table: Table, steps: Steps, rate: jax.Array, config: Objective) -> tuple[State, StepLog]:
         after, log = run_epoch(state, table, steps, rate, config)
         if int(steps.number[0]) > 0 and left[0]:
             left[0] -= 1
@@ -122,7 +139,7 @@ def poisoned(times):
     return run
 
 
-def test_a_non_finite_step_is_undone_at_half_the_rate(monkeypatch, tmp_path):
+def test_a_non_finite_step_is_undone_at_half_the_rate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The epoch starts again from the last good state with half the rate, and the fit ends well (fault 106)."""
     train, dev = split(made_arrays())
     monkeypatch.setattr(training, "run_epoch", poisoned(2))
@@ -132,7 +149,7 @@ def test_a_non_finite_step_is_undone_at_half_the_rate(monkeypatch, tmp_path):
     assert np.isfinite(result.selector.weight).all()
 
 
-def test_numbers_that_stay_bad_end_the_fit_with_the_step(monkeypatch, tmp_path):
+def test_numbers_that_stay_bad_end_the_fit_with_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After three halvings the fit ends with exit 8, names the step, and keeps the last good checkpoint (fault 106)."""
     train, dev = split(made_arrays())
     monkeypatch.setattr(training, "run_epoch", poisoned(4))
@@ -142,22 +159,25 @@ def test_numbers_that_stay_bad_end_the_fit_with_the_step(monkeypatch, tmp_path):
     assert (tmp_path / checkpoints.NAME).exists()
 
 
-def test_a_huge_rate_really_ends_so():
+def test_a_huge_rate_really_ends_so() -> None:
     """Not only an injected NaN: a learning rate of 1e38 is met by the same guard."""
     train, _ = split(made_arrays())
     with pytest.raises(DegenerateFitError, match="not finite"):
         fit(train, None, replace(TINY, learning_rate=1e38))
 
 
-def test_slices_give_the_same_fit(monkeypatch):
+def test_slices_give_the_same_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory runs out, steps are cut into slices: the same result within 1e-5 (fault 113)."""
     train, dev = split(made_arrays())
     whole = fit(train, dev, TINY)
 
-    def small_memory(state, table, steps, rate, config):
+    def small_memory(
+        state: State, table: Table, steps: Steps, rate: jax.Array, config: Objective
+    ) -> tuple[State, StepLog]:
         if steps.row.shape[1] < 4:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
-        return run_epoch(state, table, steps, rate, config)
+        done: tuple[State, StepLog] = run_epoch(state, table, steps, rate, config)
+        return done
 
     monkeypatch.setattr(training, "run_epoch", small_memory)
     sliced = fit(train, dev, TINY)
@@ -166,10 +186,10 @@ def test_slices_give_the_same_fit(monkeypatch):
         np.testing.assert_allclose(sliced.selector.tensors()[name], value, atol=1e-5)
 
 
-def test_memory_that_is_never_enough_is_exit_8(monkeypatch):
+def test_memory_that_is_never_enough_is_exit_8(monkeypatch: pytest.MonkeyPatch) -> None:
     """One pair at a time is the end of the road (fault 113)."""
 
-    def no_memory(*_):
+    def no_memory(*_: object) -> None:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
     monkeypatch.setattr(training, "run_epoch", no_memory)
@@ -178,7 +198,7 @@ def test_memory_that_is_never_enough_is_exit_8(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_one_rubric_works(name):
+def test_one_rubric_works(name: str) -> None:
     """With a bank of one, alpha is 1 and the margin is w z (fault 102)."""
     arrays = made_arrays(n_rubrics=1, pool=1)
     result = fit(*split(arrays), CONFIGS[name])
@@ -186,7 +206,7 @@ def test_one_rubric_works(name):
     np.testing.assert_allclose(margins, result.selector.weight[0] * arrays.z_delta, rtol=1e-5)
 
 
-def test_one_sided_pairs_converge_and_are_told():
+def test_one_sided_pairs_converge_and_are_told() -> None:
     """With every z > 0 the fit stays finite, weights stay >= 0, and a warning says so (fault 110)."""
     arrays = made_arrays()
     result = fit(*split(replace(arrays, z_delta=np.abs(arrays.z_delta))), TINY)
@@ -194,7 +214,7 @@ def test_one_sided_pairs_converge_and_are_told():
     assert any("one-sided" in warning for warning in result.warnings)
 
 
-def test_a_collapsed_bank_is_told():
+def test_a_collapsed_bank_is_told() -> None:
     """With every z < 0 the weights shrink, stay >= 0, and a warning says so where they reach nothing (fault 110)."""
     arrays = made_arrays()
     negative = replace(arrays, z_delta=-np.abs(arrays.z_delta))
@@ -204,7 +224,7 @@ def test_a_collapsed_bank_is_told():
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_ties_are_refused_and_cost_log_two(name):
+def test_ties_are_refused_and_cost_log_two(name: str) -> None:
     """All z at zero: the loss is log 2 exactly, and the fit refuses to return a random model (fault 107)."""
     arrays = made_arrays()
     tied = replace(arrays, z_delta=np.zeros_like(arrays.z_delta))
@@ -213,7 +233,7 @@ def test_ties_are_refused_and_cost_log_two(name):
         fit(tied, None, CONFIGS[name])
 
 
-def test_prompts_without_features_are_fitted():
+def test_prompts_without_features_are_fitted() -> None:
     """With an empty vocabulary the biases alone learn which rubrics help (fault 105)."""
     arrays = made_arrays()
     blank = replace(
@@ -228,7 +248,7 @@ def test_prompts_without_features_are_fitted():
         assert np.isfinite(result.selector.weight).all()
 
 
-def test_the_loss_equals_the_formula():
+def test_the_loss_equals_the_formula() -> None:
     """One slice's loss is the paper's formula written out in NumPy, hard negatives and redundancy included."""
     arrays = with_edges(with_negatives(made_arrays(n_pairs=30)))
     params = random_params(24, 12, 8, 3)
@@ -249,7 +269,7 @@ def test_the_loss_equals_the_formula():
         np.testing.assert_allclose(got, formula(params, arrays, pool), rtol=1e-5)
 
 
-def formula(params, arrays, pool):
+def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
     """Return L_pref + L_div, one pair at a time, in NumPy."""
     from svr_async.fit.forward import logits_numpy, sparsemax_numpy
     from svr_async.fit.selector import to_selector
@@ -270,17 +290,18 @@ def formula(params, arrays, pool):
         alpha = sparsemax_numpy(logits)
         preference[pair] = np.logaddexp(0, -(alpha[rubric] * selector.weight[rubric] * z).sum())
         diversity[pair] = alpha @ matrix @ alpha
+    assert arrays.negative_of is not None
     originals = np.flatnonzero(arrays.negative_of < 0)
     pref = preference[originals].sum() - preference[0] + (preference[0] + preference[-2:].mean()) / 2
     return pref / len(originals) + diversity[originals].mean()
 
 
-def test_calibration_goes_on_from_the_kept_rubrics():
+def test_calibration_goes_on_from_the_kept_rubrics() -> None:
     """After pruning, three epochs at half the rate start from the fitted selector of the kept rubrics."""
     train, dev = split(made_arrays())
     fitted = fit(train, dev, TINY).selector
     kept = np.array([0, 1, 2, 3, 4, 5])
-    small = [arrays.restrict_rubrics(kept) for arrays in (train, dev)]
+    small = train.restrict_rubrics(kept), dev.restrict_rubrics(kept)
     result = calibrate(fitted.restrict(kept), *small, TINY)
     assert result.selector.n_rubrics == 6
     assert [record.learning_rate for record in result.history] == [0.01, 0.01]
@@ -289,10 +310,10 @@ def test_calibration_goes_on_from_the_kept_rubrics():
         calibrate(fitted, *small, TINY)
 
 
-def test_the_default_is_solved_and_not_descended(tmp_path):
+def test_the_default_is_solved_and_not_descended(tmp_path: Path) -> None:
     """One record, of epoch 0, is told and kept; the result is the solution; nothing is left to resume from."""
     train, dev = split(with_sources(made_arrays()))
-    told = []
+    told: list[EpochRecord] = []
     result = fit(train, dev, CONFIGS["default"], on_epoch=told.append, checkpoint_dir=tmp_path)
     solved = solve_topics(train.without_own(), CONFIGS["default"])
     assert [record.epoch for record in result.history] == [0]
@@ -303,12 +324,12 @@ def test_the_default_is_solved_and_not_descended(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_after_pruning_the_default_stays_as_it_is():
+def test_after_pruning_the_default_stays_as_it_is() -> None:
     """What was solved stands, whichever rubrics are kept, and is measured again; a descended fit has no choice."""
     train, dev = split(with_sources(made_arrays()))
     fitted = fit(train, dev, CONFIGS["default"]).selector
     for kept in (np.arange(12), np.array([0, 1, 4, 7])):
-        small = [arrays.restrict_rubrics(kept) for arrays in (train, dev)]
+        small = train.restrict_rubrics(kept), dev.restrict_rubrics(kept)
         result = calibrate(fitted.restrict(kept), *small, CONFIGS["default"])
         assert same(result.selector, fitted.restrict(kept))
         assert [record.epoch for record in result.history] == [0]
@@ -318,7 +339,7 @@ def test_after_pruning_the_default_stays_as_it_is():
     assert fit(train, dev, TINY).choice is None
 
 
-def test_the_best_epoch_by_dev_is_returned():
+def test_the_best_epoch_by_dev_is_returned() -> None:
     """The result is the epoch with the highest dev accuracy, the earliest of equals by dev loss."""
     train, dev = split(made_arrays())
     result = fit(train, dev, replace(TINY, epochs=6))
@@ -327,13 +348,13 @@ def test_the_best_epoch_by_dev_is_returned():
     assert result.history[result.best_epoch - 1].dev_accuracy == top
 
 
-def test_without_dev_the_training_pairs_choose():
+def test_without_dev_the_training_pairs_choose() -> None:
     """No dev pairs: the training pairs take their place, and nothing is NaN."""
     result = fit(made_arrays(), None, TINY)
     assert all(np.isfinite(list(record.as_json().values())).all() for record in result.history)
 
 
-def test_seeds_differ_and_repeat():
+def test_seeds_differ_and_repeat() -> None:
     """The same seed gives the same bits, another seed others; the spread is reported."""
     train, dev = split(made_arrays())
     first, second, third = (fit(train, dev, replace(TINY, seed=seed)) for seed in (0, 0, 1))
@@ -344,15 +365,16 @@ def test_seeds_differ_and_repeat():
     assert deviation >= 0
 
 
-def test_own_entries_are_left_out_where_asked():
+def test_own_entries_are_left_out_where_asked() -> None:
     """With `use_own` off, changing a pair's own entries changes nothing."""
     arrays = made_arrays(z_own=np.arange(960) % 6 == 0)
+    assert arrays.z_own is not None
     other = replace(arrays, z_delta=np.where(arrays.z_own, np.float32(1.25), arrays.z_delta))
     config = replace(CONFIGS["judged"], use_own=False)
     assert same(fit(arrays, None, config).selector, fit(other, None, config).selector)
 
 
-def test_pairs_without_entries_are_left_out():
+def test_pairs_without_entries_are_left_out() -> None:
     """A pair that was never judged has margin 0 and takes no part."""
     arrays = made_arrays(n_pairs=40)
     counts = np.full(40, 6)
@@ -368,7 +390,7 @@ def test_pairs_without_entries_are_left_out():
     assert pair_margins(result.selector, fewer, TINY)[3] == 0
 
 
-def test_margins_in_numpy_rank_the_judged_rubrics():
+def test_margins_in_numpy_rank_the_judged_rubrics() -> None:
     """The best k judged rubrics, by importance over the bank, carry the margin."""
     train, dev = split(made_arrays())
     selector = fit(train, dev, CONFIGS["default"]).selector
@@ -376,7 +398,7 @@ def test_margins_in_numpy_rank_the_judged_rubrics():
     np.testing.assert_array_equal(best(np.array([0.1, 0.5, 0.0, 0.5, -1.0], np.float32), 4), [1, 3, 0])
 
 
-def test_a_step_of_adamw_equals_the_published_update():
+def test_a_step_of_adamw_equals_the_published_update() -> None:
     """One step from zero moments moves each parameter by rate · (sign-like direction + decay · parameter)."""
     train, _ = split(made_arrays())
     params = random_params(24, 12, 8, 0)
@@ -394,7 +416,7 @@ def test_a_step_of_adamw_equals_the_published_update():
         np.testing.assert_allclose(new, expected, atol=2e-5)
 
 
-def test_steps_of_adamw_are_those_of_optax():
+def test_steps_of_adamw_are_those_of_optax() -> None:
     """Thirty steps with changing gradients end where optax's AdamW ends, to rounding."""
     params = random_params(5, 4, 3, 0)
     ours, theirs, descent = start_state(params), params, optax.adamw(0.01, weight_decay=0.1)
@@ -424,30 +446,31 @@ def test_steps_of_adamw_are_those_of_optax():
         {"pool": "all"},
     ],
 )
-def test_settings_are_checked(change):
+def test_settings_are_checked(change: dict[str, Any]) -> None:
     """A setting out of range is a config error that names field, rule and value."""
     with pytest.raises(ConfigError):
         FitConfig(**change)
 
 
-def test_the_paper_preset_is_the_papers_table():
+def test_the_paper_preset_is_the_papers_table() -> None:
     """Preset `paper` holds the values of the paper's hyper-parameter table."""
     paper = PRESETS["paper"]
     assert (paper.epochs, paper.batch, paper.learning_rate, paper.weight_decay) == (8, 128, 2e-3, 1e-4)
     assert (paper.kind, paper.pool, paper.hidden) == ("mlp", "bank", 256)
 
 
-def test_the_log_says_what_hard_negatives_cost():
+def test_the_log_says_what_hard_negatives_cost() -> None:
     """With hard negatives the log holds their part of the preference loss; without them there is none to hold."""
     arrays = made_arrays()
     with_some = fit(with_negatives(arrays), None, replace(TINY, epochs=1)).history[-1]
     without = fit(arrays, None, replace(TINY, epochs=1)).history[-1]
 
+    assert with_some.adversarial_loss is not None
     assert 0 < with_some.adversarial_loss < with_some.preference_loss
     assert without.adversarial_loss is None
 
 
-def test_the_papers_calibration_takes_the_best_epoch_by_dev_though_the_lead_may_be_chance():
+def test_the_papers_calibration_takes_the_best_epoch_by_dev_though_the_lead_may_be_chance() -> None:
     """As the authors' code does: the best epoch, be its lead less than a standard error."""
     train, dev = split(made_arrays(n_pairs=260, seed=3), 60)
     config = replace(TINY, epochs=1, learning_rate=0.002, calibration_epochs=6)

@@ -1,6 +1,7 @@
 """How much an entry counts: its weight goes along with it, multiplies its z and counts as so many judgements."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +22,10 @@ from svr_async.fit.training import fit
 from svr_async.training.rounds.round_fit import judgements
 
 
-def test_weights_go_along_with_their_entries():
+def test_weights_go_along_with_their_entries() -> None:
     """Through chosen pairs, kept rubrics and entries left out, an entry keeps its weight; the digest sees them."""
     made = made_arrays()
-    weights = np.arange(made.n_entries, dtype=np.float32) / 8
+    weights = np.arange(made.n_entries, dtype=np.float32) / np.float32(8)
     arrays = replace(made, z_weight=weights, z_own=np.arange(made.n_entries) % 3 == 0)
     keys = dict(
         zip(
@@ -37,14 +38,15 @@ def test_weights_go_along_with_their_entries():
     smaller = arrays.take_pairs(rows).without_own().restrict_rubrics(kept)
     at = zip(ragged.row_ids(smaller.z_indptr).tolist(), smaller.z_rubric.tolist(), strict=True)
     assert smaller.n_entries
+    assert smaller.z_weight is not None
     assert smaller.z_weight.tolist() == [keys[rows[row], kept[rubric]] for row, rubric in at]
     assert arrays.digest() != replace(arrays, z_weight=None).digest()
 
 
-def test_a_weight_multiplies_z_wherever_a_margin_is_made():
+def test_a_weight_multiplies_z_wherever_a_margin_is_made() -> None:
     """The compiled table, the margins in use and both yardsticks see z · weight; a weight of 1 changes nothing."""
     made = made_arrays()
-    halved = replace(made, z_delta=made.z_delta / 2)
+    halved = replace(made, z_delta=made.z_delta / np.float32(2))
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
     ones = replace(made, z_weight=np.ones(made.n_entries, np.float32))
     selector = solve_topics(made, replace(PRESETS["default"], structure=Structure())).selector
@@ -61,11 +63,11 @@ def test_a_weight_multiplies_z_wherever_a_margin_is_made():
         )
 
 
-def test_effects_are_those_of_entries_of_half_the_z():
+def test_effects_are_those_of_entries_of_half_the_z() -> None:
     """Where effects are solved and where they are means, an entry of weight ½ is one of half its z, as in a margin."""
     made = made_arrays(n_pairs=80)
     weighed = replace(made, z_weight=np.full(made.n_entries, 0.5, np.float32))
-    smaller = replace(made, z_delta=made.z_delta / 2)
+    smaller = replace(made, z_delta=made.z_delta / np.float32(2))
     config = replace(PRESETS["default"], structure=Structure())
     one, other = (evidence_of(arrays, config) for arrays in (weighed, smaller))
     gates = np.eye(2)[np.arange(80) % 2]
@@ -74,7 +76,7 @@ def test_effects_are_those_of_entries_of_half_the_z():
     np.testing.assert_array_equal(first.output, second.output)
 
 
-def test_an_entry_of_weight_0_is_left_out_of_the_solution():
+def test_an_entry_of_weight_0_is_left_out_of_the_solution() -> None:
     """It is no judgement of 0 either: means, wordings and effects are those without the entry."""
     made = made_arrays(n_pairs=80)
     out = np.arange(made.n_entries) % 5 == 0
@@ -91,7 +93,7 @@ def test_an_entry_of_weight_0_is_left_out_of_the_solution():
     assert evidence_of(tied, config).z.nnz == made.n_entries, "a tie is a judgement"
 
 
-def test_an_entry_of_weight_two_counts_as_two_judgements():
+def test_an_entry_of_weight_two_counts_as_two_judgements() -> None:
     """A rubric is judged often enough to be told from chance by the sum of its weights."""
     made = made_arrays(n_pairs=40)
     twice = made.take_pairs(np.repeat(np.arange(40), 2))
@@ -102,13 +104,13 @@ def test_an_entry_of_weight_two_counts_as_two_judgements():
 @pytest.mark.parametrize(
     "weights", [np.ones(3, np.float32), np.ones(960), np.full(960, -1, np.float32), np.full(960, np.nan, np.float32)]
 )
-def test_bad_weights_are_refused(weights):
+def test_bad_weights_are_refused(weights: Any) -> None:
     """Another length, another type, negative, not a number: exit 7."""
     with pytest.raises(ArtefactError, match="z_weight"):
         replace(made_arrays(), z_weight=weights)
 
 
-def test_entries_that_all_weigh_nothing_are_no_signal():
+def test_entries_that_all_weigh_nothing_are_no_signal() -> None:
     """Exit 8, as for ties."""
     arrays = made_arrays()
     with pytest.raises(DegenerateFitError, match="no signal"):

@@ -1,7 +1,10 @@
 """Which rubrics are wordings of one criterion: answers decide, and means alone do not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.wordings import Criteria, criteria_of, each_its_own
@@ -9,13 +12,13 @@ from svr_async.fit.wordings import Criteria, criteria_of, each_its_own
 PAIRS = 600
 
 
-def answers(truth, errors, seed=0):
+def answers(truth: NDArray[Any], errors: float, seed: int | list[int] = 0) -> NDArray[Any]:
     """Return z of a judge who turns a share `errors` of what is so round, each time anew."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(truth.shape) < errors, -truth, truth)
 
 
-def planted(wordings=3, errors=0.1, good=0.6, seed=0):
+def planted(wordings: int = 3, errors: float = 0.1, good: float = 0.6, seed: int = 0) -> NDArray[Any]:
     """Return z (pair, rubric): some wordings of one criterion, then as many criteria of the same mean."""
     rng = np.random.default_rng([seed, 1])
     truth = np.where(rng.random((PAIRS, wordings + 1)) < good, 1.25, -1.25)
@@ -25,7 +28,7 @@ def planted(wordings=3, errors=0.1, good=0.6, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_wordings_with_errors_of_their_own_are_one_criterion(seed):
+def test_wordings_with_errors_of_their_own_are_one_criterion(seed: int) -> None:
     """Planted wordings are joined; criteria that are as good, and answered apart, are not."""
     found = criteria_of(csr_matrix(planted(seed=seed)))
     assert found.of.tolist() == [0, 0, 0, 1, 2, 3]
@@ -34,20 +37,20 @@ def test_wordings_with_errors_of_their_own_are_one_criterion(seed):
     assert found.agreement[1:].tolist() == [1, 1, 1]
 
 
-def test_good_criteria_do_not_become_one_by_being_good():
+def test_good_criteria_do_not_become_one_by_being_good() -> None:
     """Two criteria that favour the chosen response in nine of ten pairs have a mean in common and nothing else."""
     rng = np.random.default_rng(0)
     z = np.where(rng.random((PAIRS, 8)) < 0.9, 1.25, -1.25)
     assert criteria_of(csr_matrix(z)).count == 8
 
 
-def test_opposites_are_two():
+def test_opposites_are_two() -> None:
     """A rubric that fails where another passes is not its wording."""
     z = planted(wordings=1)[:, :1]
     assert criteria_of(csr_matrix(np.column_stack([z, -answers(z, 0.05)]))).count == 2
 
 
-def test_few_answers_prove_nothing():
+def test_few_answers_prove_nothing() -> None:
     """Rubrics that were judged together on five pairs, or never, stay apart however alike they were answered."""
     z = np.zeros((PAIRS, 2))
     z[:300, 0] = planted()[:300, 0]
@@ -59,7 +62,7 @@ def test_few_answers_prove_nothing():
     assert criteria_of(csr_matrix((PAIRS, 2))).count == 2
 
 
-def test_two_criteria_do_not_meet_in_a_third():
+def test_two_criteria_do_not_meet_in_a_third() -> None:
     """A rubric that asks for both of two joins one of them at the most: the answers of the two speak against it."""
     rng = np.random.default_rng(3)
     one, other = rng.choice([-1.25, 1.25], (2, 4 * PAIRS))
@@ -68,19 +71,19 @@ def test_two_criteria_do_not_meet_in_a_third():
     assert found.of[0] != found.of[1]
 
 
-def test_a_criterion_is_the_mean_of_the_wordings_that_were_judged():
+def test_a_criterion_is_the_mean_of_the_wordings_that_were_judged() -> None:
     """Two answers are averaged, one alone stands, none leaves none; opposite answers make a 0 that counts."""
     criteria = Criteria(of=np.array([0, 1, 0]), agreement=np.array([0.6, 1.0]))
     z = csr_matrix(np.array([[1.25, 0, 0.25], [0.75, -0.25, 0], [0, 1.25, 0], [0.75, 0, -0.75]]))
     merged = criteria.merged(z)
-    np.testing.assert_allclose(merged.toarray(), [[0.75, 0], [0.75, -0.25], [0, 1.25], [0, 0]])
+    np.testing.assert_allclose(merged.toarray(), np.array([[0.75, 0], [0.75, -0.25], [0, 1.25], [0, 0]]))
     assert merged.getnnz(axis=1).tolist() == [1, 2, 1, 1]
     plain = each_its_own(3)
     assert (plain.merged(z) != z).nnz == 0
 
 
 @pytest.mark.parametrize("places", [1, 2, 3, 6, 99])
-def test_what_is_spread_over_wordings_adds_up_to_the_criterion(places):
+def test_what_is_spread_over_wordings_adds_up_to_the_criterion(places: int) -> None:
     """Each criterion's effect is shared evenly among its wordings that get a place, and the first one always does."""
     of = np.array([0, 0, 1, 0, 2, 1])
     criteria = Criteria(of=of, agreement=np.array([0.5, 0.3, 1.0]))
@@ -96,7 +99,7 @@ def test_what_is_spread_over_wordings_adds_up_to_the_criterion(places):
     assert (found <= effects[:, of]).all()
 
 
-def test_places_go_first_to_criteria_and_then_to_further_wordings():
+def test_places_go_first_to_criteria_and_then_to_further_wordings() -> None:
     """With room for two, two criteria have one wording each; with room for all, the wordings share."""
     criteria = Criteria(of=np.array([0, 0, 1]), agreement=np.array([0.5, 1.0]))
     effects = np.array([[1.0, 0.8]])
@@ -104,20 +107,20 @@ def test_places_go_first_to_criteria_and_then_to_further_wordings():
     np.testing.assert_allclose(criteria.spread(effects, 3), [[0.5, 0.5, 0.8]])
 
 
-def test_a_wording_that_agrees_less_is_a_better_second_opinion():
+def test_a_wording_that_agrees_less_is_a_better_second_opinion() -> None:
     """Of two criteria of equal effect, the third place goes to the one whose wordings err more on their own."""
     criteria = Criteria(of=np.array([0, 0, 1, 1]), agreement=np.array([0.9, 0.4]))
     found = criteria.spread(np.array([[1.0, 1.0]]), 3)
     np.testing.assert_allclose(found, [[1.0, 0, 0.5, 0.5]])
 
 
-def test_without_wordings_effects_are_what_they_were():
+def test_without_wordings_effects_are_what_they_were() -> None:
     """One criterion a rubric: nothing is merged or spread."""
     effects = np.random.default_rng(0).random((2, 5))
     np.testing.assert_array_equal(each_its_own(5).spread(effects, 2), effects)
 
 
-def test_numbers_of_criteria_follow_the_first_rubric_and_repeat():
+def test_numbers_of_criteria_follow_the_first_rubric_and_repeat() -> None:
     """Criteria are numbered in the order of their first rubrics, the same each time."""
     z = csr_matrix(planted()[:, [3, 0, 4, 1, 5, 2]])
     first, second = criteria_of(z), criteria_of(z)

@@ -29,6 +29,7 @@ from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, Prompt, Side, present
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
@@ -165,6 +166,7 @@ class Part:
     asked: list[Any] = field(default_factory=list)
     name: str = "part"
     label: str = "a part"
+    marks: Marks = frozenset()
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         self.asked.append("prefer")

@@ -1,10 +1,14 @@
 """The model as an author: what is read from its replies, and what it is shown."""
 
+from pathlib import Path
+from typing import Any
+
 import orjson
 import pytest
 from rig import completion, pairs, scripted_engine, writer
 
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.http.transport import RawReply
+from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.judges.author import (
     MAX_INDUCED,
     ModelAuthor,
@@ -22,12 +26,12 @@ from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 NONCE = "0123456789abcdef"
 
 
-def reply(*entries):
+def reply(*entries: str | dict[str, Any] | None) -> str:
     """Return a reply with these entries."""
     return orjson.dumps({"nonce": NONCE, "contrastive_rubrics": list(entries)}).decode()
 
 
-def test_rubrics_are_read_and_odd_entries_left_out():
+def test_rubrics_are_read_and_odd_entries_left_out() -> None:
     """Unknown labels are emptied, spaces folded, doubles joined, long, empty and shapeless entries dropped."""
     found = read_induced(
         reply(
@@ -49,27 +53,27 @@ def test_rubrics_are_read_and_odd_entries_left_out():
     assert len({rubric.id for rubric in found}) == len(found) <= 3
 
 
-def test_at_most_six_rubrics_are_taken():
+def test_at_most_six_rubrics_are_taken() -> None:
     """The first six."""
     found = read_induced(reply(*({"rubric": f"Point {n}"} for n in range(20))), NONCE)
     assert [rubric.text for rubric in found] == [f"Point {n}" for n in range(MAX_INDUCED)]
 
 
 @pytest.mark.parametrize("text", ["", "no", reply(), reply({"rubric": ""}), '{"contrastive_rubrics": 3}', "[]"])
-def test_a_reply_without_a_rubric_is_rejected(text):
+def test_a_reply_without_a_rubric_is_rejected(text: str) -> None:
     """So that it is asked again."""
     with pytest.raises(ReplyRejectedError):
         read_induced(text, NONCE)
 
 
-def test_a_probe_is_text():
+def test_a_probe_is_text() -> None:
     """Outer space is cut; an empty reply is rejected."""
     assert read_text("  a worse answer \n") == "a worse answer"
     with pytest.raises(ReplyRejectedError):
         read_text(" \n")
 
 
-def test_only_contrastive_induction_shows_the_rejected_response():
+def test_only_contrastive_induction_shows_the_rejected_response() -> None:
     """The descriptive form and the probe see prompt and chosen response only; the same pair gives the same request."""
     pair = pairs(1)[0]
     both, one, probe = (
@@ -92,7 +96,7 @@ def test_only_contrastive_induction_shows_the_rejected_response():
 IDS = ("R1", "R2", "R3", "R4")
 
 
-def wordings(*entries):
+def wordings(*entries: object) -> str:
     """Return a reply with these (id, text) entries, or entries of any other shape."""
     rows = [{"rubric_id": e[0], "rubric": e[1]} if isinstance(e, tuple) else e for e in entries]
     return orjson.dumps({"nonce": NONCE, "rephrased_rubrics": rows}).decode()
@@ -116,7 +120,9 @@ def wordings(*entries):
         ([("R9", "x")], ""),
     ],
 )
-def test_only_wordings_beyond_doubt_are_read(entries, kept):
+def test_only_wordings_beyond_doubt_are_read(
+    entries: list[str | tuple[str, object] | dict[str, Any] | None], kept: str
+) -> None:
     """Dropped, moved, doubled, merged, empty and endless ones are left out; a reply without any is rejected."""
     if not kept:
         with pytest.raises(ReplyRejectedError):
@@ -127,13 +133,13 @@ def test_only_wordings_beyond_doubt_are_read(entries, kept):
     assert all(text == " ".join(text.split()) for text in found.values())
 
 
-def test_ten_thousand_forged_entries_cost_little():
+def test_ten_thousand_forged_entries_cost_little() -> None:
     """A reply that names one rubric over and over is read in linear time and gives nothing for it."""
     entries = [("R1", f"x{n}") for n in range(10_000)] + [("R2", "b")]
     assert read_rephrased(wordings(*entries), NONCE, IDS) == {"R2": "b"}
 
 
-def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response():
+def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None:
     """The same prompt and rubrics give the same request; a rubric cannot hold the nonce."""
     pair, rubrics = pairs(1)[0], [Rubric(text="Names a source"), Rubric(text="Is short")]
     question = rephrasing(writer(), pair.prompt, rubrics)
@@ -148,11 +154,11 @@ def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response():
     assert question.expected_tokens > 0
 
 
-async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(memo_folder):
+async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(memo_folder: Path) -> None:
     """A reply without a wording is asked again; one with some is taken, and kept in the memo."""
     replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
 
-    def answer(request, number):
+    def answer(request: Request, number: int) -> RawReply:
         nonce = request.messages[1][1].split("<<svr:")[1][:16]
         return completion(replies[min(number, 1)].replace(NONCE, nonce))
 
@@ -166,7 +172,7 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
         assert len(transport.sent) == 2
 
 
-async def test_an_author_that_refuses_says_so(memo_folder):
+async def test_an_author_that_refuses_says_so(memo_folder: Path) -> None:
     """A refusal is an outcome without a value."""
     async with scripted_engine(memo_folder, lambda *_: completion("", "content_filter")) as (engine, _):
         found = await ModelAuthor(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])

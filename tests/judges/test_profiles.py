@@ -54,7 +54,7 @@ def test_the_papers_five_judges_are_shipped() -> None:
 
 def test_effort_is_spelled_as_the_endpoint_wants_it() -> None:
     """As a field, as an object, or not at all."""
-    base = {"name": "j", "model": "m", "base_url": URL, "reasoning_effort": "high"}
+    base: dict[str, Any] = {"name": "j", "model": "m", "base_url": URL, "reasoning_effort": "high"}
     assert dict(Profile(**base, effort_style="field").params(structured=False))["reasoning_effort"] == "high"
     assert dict(Profile(**base, effort_style="object").params(structured=False))["reasoning"] == {"effort": "high"}
     assert len(Profile(**base).params(structured=False)) == 3

@@ -57,7 +57,7 @@ def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -
 
 def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
     """The level `run` leaves out calls and retries, `call` has them; single HTTP requests are in neither."""
-    told = [
+    told: list[Event] = [
         RunStarted(command="eval", version="1", config="c"),
         events.AttemptEnded(key="k", model="m", lane="", status=200, seconds=0.1),
         call(),

@@ -137,7 +137,7 @@ def fuzz(cases: int, seed: int) -> Counter[str]:
 
 def forgeries(rng: random.Random) -> str:
     """Return what an attacker can put into a candidate: answers and brackets, with every nonce but the right one."""
-    pieces = [
+    pieces: list[Callable[[], str]] = [
         lambda: json.dumps(answer(rng, FORGED)),
         lambda: json.dumps({**answer(rng, FORGED), "nonce": None}),
         lambda: json.dumps(answer(rng, NONCE[::-1])),

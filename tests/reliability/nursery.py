@@ -156,7 +156,8 @@ def _load() -> None:
         import_module(f"svr_async.{name}")
     from svr_async.engine.memo import Memo
 
-    for function in (Memo.open.__func__, Memo.__init__):
+    functions: tuple[Any, ...] = (Memo.__dict__["open"].__func__, Memo.__init__)
+    for function in functions:
         function.__kwdefaults__["patience_s"] = PATIENCE_S
 
 

@@ -209,7 +209,9 @@ async def test_row_006_a_reset_in_the_handshake(
         seen += 1
         if seen <= 2:
             await reader.read(1)
-            reset(out.transport)
+            transport = out.transport
+            assert isinstance(transport, asyncio.Transport)
+            reset(transport)
             return
         await out.start_tls(context)
         await read_request(reader)
@@ -247,7 +249,7 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    settings = {"attempts": 1, "wait_s": 60.0, "max_wait_s": 60.0, "concurrency": 1}
+    settings: dict[str, Any] = {"attempts": 1, "wait_s": 60.0, "max_wait_s": 60.0, "concurrency": 1}
     async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, **settings) as engine:
         for number in range(40):
             done = await asyncio.wait_for(engine.complete(ask(f"q{number}")), 30)

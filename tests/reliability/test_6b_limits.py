@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
 
-from svr_async.engine.engine import Completion
+from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Request
 from svr_async.errors import RefusedError
@@ -19,9 +19,9 @@ from svr_async.vocabulary.pair import Order, present
 from svr_async.vocabulary.verdict import Outcome
 
 
-async def outcomes(engine: object, count: int) -> list[object]:
+async def outcomes(engine: CallEngine, count: int) -> list[Completion[str] | BaseException]:
     """Ask so many questions and return what came of each."""
-    questions = [engine.complete(ask(f"q{n}")) for n in range(count)]  # type: ignore[attr-defined]
+    questions = [engine.complete(ask(f"q{n}")) for n in range(count)]
     return await asyncio.gather(*questions, return_exceptions=True)
 
 

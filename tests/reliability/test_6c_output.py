@@ -68,6 +68,7 @@ def test_row_046_the_last_whole_object_counts() -> None:
         objects = [json.dumps({"nonce": NONCE, "rubric_comparisons": one}) for one in answers]
         text = " and then ".join(objects) + objects[0][: rng.randrange(1, 30)]
         found = read_comparisons(text, NONCE, IDS, overall=False)
+        assert found.rows["R1"].better is not None
         assert found.rows["R1"].better.value == answers[-1][0]["better"]
         assert "multiple_verdicts" in found.flags
 

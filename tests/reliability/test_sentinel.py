@@ -128,7 +128,7 @@ def test_row_120_the_key_is_nowhere(
 ) -> None:
     """An endpoint that repeats the key in errors, pages, ids and answers puts it into no file and no line of ours."""
     folder, echo = place
-    echo.mode = MODES[mode]  # type: ignore[method-assign]
+    echo.mode = MODES[mode]
     commands = (
         COMMANDS if mode == "an answer that repeats it" else {name: COMMANDS[name] for name in ("eval", "doctor")}
     )
@@ -148,7 +148,7 @@ def test_row_120_the_key_is_nowhere(
 def test_row_120_the_key_is_in_no_traceback(place: tuple[Path, Echo]) -> None:
     """With tracebacks asked for, and a bug in the middle of a call, the key is in none of what is shown."""
     _, echo = place
-    echo.mode = MODES["an error that repeats the header"]  # type: ignore[method-assign]
+    echo.mode = MODES["an error that repeats the header"]
     with background(
         *BENCH, "-v", "--out", "run", cwd=Path.cwd(), SVR_TRACE="1", PYTHONASYNCIODEBUG="1", PYTHONFAULTHANDLER="1"
     ) as process:

@@ -24,6 +24,7 @@ from soak_report import note
 from test_memo_machine import MemoMachine
 from trials import KILLED, STORAGE, Site, Tally, killed_at_random, open_site, power_cuts, struck
 
+from svr_async.engine.request import Question
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS
 
@@ -93,6 +94,7 @@ def test_every_operation_fails_once(site: Site, operation: Operation, times: int
         for nth in range(1, count + 1, step)
     ]
     tally = struck(site, strikes, codes=[STORAGE])
+    assert operation.name is not None
     note("P19", f"EIO at the Nth {operation.name.lower()}, {'once' if times == 1 else 'for good'}",
          operations=count, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
 
@@ -160,12 +162,12 @@ def test_one_poisoned_pair_of_ten_thousand(tmp_path: Path) -> None:
     assert extra + 1 <= 20
 
 
-def _model(question: object, url: str) -> object:
+def _model(question: Question[str], url: str) -> Question[str]:
     """Return the question for a model that the simulated endpoint serves."""
     from dataclasses import replace
 
-    request = replace(question.request, model="gpt-oss-120b", endpoint=url)  # type: ignore[attr-defined,type-var]
-    return replace(question, request=request)  # type: ignore[type-var]
+    request = replace(question.request, model="gpt-oss-120b", endpoint=url)
+    return replace(question, request=request)
 
 
 @pytest.mark.parametrize("locked", [False, True], ids=["", "memo locked for 10 s"])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from checker import Account, Moment, check, moment
 from nursery import Ended, Nursery, Strike
@@ -141,6 +141,7 @@ def killed_at_random(site: Site, seeds: Iterable[int], *, longest_s: float, kill
             assert ended.code in {0, KILLED}, f"seed {seed}: exit {ended.code}: {ended.err}"
             first = first or ended
             moments.append(site.moment(place))
+        assert first is not None
         tally.add(first, site.finish(place, moments, kills * site.under_way))
     return tally
 
@@ -161,7 +162,7 @@ def struck(site: Site, strikes: Iterable[Strike], *, codes: Iterable[int]) -> Ta
     return tally
 
 
-def _fields(strike: Strike) -> dict[str, object]:
+def _fields(strike: Strike) -> dict[str, Any]:
     return {name: getattr(strike, name) for name in ("operation", "nth", "times", "error", "mode")}
 
 

@@ -1,6 +1,7 @@
 """A bank is coherent or cannot be made."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ ONE = made_rubrics()[1]
         ({"judge": "\ud800"}, "not valid Unicode"),
     ],
 )
-def test_an_incoherent_bank_is_refused(changes, problem):
+def test_an_incoherent_bank_is_refused(changes: dict[str, Any], problem: str) -> None:
     """Empty, doubled, of wrong shapes or types, not finite: the message says which."""
     with pytest.raises(ValueError, match=problem):
         made_bank(**changes)
@@ -56,7 +57,7 @@ def test_an_incoherent_bank_is_refused(changes, problem):
         ({"aliases": ("a",) * 2000}, "2000 aliases"),
     ],
 )
-def test_a_rubric_out_of_range_is_refused(changes, problem):
+def test_a_rubric_out_of_range_is_refused(changes: dict[str, Any], problem: str) -> None:
     """Weights, rates, counts, texts and ids are checked, and the rubric is named."""
     with pytest.raises(ValueError, match=problem) as caught:
         replace(ONE, **changes)
@@ -66,18 +67,18 @@ def test_a_rubric_out_of_range_is_refused(changes, problem):
 @pytest.mark.parametrize(
     "changes", [{"top_k": 0}, {"top_k": True}, {"selection_pool": 1.5}, {"filler_weight": -1.0}, {"filler_weight": NAN}]
 )
-def test_settings_out_of_range_are_refused(changes):
+def test_settings_out_of_range_are_refused(changes: dict[str, Any]) -> None:
     """Top k, pool and filler weight name field, rule and value."""
     with pytest.raises(ValueError, match=f"{next(iter(changes))} must be"):
         InferenceSettings(**changes)
 
 
-def test_paper_settings_are_the_defaults():
+def test_paper_settings_are_the_defaults() -> None:
     """Six of eighteen, fillers weigh one."""
     assert InferenceSettings() == InferenceSettings(top_k=6, selection_pool=18, filler_weight=1.0)
 
 
-def test_what_was_given_cannot_be_changed_from_outside():
+def test_what_was_given_cannot_be_changed_from_outside() -> None:
     """Arrays are copied and read-only; the mappings are read-only."""
     hidden = np.ones((2, 4), np.float32)
     bank = made_bank(selector={"hidden": hidden})
@@ -86,10 +87,10 @@ def test_what_was_given_cannot_be_changed_from_outside():
     with pytest.raises(ValueError, match="read-only"):
         bank.selector["hidden"][0] = 2
     with pytest.raises(TypeError):
-        bank.vocabulary["x"] = 3
+        bank.vocabulary["x"] = 3  # type: ignore[index]
 
 
-def test_looking_up():
+def test_looking_up() -> None:
     """A rubric is found by its id or an unambiguous start of it."""
     bank = made_bank()
     assert len(bank) == 3
@@ -101,7 +102,7 @@ def test_looking_up():
     assert bank.texts[1] == ONE.text
 
 
-def test_a_bank_without_a_fit():
+def test_a_bank_without_a_fit() -> None:
     """Rubrics alone make a bank, whose selector is the same for every prompt."""
     bank = RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source")),))
     assert (bank.selector_kind, dict(bank.selector), len(bank.idf)) == ("uniform", {}, 0)

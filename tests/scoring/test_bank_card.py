@@ -13,7 +13,7 @@ from svr_async.vocabulary.rubric import Rubric
 HOSTILE = "<script>x</script> | ![i](javascript:x)\n# head `code` \x1b[31m\u202e --- *bold*"
 
 
-def test_the_card_names_what_the_bank_was_made_with():
+def test_the_card_names_what_the_bank_was_made_with() -> None:
     """Judge, licence, data, settings, metrics, rubrics and gaps are on the page."""
     card = render_card(made_bank())
     for words in ("# small", "a judge", 'license: "cc-by-4.0"', "e" * 64, "0.8125", "critical", "Made for the tests."):
@@ -22,7 +22,7 @@ def test_the_card_names_what_the_bank_was_made_with():
     assert card == render_card(made_bank())
 
 
-def test_texts_of_a_bank_cannot_act_as_markdown():
+def test_texts_of_a_bank_cannot_act_as_markdown() -> None:
     """Markup, table bars, line breaks, control and bidi characters in names and rubrics are inert."""
     hostile = BankRubric(rubric=Rubric(text=HOSTILE))
     card = render_card(RubricBank(rubrics=(hostile,), name=HOSTILE, licence='x"\nevil: 1', notes=(HOSTILE,)))
@@ -36,14 +36,14 @@ def test_texts_of_a_bank_cannot_act_as_markdown():
     assert card.split("---")[1].count("\n") == 5, "the front matter has its four lines"
 
 
-def test_a_bank_that_was_never_fitted_has_a_card():
+def test_a_bank_that_was_never_fitted_has_a_card() -> None:
     """What is not known is said to be not recorded."""
     card = render_card(RubricBank(rubrics=made_rubrics()))
     assert "not recorded" in card
     assert "Nothing was measured" in card
 
 
-def test_heaviest_first():
+def test_heaviest_first() -> None:
     """Rubrics are listed by weight, then activation, then id."""
     rows = made_rubrics()
     light = [replace(entry, weight=0.5, activation_rate=0.0) for entry in rows]
@@ -51,7 +51,7 @@ def test_heaviest_first():
     assert [entry.id for entry in by_weight(light)] == sorted(entry.id for entry in light)
 
 
-def test_statistics_count_what_the_bank_holds():
+def test_statistics_count_what_the_bank_holds() -> None:
     """Counts by domain add up to the total; shares are fractions of 1."""
     found = bank_stats(made_bank())
     assert (found["n_rubrics"], found["with_check"], found["never_active"], found["source_pairs"]) == (3, 1, 2, 2)
@@ -63,6 +63,6 @@ def test_statistics_count_what_the_bank_holds():
 
 
 @pytest.mark.parametrize(("shares", "count"), [([], 0), ([0, 0], 0), ([0.2], 1), ([0.1] * 4, 4), ([0.5, 0, 0.5], 2)])
-def test_effective_number(shares, count):
+def test_effective_number(shares: list[float], count: int) -> None:
     """Equal shares count one each; none count none."""
     assert effective_number(shares) == pytest.approx(count)

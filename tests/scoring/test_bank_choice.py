@@ -13,33 +13,33 @@ from svr_async.scoring.bank_choice import SHOWN_CANDIDATES, candidates, divided,
 from svr_async.scoring.bank_history import Choice, Structure
 
 
-def named(structure):
+def named(structure: Structure) -> dict[str, str]:
     """Return the values of a structure's parts by name."""
     return {name: value for name, value, _ in structure_parts(Choice(structure=structure))}
 
 
-def test_each_part_of_a_structure_is_named():
+def test_each_part_of_a_structure_is_named() -> None:
     """Groups, sparsity, part in common, rubrics a prompt; what is not there is said to be none."""
     grouped = named(Structure(groups=8, sparsity=0.3, common=0.2, top_k=9))
     assert grouped == {"Groups of prompts": "8", "Sparsity": "0.3", "Part in common": "0.2", "Rubrics a prompt": "9"}
     assert named(Structure())["Groups of prompts"] == named(Structure())["Part in common"] == "none"
 
 
-def test_rubrics_left_aside_are_counted():
+def test_rubrics_left_aside_are_counted() -> None:
     """What has no weight since it only goes with the label is told beside the structure."""
     told = {name: value for name, value, _ in structure_parts(Choice(structure=Structure(), aside=(3, 8)))}
     assert told["Left aside"] == "2"
     assert "Left aside" not in named(Structure())
 
 
-def test_one_shrunken_weight_a_rubric_is_called_that():
+def test_one_shrunken_weight_a_rubric_is_called_that() -> None:
     """It has no sparsity and no part in common to name."""
     assert named(Structure(solver="shrunken", top_k=6)) == {
         "Groups of prompts": "none", "Weights": "shrunken means", "Rubrics a prompt": "6"
     }  # fmt: skip
 
 
-def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said():
+def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_out_is_said() -> None:
     """The ridge stands beside them; sources, not prompts, were left out, and what is averaged is counted."""
     common = Structure(solver="moments", ridge=0.3)
     assert named(common)["Weights"] == "one a rubric, in common"
@@ -48,7 +48,7 @@ def test_weights_that_sources_have_in_common_are_called_that_and_what_was_left_o
     assert "averaged with 2" in how_chosen(choice)
 
 
-def test_candidates_come_best_first_and_the_one_taken_is_always_shown():
+def test_candidates_come_best_first_and_the_one_taken_is_always_shown() -> None:
     """Twelve are shown; where the simplest of the near-equals stands further down, it is shown too."""
     choice = made_choice(20)
     rows = candidates(choice)
@@ -62,13 +62,13 @@ def test_candidates_come_best_first_and_the_one_taken_is_always_shown():
     assert not any(row.taken for row in rest)
 
 
-def test_how_it_was_chosen_is_said():
+def test_how_it_was_chosen_is_said() -> None:
     """By cross-validation among so many, or by the settings."""
     assert "among 15 by cross-validation" in how_chosen(made_choice())
     assert "no other was tried" in how_chosen(Choice(structure=Structure()))
 
 
-def test_the_card_holds_the_structure_and_the_best_candidates():
+def test_the_card_holds_the_structure_and_the_best_candidates() -> None:
     """Every shown candidate has a row with accuracy and standard error; a bank without a choice has no such part."""
     card = render_card(made_bank(history=made_history()))
     part = card.partition("## What the pairs chose")[2].partition("\n## ")[0]
@@ -78,7 +78,7 @@ def test_the_card_holds_the_structure_and_the_best_candidates():
     assert "What the pairs chose" not in render_card(made_bank(history=made_history(choice=None)))
 
 
-def test_the_card_tells_no_accuracy_of_too_few_dev_pairs():
+def test_the_card_tells_no_accuracy_of_too_few_dev_pairs() -> None:
     """In the place of the number it says how many pairs there are."""
     card = render_card(made_bank(dev_metrics={"accuracy": 0.6543, "pairs": 24}))
     assert "| accuracy | too few pairs to say: 24 of 100 dev pairs |" in card

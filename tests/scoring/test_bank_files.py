@@ -6,7 +6,10 @@ import os
 import pickle
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -27,21 +30,21 @@ FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
 class Canary:
     """Unpickling this leaves a mark."""
 
-    def __init__(self, mark):
+    def __init__(self, mark: Path) -> None:
         self.mark = str(mark)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
         return os.mkdir, (self.mark,)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """Give a folder with a saved bank."""
     made_bank().save(tmp_path / "bank")
     return tmp_path / "bank"
 
 
-def edit(folder, change):
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change bank.json in place."""
     path = folder / "bank.json"
     value = orjson.loads(path.read_bytes())
@@ -49,13 +52,13 @@ def edit(folder, change):
     path.write_bytes(orjson.dumps(value))
 
 
-def replace_file(folder, name, data):
+def replace_file(folder: Path, name: str, data: bytes) -> None:
     """Put other bytes into a file and their digest into bank.json, as someone with ill will would."""
     (folder / name).write_bytes(data)
     edit(folder, lambda value: value["files"][name].update(sha256=sha256(data).hexdigest(), bytes=len(data)))
 
 
-def refused(folder):
+def refused(folder: Path) -> str:
     """Return the one-line error that loading gives."""
     with pytest.raises(ArtefactError) as caught:
         RubricBank.load(folder)
@@ -64,7 +67,7 @@ def refused(folder):
     return caught.value.one_line()
 
 
-def test_the_same_bank_comes_back(folder):
+def test_the_same_bank_comes_back(folder: Path) -> None:
     """Rubrics, arrays, vocabulary, settings and digest survive saving and loading."""
     bank, back = made_bank(), RubricBank.load(folder)
     assert back.rubrics == bank.rubrics
@@ -77,7 +80,7 @@ def test_the_same_bank_comes_back(folder):
     assert back.digest == bank.digest
 
 
-def test_two_saves_are_byte_identical(folder, tmp_path):
+def test_two_saves_are_byte_identical(folder: Path, tmp_path: Path) -> None:
     """Saving twice, or saving what was loaded, gives the same bytes in every file."""
     RubricBank.load(folder).save(tmp_path / "again")
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
@@ -86,7 +89,7 @@ def test_two_saves_are_byte_identical(folder, tmp_path):
     ]
 
 
-def test_digest_follows_the_content(folder):
+def test_digest_follows_the_content(folder: Path) -> None:
     """Another weight, word or array is another digest."""
     bank = made_bank()
     arrays = {**bank.selector, "hidden": bank.selector["hidden"] + 1}
@@ -95,20 +98,20 @@ def test_digest_follows_the_content(folder):
     assert len(digests) == 4
 
 
-def test_a_bank_without_features_comes_back(tmp_path):
+def test_a_bank_without_features_comes_back(tmp_path: Path) -> None:
     """Empty arrays and an empty vocabulary are no obstacle."""
     bank = RubricBank(rubrics=(BankRubric(rubric=Rubric(text="Cites a source")),))
     bank.save(tmp_path)
     assert RubricBank.load(tmp_path).digest == bank.digest
 
 
-def test_the_card_may_be_edited(folder):
+def test_the_card_may_be_edited(folder: Path) -> None:
     """The card is for people: changing or removing it does not break the bank."""
     (folder / "card.md").unlink()
     assert len(RubricBank.load(folder)) == 3
 
 
-def test_no_bank_there(tmp_path):
+def test_no_bank_there(tmp_path: Path) -> None:
     """A folder without a bank is the user's slip, exit 2; a file in its place is refused, exit 7."""
     with pytest.raises(UsageError, match="there is no bank"):
         RubricBank.load(tmp_path)
@@ -117,7 +120,7 @@ def test_no_bank_there(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES[:3])
-def test_every_flipped_byte_is_noticed(folder, name):
+def test_every_flipped_byte_is_noticed(folder: Path, name: str) -> None:
     """A damaged file never loads as if it were whole."""
     path = folder / name
     data = path.read_bytes()
@@ -135,7 +138,7 @@ def test_every_flipped_byte_is_noticed(folder, name):
 
 @pytest.mark.parametrize("name", FILES[:3])
 @pytest.mark.parametrize("kept", [0, 1, 7, 9, 100])
-def test_truncated_files_are_refused(folder, name, kept):
+def test_truncated_files_are_refused(folder: Path, name: str, kept: int) -> None:
     """A file that was cut off is refused."""
     data = (folder / name).read_bytes()
     (folder / name).write_bytes(data[: min(kept, len(data) - 1)])
@@ -143,7 +146,7 @@ def test_truncated_files_are_refused(folder, name, kept):
 
 
 @pytest.mark.parametrize("name", FILES[:3])
-def test_pickles_are_refused_and_not_opened(folder, tmp_path, name):
+def test_pickles_are_refused_and_not_opened(folder: Path, tmp_path: Path, name: str) -> None:
     """Pickled bytes in any file are named as such, and nothing in them runs."""
     data = pickle.dumps(Canary(tmp_path / "mark"))
     if name == "bank.json":
@@ -154,7 +157,7 @@ def test_pickles_are_refused_and_not_opened(folder, tmp_path, name):
     assert not (tmp_path / "mark").exists()
 
 
-def test_numpy_archives_and_object_arrays_are_refused(folder, tmp_path):
+def test_numpy_archives_and_object_arrays_are_refused(folder: Path, tmp_path: Path) -> None:
     """An npz with pickled objects in place of the selector is refused, and nothing in it runs."""
     path = tmp_path / "objects.npz"
     np.savez(path, weight=np.array([Canary(tmp_path / "mark")], dtype=object))
@@ -163,7 +166,7 @@ def test_numpy_archives_and_object_arrays_are_refused(folder, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-def test_parts_of_another_fit_are_refused_with_both_digests(folder, tmp_path):
+def test_parts_of_another_fit_are_refused_with_both_digests(folder: Path, tmp_path: Path) -> None:
     """A selector or vocabulary of another fit is told by its digest; both digests are named."""
     other = made_bank(idf=np.array([9, 9], np.float32), vocabulary={"cheese": 0, "milk": 1})
     other.save(tmp_path / "other")
@@ -177,7 +180,7 @@ def test_parts_of_another_fit_are_refused_with_both_digests(folder, tmp_path):
         (folder / name).write_bytes(saved)
 
 
-def test_symbolic_links_and_pipes_are_refused(folder, tmp_path):
+def test_symbolic_links_and_pipes_are_refused(folder: Path, tmp_path: Path) -> None:
     """Only plain files are read: no link out of the folder, no pipe that never ends."""
     for name in FILES[:3]:
         saved = tmp_path / f"saved-{name}"
@@ -191,19 +194,19 @@ def test_symbolic_links_and_pipes_are_refused(folder, tmp_path):
     assert "no plain file" in refused(folder).replace("not a plain", "no plain")
 
 
-def test_oversized_files_are_refused_before_they_are_read(folder, monkeypatch):
+def test_oversized_files_are_refused_before_they_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file above its cap is refused by its size."""
     monkeypatch.setitem(bank_files.MAX_BYTES, "vocabulary.json", 10)
     assert "at most 10 are allowed" in refused(folder)
 
 
-def header(arrays):
+def header(arrays: dict[str, Any]) -> bytes:
     """Return safetensors bytes with this header and as many zero bytes as it claims, at most 64."""
     text = json.dumps(arrays).encode()
     return len(text).to_bytes(8, "little") + text + b"\0" * 64
 
 
-def entry(shape, start, stop, dtype="F32"):
+def entry(shape: list[int | bool], start: int, stop: int, dtype: str = "F32") -> dict[str, Sequence[str | int]]:
     """Return a header's entry."""
     return {"dtype": dtype, "shape": shape, "data_offsets": [start, stop]}
 
@@ -231,16 +234,16 @@ def entry(shape, start, stop, dtype="F32"):
         (header({"a": entry([16], 0, 64)}), "lacks the array"),
     ],
 )
-def test_hostile_selectors_are_refused(folder, data, problem):
+def test_hostile_selectors_are_refused(folder: Path, data: bytes, problem: str) -> None:
     """Header bombs, overlaps, absurd shapes and other types are refused by what the header says."""
     replace_file(folder, "selector.safetensors", data)
     assert re.search(problem, refused(folder))
 
 
-def set_in(*path, value):
+def set_in(*path: str | int, value: Any) -> Callable[..., None]:
     """Return a change of bank.json that sets one value."""
 
-    def change(described):
+    def change(described: Any) -> None:
         *way, last = path
         for key in way:
             described = described[key]
@@ -282,7 +285,9 @@ def set_in(*path, value):
         (lambda described: described["rubrics"].append(described["rubrics"][0]), "occurs twice"),
     ],
 )
-def test_values_that_a_bank_cannot_have_are_refused(folder, change, problem):
+def test_values_that_a_bank_cannot_have_are_refused(
+    folder: Path, change: Callable[..., None] | Callable[..., Any], problem: str
+) -> None:
     """Wrong types, ranges, ids, shapes and versions in bank.json are refused with the field's name."""
     edit(folder, change)
     assert re.search(problem, refused(folder))
@@ -301,13 +306,13 @@ def test_values_that_a_bank_cannot_have_are_refused(folder, change, problem):
         (b"[" * 100_000, "not JSON"),
     ],
 )
-def test_hostile_vocabularies_are_refused(folder, data, problem):
+def test_hostile_vocabularies_are_refused(folder: Path, data: bytes, problem: str) -> None:
     """A vocabulary of other types, numbers or sizes is refused."""
     replace_file(folder, "vocabulary.json", data)
     assert re.search(problem, refused(folder))
 
 
-def test_arrays_that_are_not_finite_are_refused(folder):
+def test_arrays_that_are_not_finite_are_refused(folder: Path) -> None:
     """NaN in the selector does not load, even with the right digest."""
     arrays = tensors.unpack((folder / "selector.safetensors").read_bytes())
     arrays["hidden"] = np.full_like(arrays["hidden"], np.nan)
@@ -315,13 +320,13 @@ def test_arrays_that_are_not_finite_are_refused(folder):
     assert "not finite" in refused(folder)
 
 
-def test_a_bank_with_no_rubrics_says_what_to_do(folder):
+def test_a_bank_with_no_rubrics_says_what_to_do(folder: Path) -> None:
     """The advice: train one, or judge without a bank."""
     edit(folder, set_in("rubrics", value=[]))
     assert "svr train" in refused(folder)
 
 
-def test_an_interrupted_overwrite_is_refused_rather_than_mixed(folder, tmp_path):
+def test_an_interrupted_overwrite_is_refused_rather_than_mixed(folder: Path, tmp_path: Path) -> None:
     """Where a newer selector was written and bank.json was not, the folder does not load as either bank."""
     other = bank_files.bank_contents(made_bank(idf=np.array([9, 9], np.float32)))
     (folder / "selector.safetensors").write_bytes(other["selector.safetensors"])
@@ -330,7 +335,7 @@ def test_an_interrupted_overwrite_is_refused_rather_than_mixed(folder, tmp_path)
     assert RubricBank.load(folder).idf.tolist() == [9, 9]
 
 
-def test_safetensors_of_others_can_read_ours_and_we_theirs(folder, tmp_path):
+def test_safetensors_of_others_can_read_ours_and_we_theirs(folder: Path, tmp_path: Path) -> None:
     """The selector is a safetensors file like any other."""
     from safetensors.numpy import load_file, save_file
 
@@ -351,7 +356,7 @@ ARRAYS = st.dictionaries(
 
 @given(shapes=ARRAYS, seed=st.integers(0, 9))
 @settings(deadline=None)
-def test_arrays_survive(shapes, seed):
+def test_arrays_survive(shapes: dict[str, list[int]], seed: int) -> None:
     """Any named float arrays come back as they were."""
     rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
@@ -364,7 +369,7 @@ def test_arrays_survive(shapes, seed):
 
 @given(data=st.binary(max_size=200))
 @settings(deadline=None, max_examples=300)
-def test_any_bytes_are_arrays_or_refused(data):
+def test_any_bytes_are_arrays_or_refused(data: bytes) -> None:
     """Whatever a file holds, reading it gives arrays or a ValueError, and no other error."""
     with contextlib.suppress(ValueError):
         tensors.unpack(data)
@@ -377,7 +382,9 @@ texts = st.text(min_size=1, max_size=60).filter(
 
 @given(words=texts, weight=st.floats(0, 1e6), alias=texts)
 @settings(deadline=None, max_examples=50)
-def test_any_text_and_weight_survive(tmp_path_factory, words, weight, alias):
+def test_any_text_and_weight_survive(
+    tmp_path_factory: pytest.TempPathFactory, words: str, weight: float, alias: str
+) -> None:
     """Rubrics in any script and weights of any size come back to the last bit."""
     folder = tmp_path_factory.mktemp("bank")
     entry = BankRubric(
@@ -387,7 +394,7 @@ def test_any_text_and_weight_survive(tmp_path_factory, words, weight, alias):
     assert RubricBank.load(folder).rubrics == (entry,)
 
 
-def test_a_bank_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+def test_a_bank_that_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Larger than what is read: refused with its size and the limit, before the bank that lies there is touched."""
     made_bank().save(tmp_path / "bank")
     before = {path.name: path.read_bytes() for path in (tmp_path / "bank").iterdir()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -14,7 +16,7 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn, history_bytes, history_from_json
 
 
-def test_the_same_history_comes_back(tmp_path):
+def test_the_same_history_comes_back(tmp_path: Path) -> None:
     """Curves, rounds, yardsticks, structure, candidates, what it was trained on: saved, loaded, in the same bytes."""
     bank = made_bank(history=made_history())
     bank.save(tmp_path / "one")
@@ -25,7 +27,7 @@ def test_the_same_history_comes_back(tmp_path):
     assert back.digest == bank.digest != made_bank().digest
 
 
-def test_a_bank_without_history_takes_away_the_one_of_the_bank_before(tmp_path):
+def test_a_bank_without_history_takes_away_the_one_of_the_bank_before(tmp_path: Path) -> None:
     """Where a bank replaces another in its folder, no curve of the other one stays; older banks load as they are."""
     made_bank(history=made_history()).save(tmp_path)
     made_bank().save(tmp_path)
@@ -33,14 +35,14 @@ def test_a_bank_without_history_takes_away_the_one_of_the_bank_before(tmp_path):
     assert RubricBank.load(tmp_path).history is None
 
 
-def test_a_history_that_the_bank_does_not_name_is_not_read(tmp_path):
+def test_a_history_that_the_bank_does_not_name_is_not_read(tmp_path: Path) -> None:
     """A file that was put beside a bank is not believed to be of this bank."""
     made_bank().save(tmp_path)
     (tmp_path / "history.json").write_bytes(history_bytes(made_history()))
     assert RubricBank.load(tmp_path).history is None
 
 
-def test_every_damage_is_noticed(tmp_path):
+def test_every_damage_is_noticed(tmp_path: Path) -> None:
     """Cut, changed or missing: refused with exit 7, naming the file."""
     made_bank(history=made_history()).save(tmp_path)
     file = tmp_path / "history.json"
@@ -53,7 +55,7 @@ def test_every_damage_is_noticed(tmp_path):
             RubricBank.load(tmp_path)
 
 
-def change(path, value):
+def change(path: tuple[str | int, ...], value: Any) -> Any:
     """Return the JSON of a history with one value replaced; a path of keys and places."""
     plain = copy.deepcopy(orjson.loads(history_bytes(made_history(rounds=1))))
     at = plain
@@ -100,13 +102,13 @@ def change(path, value):
         (("learning_curve", "gain"), "0.1"),
     ],
 )
-def test_a_value_that_a_history_cannot_hold_is_refused(path, value):
+def test_a_value_that_a_history_cannot_hold_is_refused(path: tuple[str | int, ...], value: Any) -> None:
     """A wrong kind, range or name is refused with the field's place, whoever wrote the digest."""
     with pytest.raises(ValueError, match=r"\w"):
         history_from_json(change(path, value))
 
 
-def test_a_field_that_is_missing_is_named():
+def test_a_field_that_is_missing_is_named() -> None:
     """An epoch without its loss is no epoch."""
     plain = change(("chosen_seed",), 42)
     del plain["curves"][0]["epochs"][0]["dev_loss"]
@@ -114,14 +116,16 @@ def test_a_field_that_is_missing_is_named():
         history_from_json(plain)
 
 
-def test_the_places_of_rubrics_left_aside_come_back():
+def test_the_places_of_rubrics_left_aside_come_back() -> None:
     """A choice names the rubrics without effect by their places; no text passes for one."""
-    assert history_from_json(change(("choice", "aside"), [0, 3])).choice.aside == (0, 3)
+    choice = history_from_json(change(("choice", "aside"), [0, 3])).choice
+    assert choice is not None
+    assert choice.aside == (0, 3)
     with pytest.raises(ValueError, match=r"choice\.aside"):
         history_from_json(change(("choice", "aside"), ["a"]))
 
 
-def test_the_chosen_curve_is_the_last_of_its_round_and_seed():
+def test_the_chosen_curve_is_the_last_of_its_round_and_seed() -> None:
     """Calibration comes after the fit, and its selector is the bank's; without a curve there is none."""
     history = made_history(rounds=2, chosen_round=1)
     assert history.chosen == made_curve(round=1, phase="calibrate")
@@ -131,7 +135,7 @@ def test_the_chosen_curve_is_the_last_of_its_round_and_seed():
     assert BankHistory(trained_on=TrainedOn(train_pairs=1, dev_pairs=0)).chosen is None
 
 
-def test_a_history_without_choice_and_curve_is_written_as_before_there_were_any():
+def test_a_history_without_choice_and_curve_is_written_as_before_there_were_any() -> None:
     """Older banks keep their bytes and thereby their digests."""
     plain = orjson.loads(history_bytes(made_history(choice=None, learning_curve=None)))
     assert not {"choice", "learning_curve"} & set(plain)
@@ -139,7 +143,7 @@ def test_a_history_without_choice_and_curve_is_written_as_before_there_were_any(
     assert (back.choice, back.learning_curve) == (None, None)
 
 
-def test_unknown_values_stay_unknown():
+def test_unknown_values_stay_unknown() -> None:
     """None comes back as None where it is allowed: no adversarial loss, no yardstick, nobody looked for overlap."""
     epochs = (made_record(1, adversarial_loss=0.4), made_record(2))
     history = made_history(curves=(made_curve(epochs=epochs),), linear_accuracy=None)

@@ -15,7 +15,7 @@ from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison
 RUBRIC = Rubric(text="Says why")
 
 
-def decision(margin, *requests, flags=()):
+def decision(margin: float | None, *requests: str, flags: tuple[str, ...] = ()) -> Decision:
     """Return what one judge decided: by one rubric that weighs as much as the margin says; None is no verdict."""
     if margin is None:
         return Decision(margin=None, outcome=Outcome.REFUSAL, requests=requests, detail="no")
@@ -31,7 +31,7 @@ MARGINS = st.lists(st.sampled_from([-1.5, -0.25, 0.0, 0.5, 2.0, None]), min_size
 
 @settings(deadline=None)
 @given(MARGINS, st.sampled_from(JuryRule))
-def test_more_than_half_of_the_jury_has_to_speak(margins, rule):
+def test_more_than_half_of_the_jury_has_to_speak(margins: list[float | None], rule: JuryRule) -> None:
     """A pair is scored by those that have a verdict where they are more than half; all requests are kept."""
     found = verdict([decision(margin, str(place)) for place, margin in enumerate(margins)], rule)
     heard = [margin for margin in margins if margin is not None]
@@ -46,14 +46,14 @@ def test_more_than_half_of_the_jury_has_to_speak(margins, rule):
 
 @settings(deadline=None)
 @given(MARGINS.filter(lambda margins: None not in margins))
-def test_with_the_mean_contributions_add_up_to_the_margin(margins):
+def test_with_the_mean_contributions_add_up_to_the_margin(margins: list[float]) -> None:
     """The jury's margin is the mean of its judges', and its rubrics add up to it."""
     found = verdict([decision(margin) for margin in margins], JuryRule.MEAN)
     assert found.margin == pytest.approx(sum(margins) / len(margins))
     assert sum(part.value for part in found.contributions) == pytest.approx(found.margin)
 
 
-def test_a_majority_outvotes_a_large_margin():
+def test_a_majority_outvotes_a_large_margin() -> None:
     """Two judges by a little beat one by much; with the mean, they do not."""
     jury = [decision(0.1), decision(0.1), decision(-9.0)]
     assert verdict(jury, JuryRule.MAJORITY).margin == pytest.approx(1 / 3)
@@ -61,7 +61,7 @@ def test_a_majority_outvotes_a_large_margin():
     assert verdict([decision(1.0), decision(-1.0)], JuryRule.MAJORITY).outcome is Outcome.TIE
 
 
-def test_margins_that_cancel_are_a_tie_of_the_jury():
+def test_margins_that_cancel_are_a_tie_of_the_jury() -> None:
     """The last bits of a sum of decimals decide for nobody."""
     found = verdict([decision(0.1), decision(0.2), decision(-0.3)], JuryRule.MEAN)
     assert (found.margin, found.outcome, found.preferred) == (0.0, Outcome.TIE, None)

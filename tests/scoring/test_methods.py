@@ -20,6 +20,7 @@ from svr_async.scoring.methods.oracle import Oracle
 from svr_async.scoring.methods.pointwise import Pointwise
 from svr_async.scoring.methods.self_rubric import SelfRubric
 from svr_async.scoring.methods.vanilla import Vanilla
+from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict, delta
@@ -42,6 +43,7 @@ class Script:
     asked: list[Any] = field(default_factory=list)
     name: str = "script"
     label: str = "script"
+    marks: Marks = frozenset()
 
     def _none(self, key: str) -> Answer[Any]:
         return Answer(value=None, outcome=Outcome.REFUSAL, detail="no", requests=(key,), flags=self.flags)

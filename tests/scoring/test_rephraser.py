@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
@@ -13,7 +15,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.rephraser import FAILED, KEPT, rephraser_of, worded
-from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
@@ -24,32 +26,35 @@ TEXTS = ("Names the year", "Shows code in one block", "The response is at most 5
 class Rewriter:
     """Writes "(bread)" behind each rubric; it drops some, or answers nothing."""
 
-    def __init__(self, *, drops=(), outcome=Outcome.SCORED):
-        self.drops, self.outcome, self.seen = set(drops), outcome, []
+    def __init__(self, *, drops: Iterable[str] = (), outcome: Outcome = Outcome.SCORED) -> None:
+        self.drops, self.outcome = set(drops), outcome
+        self.seen: list[tuple[Prompt, tuple[Rubric, ...]]] = []
 
-    async def rephrase(self, prompt, rubrics):
+    async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         self.seen.append((prompt, tuple(rubrics)))
         if self.outcome is not Outcome.SCORED:
             return Answer(value=None, outcome=self.outcome, detail="no", requests=("k1",))
-        texts = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
+        texts: Mapping[str, str] = {r.id: f"{r.text} (bread)" for r in rubrics if r.text not in self.drops}
         return Answer(value=texts, requests=("k1",))
 
 
-class Judge:
+class Judge(UnaskedJudge):
     """Finds A the better one on everything, and notes what it was shown."""
 
     name = label = "made"
 
-    def __init__(self):
-        self.shown = []
+    def __init__(self) -> None:
+        self.shown: list[list[tuple[str, str]]] = []
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.shown.append([(rubric.id, rubric.text) for rubric in rubrics])
         rows = tuple(RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A) for r in rubrics)
         return Answer(value=Comparisons(rows=rows), requests=("k2",), flags=("inconsistent",))
 
 
-def method(rephraser):
+def method(rephraser: Rewriter | None) -> Svr:
     """Return the method of a small bank."""
     bank = RubricBank(
         rubrics=tuple(BankRubric(rubric=Rubric(text=text)) for text in TEXTS), inference=InferenceSettings(top_k=3)
@@ -57,12 +62,12 @@ def method(rephraser):
     return Svr(open_chooser(bank), "svr+rephrase", rephraser)
 
 
-def shown():
+def shown() -> Presentation:
     """Return a pair."""
     return Presentation(pair_id="p", prompt=PROMPT, response_a="secret A", response_b="secret B")
 
 
-async def test_the_judge_sees_the_new_words_and_both_texts_are_kept():
+async def test_the_judge_sees_the_new_words_and_both_texts_are_kept() -> None:
     """Ids and weights stay those of the bank; the rephraser sees prompt and rubrics, and no response."""
     rewriter, judge = Rewriter(), Judge()
     plain = await method(None).decide(judge, shown(), ())
@@ -78,7 +83,7 @@ async def test_the_judge_sees_the_new_words_and_both_texts_are_kept():
     assert found.contributions[0].swapped().rephrased == found.contributions[0].rephrased
 
 
-async def test_a_dropped_rubric_keeps_its_own_words_and_is_flagged():
+async def test_a_dropped_rubric_keeps_its_own_words_and_is_flagged() -> None:
     """The others are rewritten all the same."""
     judge = Judge()
     found = await method(Rewriter(drops=[TEXTS[0]])).decide(judge, shown(), ())
@@ -89,7 +94,7 @@ async def test_a_dropped_rubric_keeps_its_own_words_and_is_flagged():
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PARSE_ERROR, Outcome.REFUSAL, Outcome.TRUNCATED])
-async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome):
+async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome: Outcome) -> None:
     """The rubrics are judged as they are, and flagged: that is what the model said."""
     judge = Judge()
     found = await method(Rewriter(outcome=outcome)).decide(judge, shown(), ())
@@ -99,14 +104,14 @@ async def test_a_model_that_will_not_rephrase_changes_no_rubric(outcome):
     assert KEPT not in found.flags
 
 
-async def test_an_endpoint_that_fails_gives_no_decision():
+async def test_an_endpoint_that_fails_gives_no_decision() -> None:
     """A fault on the way must not turn into other rubrics and so another margin."""
     judge = Judge()
     found = await method(Rewriter(outcome=Outcome.API_ERROR)).decide(judge, shown(), ())
     assert (found.margin, found.outcome, found.requests, judge.shown) == (None, Outcome.API_ERROR, ("k1",), [])
 
 
-async def test_a_check_stays_the_check_of_its_own_text():
+async def test_a_check_stays_the_check_of_its_own_text() -> None:
     """So that `J+rules` decides it as the bank means it, whatever the new words are."""
     rubrics = [Rubric(text=TEXTS[2]), Rubric(text=TEXTS[0]), Rubric(text="x", check=Check.of("bullet_list"))]
     found = (await worded(Rewriter(), PROMPT, rubrics)).value
@@ -115,7 +120,7 @@ async def test_a_check_stays_the_check_of_its_own_text():
     assert [rubric.id for rubric in found.rubrics] == [rubric.id for rubric in rubrics]
 
 
-async def test_without_a_rephraser_nothing_is_asked():
+async def test_without_a_rephraser_nothing_is_asked() -> None:
     """The rubrics are the bank's, without a flag or a request."""
     rubrics = [Rubric(text=text) for text in TEXTS]
     answer = await worded(None, PROMPT, rubrics)
@@ -123,7 +128,7 @@ async def test_without_a_rephraser_nothing_is_asked():
     assert (list(answer.value.rubrics), answer.requests, answer.flags) == (rubrics, (), ())
 
 
-def test_a_judge_without_a_model_is_refused_in_one_line():
+def test_a_judge_without_a_model_is_refused_in_one_line() -> None:
     """`rules` and recordings write no wordings."""
     for author in (RulesAuthor(), None):
         with pytest.raises(UsageError, match="the judge rules cannot rephrase") as caught:

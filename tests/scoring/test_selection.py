@@ -1,5 +1,7 @@
 """Which rubrics are used for a prompt."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,21 +23,23 @@ TEXTS = (
 SIMILAR = TextSimilarities(TEXTS)
 
 
-def chosen(alpha, weight=None, similarities=SIMILAR, **settings_):
+def chosen(
+    alphas: list[float], weights: list[int] | None = None, similarities: TextSimilarities = SIMILAR, **settings_: Any
+) -> tuple[Active, ...]:
     """Select with these numbers; weights are 1 unless given."""
-    alpha = np.array(alpha, np.float32)
-    weight = np.ones_like(alpha) if weight is None else np.array(weight, np.float32)
+    alpha = np.array(alphas, np.float32)
+    weight = np.ones_like(alpha) if weights is None else np.array(weights, np.float32)
     return select(alpha, weight, similarities, InferenceSettings(**settings_))
 
 
-def test_the_most_important_come_first():
+def test_the_most_important_come_first() -> None:
     """Alpha times weight decides, in falling order; what is beyond top_k is left out."""
     found = chosen([0.5, 0, 0.3, 0, 0.2, 0, 0], [1, 9, 2, 9, 1, 9, 9], top_k=2)
     assert [(one.index, one.filler) for one in found] == [(2, False), (0, False)]
     assert found[0].importance == pytest.approx(0.6)
 
 
-def test_free_slots_go_to_the_most_different():
+def test_free_slots_go_to_the_most_different() -> None:
     """Fillers are the least similar to those chosen, one by one, and weigh the filler weight."""
     found = chosen([1, 0, 0, 0, 0, 0, 0], top_k=4, filler_weight=0.25)
     fillers = {one.index for one in found[1:]}
@@ -45,39 +49,39 @@ def test_free_slots_go_to_the_most_different():
     assert all(one.filler and one.importance == 0.25 for one in found[1:])
 
 
-def test_fillers_come_from_the_pool():
+def test_fillers_come_from_the_pool() -> None:
     """Only the best `selection_pool` may fill; among unimportant rubrics the heavier are better."""
     found = chosen([1, 0, 0, 0, 0, 0, 0], [1, 5, 1, 4, 1, 1, 1], top_k=3, selection_pool=3)
     assert {one.index for one in found} == {0, 1, 3}
 
 
-def test_ties_are_stable():
+def test_ties_are_stable() -> None:
     """Equal importance goes to the heavier, then to the earlier rubric."""
     assert [one.index for one in chosen([0.25] * 4 + [0] * 3, top_k=3)] == [0, 1, 2]
     assert [one.index for one in chosen([0.5, 0.25, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0], top_k=2)] == [1, 0]
 
 
-def test_a_filler_weight_of_zero_leaves_slots_free():
+def test_a_filler_weight_of_zero_leaves_slots_free() -> None:
     """What would add nothing is not judged."""
     assert [one.index for one in chosen([0.6, 0, 0.4, 0, 0, 0, 0], filler_weight=0.0)] == [0, 2]
 
 
-def test_a_filler_has_alpha_one():
+def test_a_filler_has_alpha_one() -> None:
     """The filler weight is the weight, so that importance is alpha times weight everywhere."""
     assert chosen([0] * 7, top_k=1, filler_weight=0.5) == (Active(0, 1.0, 0.5, filler=True),)
 
 
-def test_vectors_must_match():
+def test_vectors_must_match() -> None:
     """Alpha and weight of different lengths are refused."""
     with pytest.raises(ValueError, match="vectors of one length"):
         select(np.ones(3, np.float32), np.ones(2, np.float32), SIMILAR, InferenceSettings())
 
 
-def test_similarities_are_computed_once(monkeypatch):
+def test_similarities_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair is measured when it is first asked for, in either order, and then kept."""
     calls = []
 
-    def counted(first, second):
+    def counted(first: str, second: str) -> float:
         calls.append((first, second))
         return similarity(first, second)
 
@@ -92,7 +96,9 @@ def test_similarities_are_computed_once(monkeypatch):
     assert len(calls) == before
 
 
-def plain_selection(alpha, weight, config):
+def plain_selection(
+    alpha: tuple[Any, ...], weight: tuple[Any, ...], config: InferenceSettings
+) -> tuple[list[int], int]:
     """Select by the words of the paper, in plain loops."""
     order = sorted(range(len(alpha)), key=lambda i: (-(alpha[i] * weight[i]), -weight[i], i))
     pool = order[: max(config.selection_pool, config.top_k)]
@@ -115,7 +121,9 @@ def plain_selection(alpha, weight, config):
     filler=st.sampled_from([0.0, 0.25, 1.0]),
 )
 @settings(deadline=None, max_examples=200)
-def test_same_as_the_plain_loops_for_any_size(rows, top_k, pool, filler):
+def test_same_as_the_plain_loops_for_any_size(
+    rows: list[tuple[float, float]], top_k: int, pool: int, filler: float
+) -> None:
     """For banks of one rubric up to seven, k and pool larger than the bank included, the plain rule is followed."""
     alpha, weight = zip(*rows, strict=True)
     config = InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=filler)

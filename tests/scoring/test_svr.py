@@ -1,36 +1,43 @@
 """Svr at inference: the bank chooses, the judge decides, the contributions add up."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.pointwise import SvrPointwise
 from svr_async.scoring.methods.svr import Svr
-from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 TEXTS = ("Names the year", "Shows code in one block", "Keeps a friendly tone", "Gives two sources", "Weighs the salt")
 
 
-def bank(**changes):
+def bank(**changes: Any) -> RubricBank:
     """Return a bank of five rubrics that weigh 0.1 to 0.5, without a fitted selector."""
     rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=(n + 1) / 10) for n, text in enumerate(TEXTS))
     fields = {"rubrics": rubrics, "selector_kind": UNIFORM, "inference": InferenceSettings(top_k=3)}
     return RubricBank(**{**fields, **changes})
 
 
-class Judge:
+class Judge(UnaskedJudge):
     """Favours the response that is "good" on rubrics with an odd length, the other one on the rest."""
 
     name = label = "made"
 
-    def __init__(self, *, missing=(), fails=False):
-        self.missing, self.fails, self.asked = set(missing), fails, []
+    def __init__(self, *, missing: Iterable[str] = (), fails: bool = False) -> None:
+        self.missing, self.fails = set(missing), fails
+        self.asked: list[list[str]] = []
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.asked.append([rubric.id for rubric in rubrics])
         if self.fails:
             return Answer(value=None, outcome=Outcome.PARSE_ERROR)
@@ -42,18 +49,18 @@ class Judge:
             rows.append(RubricComparison(rubric.id, passes[Side.A], passes[Side.B], side))
         return Answer(value=Comparisons(rows=tuple(r for r in rows if r.rubric_id not in self.missing)))
 
-    async def score(self, prompt, response, rubrics):
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         return Answer(value={rubric.id: 1.0 if response == "good" else 0.25 for rubric in rubrics})
 
 
-def shown(a="good", b="bad"):
+def shown(a: str = "good", b: str = "bad") -> Presentation:
     """Return a pair as a judge sees it."""
     return Presentation(pair_id="p", prompt=user_prompt("bread"), response_a=a, response_b=b)
 
 
 @pytest.mark.parametrize("top_k", [None, 1, 2, 5, 9])
 @pytest.mark.parametrize("uniform", [False, True])
-async def test_contributions_add_up_to_the_margin(top_k, uniform):
+async def test_contributions_add_up_to_the_margin(top_k: int | None, uniform: bool) -> None:
     """For any top_k and with even weights too; rubrics are asked in the order of their ids."""
     judge = Judge()
     found = await Svr(open_chooser(bank(), top_k=top_k, uniform=uniform)).decide(judge, shown(), ())
@@ -64,16 +71,17 @@ async def test_contributions_add_up_to_the_margin(top_k, uniform):
         assert {(entry.alpha, entry.weight) for entry in found.contributions} == {(1.0, 1.0)}
 
 
-async def test_swapping_the_responses_turns_the_margin():
+async def test_swapping_the_responses_turns_the_margin() -> None:
     """The rubrics stay the same, since they are chosen from the prompt alone."""
     method = Svr(open_chooser(bank()))
     one = await method.decide(Judge(), shown("good", "bad"), ())
     other = await method.decide(Judge(), shown("bad", "good"), ())
+    assert other.margin is not None
     assert one.margin == pytest.approx(-other.margin)
     assert [c.rubric for c in one.contributions] == [c.rubric for c in other.contributions]
 
 
-async def test_a_rubric_without_a_verdict_counts_nothing_and_no_answer_is_no_decision():
+async def test_a_rubric_without_a_verdict_counts_nothing_and_no_answer_is_no_decision() -> None:
     """Missing rows are listed with nothing; a failed question has its outcome and no margin."""
     chooser = open_chooser(bank())
     first = chooser.bank.rubrics[chooser.choose(shown().prompt)[0].index].rubric
@@ -85,14 +93,14 @@ async def test_a_rubric_without_a_verdict_counts_nothing_and_no_answer_is_no_dec
     assert (failed.margin, failed.outcome) == (None, Outcome.PARSE_ERROR)
 
 
-async def test_pointwise_scores_each_response_alone():
+async def test_pointwise_scores_each_response_alone() -> None:
     """The weighted differences of the scores add up."""
     chooser = open_chooser(bank())
     found = await SvrPointwise(chooser).decide(Judge(), shown(), ())
     assert found.margin == pytest.approx(0.75 * sum(entry.importance for entry in chooser.choose(shown().prompt)))
 
 
-def test_a_choice_is_made_once_for_a_prompt_and_a_wider_top_k_widens_the_pool():
+def test_a_choice_is_made_once_for_a_prompt_and_a_wider_top_k_widens_the_pool() -> None:
     """The same object comes back; `top_k` never exceeds the selection pool."""
     chooser = open_chooser(bank(), top_k=40)
     assert chooser.choose(user_prompt("x")) is chooser.choose(user_prompt("x"))

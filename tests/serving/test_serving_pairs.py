@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -11,27 +12,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
+from stand_ins import UnaskedJudge
 
 from svr_async import Engine, rank, score_pair, score_pair_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.vocabulary.pair import Side, user_prompt
+from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 PROMPT = "Name a colour, in at most ten words."
 SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."
 
 
-class Leaning:
+class Leaning(UnaskedJudge):
     """A judge that always finds the response shown first the better one."""
 
     name = label = "leaning"
 
     def __init__(self) -> None:
-        self.shown = []
+        self.shown: list[tuple[str, str]] = []
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.shown.append((shown.response_a, shown.response_b))
         rows = tuple(RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A) for r in rubrics)
         return Answer(value=Comparisons(rows=rows))
@@ -40,7 +45,9 @@ class Leaning:
 class Failing(Leaning):
     """A judge without answers."""
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         return Answer(value=None, outcome=Outcome.REFUSAL, detail="I would rather not")
 
 
@@ -53,7 +60,7 @@ async def test_a_pair_has_a_margin_a_winner_and_contributions() -> None:
     first = next(part for part in found.contributions if part.rubric.check and part.rubric.check.name == "max_words")
     assert first.comparison is not None
     assert (first.comparison.a, first.comparison.b, first.delta) == (Verdict.PASS, Verdict.FAIL, 1.25)
-    assert (first.weight, first.alpha) == (pytest.approx(0.9), pytest.approx(1 / 3))
+    assert (first.weight, first.alpha) == pytest.approx((0.9, 1 / 3))
     told = orjson.loads(orjson.dumps(found.to_json()))
     assert (told["winner"], told["judge"]) == ("A", "rules (offline checks, no model)")
     unjudged = [part for part in told["contributions"] if part["rubric"] == "Sounds like a friend."]
@@ -175,6 +182,7 @@ def test_without_a_bank_the_judge_is_asked_directly() -> None:
     found = score_pair_sync(prompt, a, b)
     assert found.winner is Side.A
     assert found.margin == pytest.approx(sum(part.value for part in found.contributions))
+    assert found.margin is not None
     assert score_pair_sync(prompt, b, a).margin == pytest.approx(-found.margin)
 
     async def chosen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -12,18 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
+from stand_ins import UnaskedJudge
 
 from svr_async import Engine, rank
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.serving.ranking import PAIRWISE_UP_TO, potentials
+from svr_async.serving.ranking import PAIRWISE_UP_TO, How, potentials
 from svr_async.simulation.config import SimConfig
-from svr_async.vocabulary.pair import Side
+from svr_async.vocabulary.pair import Presentation, Prompt, Side
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
 
-class Lengthy:
+class Lengthy(UnaskedJudge):
     """A judge for which longer is better; it counts its questions and gives none on what is `silent`."""
 
     name = label = "lengthy"
@@ -32,7 +35,9 @@ class Lengthy:
         self.asked = 0
         self.silent = set(silent)
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.asked += 1
         if self.silent & {shown.response_a, shown.response_b}:
             return Answer(value=None, outcome=Outcome.API_ERROR)
@@ -42,7 +47,7 @@ class Lengthy:
         rows = tuple(RubricComparison(r.id, of_a, of_b, side) for r in rubrics)
         return Answer(value=Comparisons(rows=rows), requests=(f"{shown.response_a}|{shown.response_b}",))
 
-    async def score(self, prompt, response, rubrics):
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         self.asked += 1
         if response in self.silent:
             return Answer(value=None, outcome=Outcome.API_ERROR)
@@ -54,10 +59,10 @@ RESPONSES = ("bbbb", "a", "cccccc", "dd")
 
 
 @pytest.mark.parametrize(("method", "calls"), [("pairwise", 6), ("pointwise", 4)])
-async def test_the_best_comes_first_at_the_stated_cost(method: str, calls: int) -> None:
+async def test_the_best_comes_first_at_the_stated_cost(method: How, calls: int) -> None:
     """Both ways find the order; pairwise costs N (N − 1) / 2 questions and pointwise N."""
     judge = Lengthy()
-    found = await rank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)  # type: ignore[arg-type]
+    found = await rank("q", RESPONSES, bank=checked_bank(), engine=judge, method=method)
     assert (found.order, found.best, found.method) == ((2, 0, 3, 1), 2, method)
     assert found.questions == judge.asked == calls
     assert sum(score or 0.0 for score in found.scores) == pytest.approx(0.0)
@@ -84,15 +89,15 @@ async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -
 
 
 @pytest.mark.parametrize("method", ["pairwise", "pointwise"])
-async def test_a_response_without_a_verdict_stands_last_without_a_score(method: str) -> None:
+async def test_a_response_without_a_verdict_stands_last_without_a_score(method: How) -> None:
     """A score is never invented; where nothing could be judged there is no best."""
     bank = checked_bank()
     judge = Lengthy(silent=["cccccc"])
-    found = await rank("q", RESPONSES, bank=bank, engine=judge, method=method)  # type: ignore[arg-type]
+    found = await rank("q", RESPONSES, bank=bank, engine=judge, method=method)
     assert (found.order, found.scores[2]) == ((0, 3, 1, 2), None)
     assert (0, 2) not in found.margins
     dumb = Lengthy(silent=RESPONSES)
-    none = await rank("q", RESPONSES, bank=bank, engine=dumb, method=method)  # type: ignore[arg-type]
+    none = await rank("q", RESPONSES, bank=bank, engine=dumb, method=method)
     assert (none.order, none.best, none.scores) == ((0, 1, 2, 3), None, (None,) * 4)
 
 
@@ -107,15 +112,16 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
         ):
             with pytest.raises(UsageError, match=says) as caught:
-                await rank("q", responses, bank=checked_bank(), engine=engine, **options)  # type: ignore[arg-type]
+                await rank("q", responses, bank=checked_bank(), engine=engine, **options)
             assert "\n" not in caught.value.one_line()
 
 
 async def test_the_rules_judge_ranks_offline() -> None:
     """The response that keeps to the checks wins, both ways."""
     responses = ["One two three four five six seven eight nine ten eleven.", "- Blue.\n- Red.", "Blue."]
-    for method in ("pairwise", "pointwise"):
-        found = await rank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)  # type: ignore[arg-type]
+    methods: tuple[How, ...] = ("pairwise", "pointwise")
+    for method in methods:
+        found = await rank("Name it.", responses, bank=checked_bank(), engine=RulesJudge(), method=method)
         assert found.order == (1, 2, 0)
 
 
@@ -162,7 +168,7 @@ def test_scores_explain_consistent_margins_exactly(true: list[float]) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
-def test_with_every_margin_a_score_is_a_mean_margin(n: int, random) -> None:
+def test_with_every_margin_a_score_is_a_mean_margin(n: int, random: random.Random) -> None:
     """Also where margins contradict each other: the least-squares scores of a whole table are its row means."""
     table = np.zeros((n, n))
     for i, j in combinations(range(n), 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -180,7 +179,7 @@ async def test_faulty_lines_are_in_the_error_file() -> None:
         ({"url": "/v1/embeddings"}, "mismatched_url"),
     ],
 )
-async def test_a_bad_line_fails_the_whole_batch_unpaid(changed: Mapping[str, Any], code: str) -> None:
+async def test_a_bad_line_fails_the_whole_batch_unpaid(changed: dict[str, Any], code: str) -> None:
     """One line against the rules: the batch fails in validation with its code and number, and nothing is done."""
     data = REQUESTS + jsonl([line("other", BODIES[0]) | changed])
     async with SimServer() as sim:
@@ -276,7 +275,7 @@ def test_settings_are_checked() -> None:
     """Nonsense in the settings is a ConfigError, and a file may not be larger than the documented limit."""
     for wrong in ({"most_lines": 0}, {"seconds": -1.0}):
         with pytest.raises(ConfigError):
-            BatchSettings(**wrong)  # type: ignore[arg-type]
+            BatchSettings(**wrong)
     with pytest.raises(ApiError, match="larger than"):
         Batches(Service(SimConfig()), lambda: 0.0).add_file("in", "batch", _Large())
 

@@ -56,12 +56,12 @@ RANGES = {
 every_world = pytest.mark.parametrize("world", WORLDS.values(), ids=[f"draw {number}" for number in WORLDS])
 
 
-def half_of(world):
+def half_of(world: FamilyWorld) -> int:
     """Return how many attributes a world has; the n-th to avoid is that many further on."""
     return world.language.n_criteria // 2
 
 
-def test_known_draws_are_what_they_were():
+def test_known_draws_are_what_they_were() -> None:
     """Types, pairs, rubrics, proposals, probes and verdicts of draws 0 to 5 are those that runs were made on."""
     sha = hashlib.sha256()
     for number in range(6):
@@ -81,7 +81,7 @@ def test_known_draws_are_what_they_were():
     assert sha.hexdigest()[:16] == KNOWN
 
 
-def test_the_same_number_gives_the_same_world():
+def test_the_same_number_gives_the_same_world() -> None:
     """Two worlds of one number have the same types and pairs, and a pair does not depend on those before it."""
     again = FamilyWorld(drawn(HARD))
     random.seed(17)
@@ -90,7 +90,7 @@ def test_the_same_number_gives_the_same_world():
     assert again.pair("train", 29) == list(WORLDS[HARD].pairs(30))[29]
 
 
-def test_another_number_gives_another_world():
+def test_another_number_gives_another_world() -> None:
     """No two of many draws have the same properties, and the words of two worlds are not the same."""
     assert len({repr(config.properties() | {"draw": 0}) for config in MANY}) == len(MANY)
     first, second = (set(WORLDS[number].words) for number in (TEMPLATES, HARD))
@@ -98,13 +98,13 @@ def test_another_number_gives_another_world():
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_listed_properties_take_every_listed_value(name):
+def test_listed_properties_take_every_listed_value(name: str) -> None:
     """Each property that is drawn from a list takes all of its values, and no other, over many draws."""
     assert {getattr(config, name) for config in MANY} == PROPERTIES[name]
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_other_properties_fill_their_ranges(name):
+def test_other_properties_fill_their_ranges(name: str) -> None:
     """Each other property stays within its range, and comes near both ends over many draws."""
     low, high = RANGES[name]
     found = [getattr(config, name) for config in MANY]
@@ -112,19 +112,19 @@ def test_other_properties_fill_their_ranges(name):
     assert high >= max(found) > high - 0.1 * (high - low)
 
 
-def test_repeats_have_one_wording_and_other_texts_several():
+def test_repeats_have_one_wording_and_other_texts_several() -> None:
     """Rubric texts that repeat have one wording a criterion, templates and paraphrases two to five."""
     assert {config.wordings for config in MANY if config.texts == "repeat"} == {1}
     assert {config.wordings for config in MANY if config.texts != "repeat"} == {2, 3, 4, 5}
 
 
-def test_development_and_report_draws_are_apart():
+def test_development_and_report_draws_are_apart() -> None:
     """No draw is for choosing and for reporting."""
     assert not set(DEVELOPMENT) & set(REPORT)
     assert (len(DEVELOPMENT), len(REPORT)) == (40, 40)
 
 
-def test_what_words_do_not_tell_is_common():
+def test_what_words_do_not_tell_is_common() -> None:
     """Where words tell nothing all criteria are common; where they tell little, all the weight but that little is."""
     assert {config.common_share for config in MANY if config.told == 0 or config.types == 1} == {1.0}
     for config in MANY:
@@ -134,7 +134,7 @@ def test_what_words_do_not_tell_is_common():
 
 
 @pytest.mark.parametrize("config", MANY[:40], ids=lambda config: f"draw {config.draw}")
-def test_weights_add_up_and_the_common_ones_to_their_share(config):
+def test_weights_add_up_and_the_common_ones_to_their_share(config: DrawnConfig) -> None:
     """A type's weights are positive and sum to 1; the criteria of all types hold the drawn share of it."""
     kinds = FamilyWorld(config).kinds
     assert len(kinds) == config.types
@@ -147,7 +147,7 @@ def test_weights_add_up_and_the_common_ones_to_their_share(config):
         assert not set(kind.cares) & set(kind.distractors)
 
 
-def test_a_fault_is_another_types_best():
+def test_a_fault_is_another_types_best() -> None:
     """Where there are faults, about the drawn share of types avoids an attribute; where there are none, none does."""
     for config in MANY[:40]:
         world = FamilyWorld(config)
@@ -159,7 +159,7 @@ def test_a_fault_is_another_types_best():
 
 
 @every_world
-def test_the_type_of_every_prompt_is_read_back(world):
+def test_the_type_of_every_prompt_is_read_back(world: FamilyWorld) -> None:
     """The reference in a prompt tells its type, asked for or drawn; text without a reference has none."""
     for item in world.pairs(80):
         assert world.language.read_prompt(prompt_text(item.pair.prompt)).kind == item.kind
@@ -169,14 +169,14 @@ def test_the_type_of_every_prompt_is_read_back(world):
     assert world.kind_of(world.language.read_prompt("What is the capital of France?")) is None
 
 
-def test_another_draw_reads_another_type():
+def test_another_draw_reads_another_type() -> None:
     """The reference says nothing to another world: there its types come out as by chance."""
     ours, theirs = WORLDS[TEMPLATES], FamilyWorld(DrawnConfig(draw=1_000_000, types=30))
     same = [theirs.language.read_prompt(prompt_text(item.pair.prompt)).kind == item.kind for item in ours.pairs(300)]
     assert mean(same) < 0.1
 
 
-def test_even_types_are_equally_frequent_and_others_are_not():
+def test_even_types_are_equally_frequent_and_others_are_not() -> None:
     """Types come in equal shares, or the n-th 1/n as often as the first."""
     for even in (True, False):
         world = FamilyWorld(DrawnConfig(draw=1, types=4, even=even))
@@ -188,10 +188,10 @@ def test_even_types_are_equally_frequent_and_others_are_not():
 
 @pytest.mark.parametrize("told", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("asides", [False, True])
-def test_words_tell_the_type_as_often_as_drawn(told, asides):
+def test_words_tell_the_type_as_often_as_drawn(told: float, asides: bool) -> None:
     """Words of types fill the drawn share of the places that they could fill, and nearly all are of the right type."""
 
-    def typed(share):
+    def typed(share: float) -> list[bool]:
         world = FamilyWorld(DrawnConfig(draw=3, told=share, asides=asides))
         found = []
         for item in world.pairs(400):
@@ -207,7 +207,7 @@ def test_words_tell_the_type_as_often_as_drawn(told, asides):
 
 
 @every_world
-def test_what_a_response_shows_is_read_back(world):
+def test_what_a_response_shows_is_read_back(world: FamilyWorld) -> None:
     """The margin read from the texts is the planted one; an attribute is shown or avoided, never both or neither."""
     half = half_of(world)
     every = (1 << half) - 1
@@ -222,7 +222,7 @@ def test_what_a_response_shows_is_read_back(world):
 
 
 @every_world
-def test_every_proposal_is_read_back_to_its_attribute(world):
+def test_every_proposal_is_read_back_to_its_attribute(world: FamilyWorld) -> None:
     """Each wording with each beginning, fitted to a prompt or not, names its attribute: met and avoided alike."""
     language = world.language
     for number in range(language.n_criteria):
@@ -241,7 +241,7 @@ def test_every_proposal_is_read_back_to_its_attribute(world):
 
 
 @every_world
-def test_induced_rubrics_name_real_differences(world):
+def test_induced_rubrics_name_real_differences(world: FamilyWorld) -> None:
     """What is proposed for a pair is generic, or an attribute that the chosen response alone has."""
     author, language, named = Author(world, MODEL), world.language, 0
     for item in world.pairs(60):
@@ -260,7 +260,7 @@ def test_induced_rubrics_name_real_differences(world):
     assert named > 60
 
 
-def test_texts_differ_as_drawn():
+def test_texts_differ_as_drawn() -> None:
     """Wordings of a template differ from another criterion's in one word; paraphrases share no word but the heads'."""
     template, paraphrase = WORLDS[TEMPLATES].language, WORLDS[PARAPHRASES].language
     first, second = (set(template.rubric(number).split()) for number in (0, 1))
@@ -270,7 +270,7 @@ def test_texts_differ_as_drawn():
 
 
 @every_world
-def test_test_labels_are_right_and_training_labels_wrong_at_the_drawn_rate(world):
+def test_test_labels_are_right_and_training_labels_wrong_at_the_drawn_rate(world: FamilyWorld) -> None:
     """In the test the chosen response is truly better; in training it is worse in about the drawn share of pairs."""
     assert not any(item.flipped for item in world.pairs(100, "test"))
     least = world.config.min_margin - 1e-9
@@ -280,11 +280,11 @@ def test_test_labels_are_right_and_training_labels_wrong_at_the_drawn_rate(world
     assert mean(item.flipped for item in training) == pytest.approx(world.config.label_noise, abs=0.05)
 
 
-def test_style_leans_in_training_and_not_in_the_test():
+def test_style_leans_in_training_and_not_in_the_test() -> None:
     """A style is likelier in preferred training responses by the drawn lean, in test responses it says nothing."""
     world = WORLDS[STYLED]
 
-    def lean(split):
+    def lean(split: str) -> list[float]:
         met = [
             [world.language.read_response(text).met for text in (item.pair.chosen, item.pair.rejected)]
             for item in world.pairs(500, split)
@@ -300,7 +300,7 @@ def test_style_leans_in_training_and_not_in_the_test():
 
 
 @every_world
-def test_human_rubrics_name_what_matters(world):
+def test_human_rubrics_name_what_matters(world: FamilyWorld) -> None:
     """Human rubrics name criteria of the prompt's type alone, about as many as drawn, the same on every call."""
     kept = []
     for item in world.pairs(150, "test"):
@@ -314,7 +314,7 @@ def test_human_rubrics_name_what_matters(world):
 
 
 @every_world
-def test_probes_lack_one_or_two_things_that_matter(world):
+def test_probes_lack_one_or_two_things_that_matter(world: FamilyWorld) -> None:
     """A probe keeps the response but for one or two criteria that it showed and now shows the lack of."""
     author, cut = Author(world, MODEL), 0
     for item in world.pairs(60):
@@ -333,7 +333,7 @@ def test_probes_lack_one_or_two_things_that_matter(world):
 
 
 @every_world
-def test_the_judge_errs_as_drawn(world):
+def test_the_judge_errs_as_drawn(world: FamilyWorld) -> None:
     """Verdicts contradict the planted attributes at the drawn rate, whichever model is served."""
     model = world.model(MODELS["sim-weak"])
     assert (model.noise, model.position_bias) == (world.config.noise, world.config.position_bias)
@@ -347,7 +347,7 @@ def test_the_judge_errs_as_drawn(world):
     assert mean(wrong) == pytest.approx(world.config.noise, abs=0.05)
 
 
-def test_errors_that_are_shared_are_the_same_in_every_wording():
+def test_errors_that_are_shared_are_the_same_in_every_wording() -> None:
     """Where all errors are shared two wordings have one verdict; where none are, they differ now and then."""
     for number, shared in product((TEMPLATES, PARAPHRASES), (True, False)):
         config = replace(drawn(number), wordings=3, shared_errors=1.0 if shared else 0.0, noise=0.2)
@@ -362,7 +362,7 @@ def test_errors_that_are_shared_are_the_same_in_every_wording():
         assert (differ == 0) is shared
 
 
-def test_knowing_more_decides_better():
+def test_knowing_more_decides_better() -> None:
     """On average over draws the truth beats human rubrics, these beat a direct verdict, and more wordings beat one."""
     found = [calibrate(FamilyWorld(config), 120) for config in MANY[:16]]
     direct, human, truth, every, longest = (
@@ -375,7 +375,7 @@ def test_knowing_more_decides_better():
     assert truth < every
 
 
-def test_what_words_can_tell_is_known_from_words_alone():
+def test_what_words_can_tell_is_known_from_words_alone() -> None:
     """What is knowable are the criteria of a prompt's type where words tell all, of all types where they do not."""
     told, untold = FamilyWorld(drawn(REPEATS)), FamilyWorld(DrawnConfig(draw=2, types=6, told=0.0))
     right = []
@@ -390,7 +390,7 @@ def test_what_words_can_tell_is_known_from_words_alone():
     assert {number for number, _ in beliefs.pop()} == {number for kind in untold.kinds for number in kind.cares}
 
 
-def test_made_up_words_are_new():
+def test_made_up_words_are_new() -> None:
     """Words are made once each, of five letters and more, and never one that is taken."""
     taken = {"bodar"}
     words = made_up_words(random.Random(1), 2000, taken)
@@ -400,7 +400,7 @@ def test_made_up_words_are_new():
     assert taken == {"bodar", *words}
 
 
-def test_a_word_of_a_template_alone_names_nothing():
+def test_a_word_of_a_template_alone_names_nothing() -> None:
     """A rubric without a word of the world's own names no attribute."""
     language = WORLDS[TEMPLATES].language
     assert isinstance(language, FamilyLanguage)
@@ -408,7 +408,7 @@ def test_a_word_of_a_template_alone_names_nothing():
     assert [language.read_rubric(text).criterion for text in language.generic] == [None] * len(language.generic)
 
 
-def test_a_draw_is_not_negative():
+def test_a_draw_is_not_negative() -> None:
     """A negative number is refused with its value."""
     with pytest.raises(ConfigError, match=r"a draw is a number from 0 \(got -1\)"):
         drawn(-1)

@@ -8,6 +8,8 @@ import sys
 import urllib.request
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -23,6 +25,7 @@ from svr_async.simulation.family_world import FamilyWorld
 from svr_async.simulation.files import apportion, drawn_domains, unseen_pairs
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
+from svr_async.simulation.planted import PlantedPair
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.topics import DOMAIN_COUNTS
 from svr_async.simulation.world import World, preset
@@ -34,18 +37,18 @@ WORLD = FamilyWorld(drawn(DRAW))
 SMALL = 124  # of 312 pairs
 
 
-def rows_of(path):
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSONL file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def files_of(folder):
+def files_of(folder: Path) -> dict[str, bytes]:
     """Return the bytes of the files of a folder by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a small written draw."""
     out = tmp_path_factory.mktemp("drawn") / "w"
     assert (
@@ -54,7 +57,9 @@ def written(tmp_path_factory):
     return out
 
 
-def test_the_folder_holds_pairs_note_and_properties(written, capsys, tmp_path):
+def test_the_folder_holds_pairs_note_and_properties(
+    written: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """Four files are written, a second time with the same bytes, and what is said names them."""
     args = ["sim", "world", "--draw", str(DRAW), "--train", "60", "--test", "150", "--out", str(tmp_path / "again")]
     assert run(svr, "svr", args) == 0
@@ -65,7 +70,7 @@ def test_the_folder_holds_pairs_note_and_properties(written, capsys, tmp_path):
     assert "properties.json" in said
 
 
-def test_rows_have_the_schemas_of_every_simulated_world(written):
+def test_rows_have_the_schemas_of_every_simulated_world(written: Path) -> None:
     """Training and test rows have the fields that the other worlds' have, and are the pairs of the draw."""
     train, test = rows_of(written / "train.jsonl"), rows_of(written / "rubricbench.jsonl")
     assert (len(train), len(test)) == (60, 150)
@@ -76,15 +81,16 @@ def test_rows_have_the_schemas_of_every_simulated_world(written):
     assert [row["rubrics"] for row in test] == ["\n".join(WORLD.human_rubrics(one)) for one in WORLD.pairs(150, "test")]
 
 
-def test_test_labels_point_at_the_better_response(written):
+def test_test_labels_point_at_the_better_response(written: Path) -> None:
     """Label 0 means response A, in every test pair."""
     for row in rows_of(written / "rubricbench.jsonl"):
         kind = WORLD.kind_of(WORLD.language.read_prompt(row["instruction"]))
+        assert kind is not None
         a, b = (kind.value(WORLD.language.read_response(row[name]).met) for name in ("response_a", "response_b"))
         assert (a > b) == (row["label"] == 0)
 
 
-def test_domains_have_nothing_to_do_with_types():
+def test_domains_have_nothing_to_do_with_types() -> None:
     """The fine domains come in RubricBench's proportions, and the pairs are those that the draw has without them."""
     found = Counter(drawn_domains(DRAW, 400))
     exact = apportion([size for *_, size in DOMAIN_COUNTS], 400)
@@ -93,7 +99,7 @@ def test_domains_have_nothing_to_do_with_types():
     assert [item for item, _ in unseen_pairs(WORLD, 40)] == list(WORLD.pairs(40, "test"))
 
 
-def test_properties_say_what_was_drawn_and_what_the_truth_gives(written):
+def test_properties_say_what_was_drawn_and_what_the_truth_gives(written: Path) -> None:
     """properties.json has every property of the draw, and each way of deciding as calibration counts it."""
     told = json.loads((written / "properties.json").read_bytes())
     found = calibrate_items(WORLD, list(WORLD.pairs(150, "test")))
@@ -111,7 +117,7 @@ def test_properties_say_what_was_drawn_and_what_the_truth_gives(written):
     }
 
 
-def test_what_can_be_known_is_the_truth_where_words_tell_all(tmp_path):
+def test_what_can_be_known_is_the_truth_where_words_tell_all(tmp_path: Path) -> None:
     """Where all words are their type's, the knowable weights decide about as well as the true ones."""
     assert (
         run(svr, "svr", ["sim", "world", "--draw", "101", "--train", "1", "--test", "200", "--out", str(tmp_path)]) == 0
@@ -121,7 +127,7 @@ def test_what_can_be_known_is_the_truth_where_words_tell_all(tmp_path):
     assert accuracy["knowable"] > accuracy["human"]
 
 
-def test_the_note_says_that_it_is_simulated(written):
+def test_the_note_says_that_it_is_simulated(written: Path) -> None:
     """The note names the word simulated, the flags of the endpoint, every property, and the accuracies."""
     text = (written / "README.txt").read_text("utf-8")
     assert text.startswith("SIMULATED DATA")
@@ -131,7 +137,7 @@ def test_the_note_says_that_it_is_simulated(written):
     assert all(f"{value:6.1%}\n" in text for value in told.values())
 
 
-def test_without_train_a_draw_has_its_own_number_of_pairs(tmp_path, capsys):
+def test_without_train_a_draw_has_its_own_number_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The number of training pairs is the draw's own where no other is asked for."""
     assert run(svr, "svr", ["sim", "world", "--draw", str(SMALL), "--test", "5", "--out", str(tmp_path)]) == 0
     assert len(rows_of(tmp_path / "train.jsonl")) == drawn(SMALL).pairs == 312
@@ -149,7 +155,13 @@ def test_without_train_a_draw_has_its_own_number_of_pairs(tmp_path, capsys):
         (["world", "--draw", "3", "--train", "0", "--out", "w"], ["--train", "0"]),
     ],
 )
-def test_flags_that_do_not_go_together_are_one_line(args, words, capsys, tmp_path, monkeypatch):
+def test_flags_that_do_not_go_together_are_one_line(
+    args: list[str],
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A draw beside a seed or a world, and a number that is none, end with exit 2 and one line that quotes them."""
     monkeypatch.chdir(tmp_path)
     assert run(svr, "svr", ["sim", *args]) == 2
@@ -160,13 +172,13 @@ def test_flags_that_do_not_go_together_are_one_line(args, words, capsys, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_one_place_plants_every_kind_of_world():
+def test_one_place_plants_every_kind_of_world() -> None:
     """Settings of the catalogue give a world of it, those of a draw one of the family."""
     assert isinstance(plant(preset("varied", 3)), World)
     assert plant(drawn(DRAW)).kinds == WORLD.kinds
 
 
-def test_the_fingerprint_of_a_draw_depends_on_all_of_it():
+def test_the_fingerprint_of_a_draw_depends_on_all_of_it() -> None:
     """Endpoints of two draws, and of one with any property changed, tell that they are not the same."""
     config = drawn(DRAW)
     changed = [replace(config, noise=0.0), replace(config, min_margin=0.2), replace(config, pairs=1), drawn(DRAW + 1)]
@@ -175,7 +187,7 @@ def test_the_fingerprint_of_a_draw_depends_on_all_of_it():
     assert Simulator(SimConfig(world=drawn(DRAW))).fingerprint in prints
 
 
-def requests_of(item):
+def requests_of(item: PlantedPair) -> list[dict[str, Any]]:
     """Return a request of every role about a pair."""
     prompt, pair = prompt_text(item.pair.prompt), item.pair
     rubrics = [WORLD.language.wordings(number)[-1] for number in WORLD.kinds[item.kind].cares]
@@ -191,7 +203,7 @@ def requests_of(item):
     ]
 
 
-async def test_over_http_the_answers_are_those_in_process():
+async def test_over_http_the_answers_are_those_in_process() -> None:
     """Every role's reply over HTTP is the simulator's, and judge and author of the draw say the same without either."""
     config = SimConfig(seed=DRAW, world=drawn(DRAW))
     model = WORLD.model(MODELS[ask.MODEL])
@@ -204,17 +216,18 @@ async def test_over_http_the_answers_are_those_in_process():
                     replies.append(await response.json())
                 assert replies[-1] == Simulator(config).answer(body)
             prompt, pair = prompt_text(item.pair.prompt), item.pair
-            shown = language.read_prompt(prompt), *map(language.read_response, (pair.response_a, pair.response_b))
+            asked = language.read_prompt(prompt)
+            of_a, of_b = language.read_response(pair.response_a), language.read_response(pair.response_b)
             rubrics = [language.wordings(number)[-1] for number in WORLD.kinds[item.kind].cares]
-            rows = [judge.compare(*shown, language.read_rubric(text)) for text in rubrics]
+            rows = [judge.compare(asked, of_a, of_b, language.read_rubric(text)) for text in rubrics]
             assert ask.verdicts(replies[0], rubrics) == {row.rubric_id: (row.a.value, row.b.value) for row in rows}
-            assert ask.content(replies[1]).endswith(f"[[{judge.prefer(*shown).value}]]")
+            assert ask.content(replies[1]).endswith(f"[[{judge.prefer(asked, of_a, of_b).value}]]")
             told = [ask.payload(reply)["contrastive_rubrics"] for reply in replies[2:4]]
             assert told == [author.induce(prompt, pair.chosen, other) for other in (pair.rejected, None)]
             assert ask.content(replies[4]) == author.probe(prompt, pair.chosen)
 
 
-def test_the_command_serves_the_draw_that_it_wrote(written):
+def test_the_command_serves_the_draw_that_it_wrote(written: Path) -> None:
     """`svr sim --draw N` answers about the pairs of `svr sim world --draw N` as that draw's simulator does."""
     code = "from svr_async.commands.sim import sim; sim()"
     row = rows_of(written / "rubricbench.jsonl")[0]
@@ -223,6 +236,7 @@ def test_the_command_serves_the_draw_that_it_wrote(written):
         [sys.executable, "-c", code, "--port", "0", "--draw", str(DRAW)], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
+            assert process.stdout is not None
             url = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
             data = json.dumps(body).encode()
             request = urllib.request.Request(f"{url}/chat/completions", data, {"Content-Type": "application/json"})
@@ -230,16 +244,17 @@ def test_the_command_serves_the_draw_that_it_wrote(written):
                 reply = json.load(response)
         finally:
             process.terminate()
+        assert process.stdout is not None
         process.stdout.read()
         assert process.wait(20) == 0
     assert reply == Simulator(SimConfig(seed=DRAW, world=drawn(DRAW))).answer(body)
 
 
-def test_noise_and_bias_are_the_draws_unless_given():
+def test_noise_and_bias_are_the_draws_unless_given() -> None:
     """Every served model errs and leans as drawn; given noise and bias replace both."""
     config = drawn(DRAW)
 
-    def served(**given):
+    def served(**given: Any) -> set[tuple[float, float]]:
         minds = Simulator(SimConfig(world=config, **given))._minds
         return {(judge.model.noise, judge.model.position_bias) for judge, _ in minds.values()}
 

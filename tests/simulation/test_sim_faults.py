@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import pytest
 import sim_requests as ask
@@ -20,20 +21,22 @@ CONTENT_KINDS = GROUPS["content"]
 HALF = FaultConfig(rate=0.5, kinds=tuple(FAULTS))
 
 
-def plan(config, key, attempt, role=Role.COMPARE, struck=(), seed=0):
+def plan(
+    config: FaultConfig, key: str, attempt: int, role: Role = Role.COMPARE, struck: Sequence[str] = (), seed: int = 0
+) -> str:
     """Return the name of the planned fault, or ""."""
     fault = draw_fault(config, seed=seed, key=key, attempt=attempt, role=role, struck=struck)
     return fault.name if fault else ""
 
 
-def test_the_plan_is_a_pure_function():
+def test_the_plan_is_a_pure_function() -> None:
     """Seed, key and attempt decide; another seed decides otherwise."""
     first = [plan(HALF, f"k{n}", n % 2) for n in range(200)]
     assert first == [plan(HALF, f"k{n}", n % 2) for n in range(200)]
     assert first != [plan(HALF, f"k{n}", n % 2, seed=1) for n in range(200)]
 
 
-def test_faults_strike_at_the_asked_rate_and_in_every_kind():
+def test_faults_strike_at_the_asked_rate_and_in_every_kind() -> None:
     """Half of the first attempts are faulty, and each kind has about its share of them."""
     found = Counter(plan(HALF, f"k{n}", 0) for n in range(8000))
     assert 0.47 < 1 - found[""] / 8000 < 0.53
@@ -41,7 +44,7 @@ def test_faults_strike_at_the_asked_rate_and_in_every_kind():
     assert min(count for name, count in found.items() if name) > 4000 / len(FAULTS) * 0.6
 
 
-def test_later_attempts_are_spared():
+def test_later_attempts_are_spared() -> None:
     """No fault is drawn from `max_faulty_attempts` on, and none at rate 0 or without kinds."""
     always = FaultConfig(rate=1.0, kinds=tuple(FAULTS), max_faulty_attempts=3)
     assert any(plan(always, f"k{n}", 2) for n in range(50))
@@ -50,7 +53,7 @@ def test_later_attempts_are_spared():
     assert not plan(FaultConfig(rate=1.0), "k", 0)
 
 
-def test_what_may_strike_once_strikes_once():
+def test_what_may_strike_once_strikes_once() -> None:
     """Huge replies come at first only; a topic is cut or refused once, and spared after its share of faults."""
     huge, length = FaultConfig(rate=1.0, kinds=("huge",)), FaultConfig(rate=1.0, kinds=("length",))
     assert (plan(huge, "k", 0), plan(huge, "k", 1)) == ("huge", "")
@@ -60,7 +63,7 @@ def test_what_may_strike_once_strikes_once():
     assert not plan(prose, "k", 1, struck=["prose", "length"])
 
 
-def test_faults_fit_the_role():
+def test_faults_fit_the_role() -> None:
     """Faults of rubric rows never strike a reply that has none."""
     rows = FaultConfig(rate=1.0, kinds=("missing-rubrics", "broken-json"))
     assert {plan(rows, f"k{n}", 0, Role.INDUCE) for n in range(40)} == {"broken-json"}
@@ -68,7 +71,7 @@ def test_faults_fit_the_role():
     assert {plan(rows, f"k{n}", 0) for n in range(40)} == {"missing-rubrics", "broken-json"}
 
 
-def test_kinds_are_named_one_by_one_or_in_groups():
+def test_kinds_are_named_one_by_one_or_in_groups() -> None:
     """Names and groups mix; the result is in the table's order and free of doubles."""
     assert parse_kinds("500, 429,500") == ("429", "500")
     assert set(parse_kinds("content,429")) == {*CONTENT_KINDS, "429"}
@@ -79,14 +82,16 @@ def test_kinds_are_named_one_by_one_or_in_groups():
 
 
 @pytest.mark.parametrize("build", [lambda: parse_kinds("429,plague"), lambda: FaultConfig(kinds=("plague",))])
-def test_an_unknown_kind_is_refused_with_the_choice(build):
+def test_an_unknown_kind_is_refused_with_the_choice(
+    build: Callable[..., tuple[str, ...]] | Callable[..., FaultConfig],
+) -> None:
     """An unknown fault is named, and the known ones are listed."""
     with pytest.raises(ConfigError, match="'plague'") as caught:
         build()
     assert "missing-rubrics" in caught.value.hint
 
 
-def test_settings_out_of_range_are_refused():
+def test_settings_out_of_range_are_refused() -> None:
     """A rate above 1 and a negative number of attempts are refused."""
     with pytest.raises(ConfigError, match=r"\[0, 1\] \(got 1.5\)"):
         FaultConfig(rate=1.5)
@@ -94,21 +99,21 @@ def test_settings_out_of_range_are_refused():
         FaultConfig(max_faulty_attempts=-1)
 
 
-def test_poison_is_found_anywhere_in_a_request():
+def test_poison_is_found_anywhere_in_a_request() -> None:
     """A request is poisoned when one of its messages holds one of the patterns."""
     config = FaultConfig(poison=("venom", "bane"))
     assert poisoned(config, ("clean", "a bane of it"))
     assert not poisoned(config, ("clean",))
 
 
-def composed():
+def composed() -> list[Composed]:
     """Return honest replies of judging requests, before they are damaged."""
     world, sim = World(), Simulator()
     return [sim.compose(sim.read(ask.of_pair(world, item, overall=True))) for item in world.pairs(40, "faults")]
 
 
 @pytest.mark.parametrize("name", CONTENT_KINDS)
-def test_a_content_fault_changes_the_text_the_same_way_every_time(name):
+def test_a_content_fault_changes_the_text_the_same_way_every_time(name: str) -> None:
     """Damage is a pure function of the reply and the draw, and never leaves the reply as it was."""
     for place, reply in enumerate(composed()):
         drawn = draw_bytes(name, place)
@@ -117,21 +122,22 @@ def test_a_content_fault_changes_the_text_the_same_way_every_time(name):
         assert damaged[0] != reply.text
 
 
-def ids(text):
+def ids(text: str) -> list[str]:
     """Return the rubric ids of a damaged reply, with repetitions."""
     return [row["rubric_id"] for row in json.loads(text)["rubric_comparisons"]]
 
 
-def test_missing_rubrics_keep_honest_rows():
+def test_missing_rubrics_keep_honest_rows() -> None:
     """At least one row is gone, and every row that is left is one of the honest ones."""
     for place, reply in enumerate(composed()):
         text, _ = corrupt(reply, FAULTS["missing-rubrics"], draw_bytes(place))
         left = json.loads(text)["rubric_comparisons"]
         assert len(left) < 6
+        assert reply.payload is not None
         assert all(row in reply.payload["rubric_comparisons"] for row in left)
 
 
-def test_duplicates_and_strangers():
+def test_duplicates_and_strangers() -> None:
     """One id comes twice with contradicting verdicts; one row is renamed and a stranger added."""
     for place, reply in enumerate(composed()):
         doubled, _ = corrupt(reply, FAULTS["duplicate-ids"], draw_bytes(place))
@@ -143,14 +149,14 @@ def test_duplicates_and_strangers():
 
 
 @pytest.mark.parametrize("name", ["broken-json", "cut-json"])
-def test_broken_json_does_not_parse(name):
+def test_broken_json_does_not_parse(name: str) -> None:
     """Broken and cut replies are no JSON."""
     for place, reply in enumerate(composed()):
         with pytest.raises(json.JSONDecodeError):
             json.loads(corrupt(reply, FAULTS[name], draw_bytes(place))[0])
 
 
-def test_a_reply_with_one_row_can_be_damaged():
+def test_a_reply_with_one_row_can_be_damaged() -> None:
     """With a single row, missing leaves none, and the other damages still hold it or its double."""
     row = {"rubric_id": "R1", "score": 0.25}
     reply = Composed("", {"rubric_scores": [row]})

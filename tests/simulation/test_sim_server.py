@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -26,13 +27,15 @@ WORLD = World()
 ITEMS = list(WORLD.pairs(40, "server"))
 
 
-async def post(session, sim, body, **headers):
+async def post(
+    session: aiohttp.ClientSession, sim: SimServer, body: dict[str, Any], **headers: Any
+) -> tuple[Any, Any, Any]:
     """Post a body; return status, headers and the JSON of the reply."""
     async with session.post(f"{sim.base_url}/chat/completions", json=body, headers=headers) as response:
         return response.status, response.headers, await response.json()
 
 
-async def test_http_gives_the_reply_of_the_simulator():
+async def test_http_gives_the_reply_of_the_simulator() -> None:
     """Over HTTP a request has the reply of `Simulator.answer`, byte for byte on the first attempt."""
     body = ask.of_pair(WORLD, ITEMS[0], overall=True)
     async with SimServer() as sim, aiohttp.ClientSession() as session:
@@ -44,7 +47,7 @@ async def test_http_gives_the_reply_of_the_simulator():
     assert again["id"] != reply["id"]
 
 
-async def test_models_are_listed_and_others_refused():
+async def test_models_are_listed_and_others_refused() -> None:
     """`/v1/models` lists the models; any other is a 404 in OpenAI's form."""
     async with SimServer() as sim, aiohttp.ClientSession() as session:
         async with session.get(f"{sim.base_url}/models") as response:
@@ -54,7 +57,7 @@ async def test_models_are_listed_and_others_refused():
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
 
 
-async def test_a_wrong_key_is_refused_and_not_repeated():
+async def test_a_wrong_key_is_refused_and_not_repeated() -> None:
     """With a key set, calls without it get a 401 that does not hold what was sent; with it they are served."""
     async with SimServer(SimConfig(api_key="sim-key")) as sim, aiohttp.ClientSession() as session:
         body = ask.of_pair(WORLD, ITEMS[0])
@@ -68,7 +71,7 @@ async def test_a_wrong_key_is_refused_and_not_repeated():
     assert "nonsense" not in json.dumps(reply)
 
 
-async def test_a_body_that_is_no_json_is_a_400():
+async def test_a_body_that_is_no_json_is_a_400() -> None:
     """Garbage is refused as a bad request, and counts as no attempt."""
     async with SimServer() as sim, aiohttp.ClientSession() as session:
         async with session.post(f"{sim.base_url}/chat/completions", data=b"{nope") as response:
@@ -77,7 +80,7 @@ async def test_a_body_that_is_no_json_is_a_400():
         assert sim.counts() == {}
 
 
-async def test_requests_a_minute():
+async def test_requests_a_minute() -> None:
     """Beyond the burst, calls get a 429 with Retry-After and the limit headers, and are not paid."""
     async with SimServer(SimConfig(rpm=60)) as sim, aiohttp.ClientSession() as session:
         first = await post(session, sim, ask.of_pair(WORLD, ITEMS[0]))
@@ -92,7 +95,7 @@ async def test_requests_a_minute():
         assert sim.stats()["paid"] == 1
 
 
-async def test_tokens_a_minute():
+async def test_tokens_a_minute() -> None:
     """A request takes its tokens from the bucket, the reply takes its own afterwards."""
     async with SimServer(SimConfig(tpm=60_000)) as sim, aiohttp.ClientSession() as session:
         first = await post(session, sim, ask.of_pair(WORLD, ITEMS[0]))
@@ -101,7 +104,7 @@ async def test_tokens_a_minute():
     assert second[2]["error"]["type"] == "tokens"
 
 
-def test_buckets_fill_at_their_rate():
+def test_buckets_fill_at_their_rate() -> None:
     """A bucket holds a second's worth, refills steadily, and says how long to wait."""
     bucket = Bucket(120, burst_s=1.0)
     bucket.refill(10.0)
@@ -113,7 +116,7 @@ def test_buckets_fill_at_their_rate():
     assert bucket.level == 2
 
 
-def test_no_more_is_admitted_than_the_limit():
+def test_no_more_is_admitted_than_the_limit() -> None:
     """Asked a thousand times over ten seconds, a limit of 600 a minute admits a hundred and the first burst."""
     limits, admitted = Limits(600, 0, 1.0), 0
     for tick in range(1000):
@@ -126,12 +129,12 @@ def test_no_more_is_admitted_than_the_limit():
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.008, "8ms"), (1.25, "1.250s"), (360, "6m0s")])
-def test_spans_are_written_as_endpoints_do(seconds, text):
+def test_spans_are_written_as_endpoints_do(seconds: float, text: str) -> None:
     """Reset headers use ms, s and m."""
     assert span(seconds) == text
 
 
-async def test_a_used_up_quota_is_final():
+async def test_a_used_up_quota_is_final() -> None:
     """After the quota every call is a 429 `insufficient_quota`, also for requests answered before."""
     async with SimServer(SimConfig(quota=2)) as sim, aiohttp.ClientSession() as session:
         seen = [await post(session, sim, ask.of_pair(WORLD, item)) for item in [*ITEMS[:3], ITEMS[0]]]
@@ -141,7 +144,7 @@ async def test_a_used_up_quota_is_final():
         assert sim.stats()["paid"] == 2
 
 
-async def test_the_log_counts_what_was_paid(tmp_path: Path):
+async def test_the_log_counts_what_was_paid(tmp_path: Path) -> None:
     """Every call has a line in the file and a record; counts are per request; reset forgets all but the file."""
     path = tmp_path / "calls.jsonl"
     config = SimConfig(log_path=path, faults=FaultConfig(rate=1.0, kinds=("500",), max_faulty_attempts=1))
@@ -174,14 +177,14 @@ async def test_the_log_counts_what_was_paid(tmp_path: Path):
     assert set(lines[0]) == {"t", "key", "attempt", "fault", "status", "paid", "completed", "reply"}
 
 
-async def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path):
+async def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     """A log in a folder that does not exist is a one-line error at the start."""
     with pytest.raises(StorageError, match="cannot write the call log"):
         async with SimServer(SimConfig(log_path=tmp_path / "no" / "log")):
             pass
 
 
-async def test_a_client_that_leaves_has_paid():
+async def test_a_client_that_leaves_has_paid() -> None:
     """A call given up while the server works is paid and not completed, and no longer in flight."""
     async with SimServer(SimConfig(latency_ms=600_000, latency_sigma=0)) as sim, aiohttp.ClientSession() as session:
         task = asyncio.create_task(post(session, sim, ask.of_pair(WORLD, ITEMS[0])))
@@ -194,7 +197,7 @@ async def test_a_client_that_leaves_has_paid():
     assert (record.paid, record.completed, record.fault) == (True, False, "client-left")
 
 
-async def test_slots_bound_the_work_but_not_the_queue():
+async def test_slots_bound_the_work_but_not_the_queue() -> None:
     """With one slot all calls are answered in the end, one after the other."""
     config = SimConfig(latency_ms=2, latency_sigma=0, slots=1)
     async with SimServer(config) as sim, aiohttp.ClientSession() as session:
@@ -203,7 +206,7 @@ async def test_slots_bound_the_work_but_not_the_queue():
     assert {status for status, _, _ in replies} == {200}
 
 
-def test_latency_depends_on_length_and_content_alone():
+def test_latency_depends_on_length_and_content_alone() -> None:
     """The drawn latency is log-normal around the median, longer for longer replies, equal for equal calls."""
     service = Service(SimConfig(latency_ms=100))
     chats = [service.simulator.read(ask.of_pair(WORLD, item)) for item in ITEMS]
@@ -215,7 +218,7 @@ def test_latency_depends_on_length_and_content_alone():
     assert Service(SimConfig()).latency_s(chats[0], 0, 256) == 0
 
 
-async def test_the_prefix_cache_sees_common_beginnings():
+async def test_the_prefix_cache_sees_common_beginnings() -> None:
     """A second request for the same pair finds the blocks before its rubrics cached; usage says so."""
     prompt, a, b = ITEMS[0].pair.prompt[0].content, ITEMS[0].pair.response_a, ITEMS[0].pair.response_b
     bodies = [ask.compare(prompt, a, b, [f"The response has the property number {n}."]) for n in range(2)]
@@ -228,14 +231,14 @@ async def test_the_prefix_cache_sees_common_beginnings():
     assert cached[1] % 64 == 0
 
 
-def test_the_prefix_cache_forgets_the_oldest():
+def test_the_prefix_cache_forgets_the_oldest() -> None:
     """Beyond its size the least recently used blocks go; another model shares nothing."""
     cache, one, two = PrefixCache(4), ["x" * 1024], ["y" * 1024]
     assert [cache.visit("m", one), cache.visit("m", one), cache.visit("n", one)] == [0, 256, 0]
     assert [cache.visit("m", two), cache.visit("m", one)] == [0, 0]
 
 
-async def test_an_outage_refuses_connections_and_ends():
+async def test_an_outage_refuses_connections_and_ends() -> None:
     """While down, connections are refused and open ones cut; then the same address serves again."""
     async with SimServer() as sim, aiohttp.ClientSession() as session:
         body = ask.of_pair(WORLD, ITEMS[0])
@@ -248,7 +251,7 @@ async def test_an_outage_refuses_connections_and_ends():
         assert (await post(session, sim, body))[0] == 200
 
 
-async def test_a_scheduled_outage_with_replies():
+async def test_a_scheduled_outage_with_replies() -> None:
     """An outage of kind 503 answers every call with that status, unpaid."""
     async with SimServer(SimConfig(outages=(Outage.parse("0:3600:503"),))) as sim, aiohttp.ClientSession() as session:
         await ask.settle(sim, lambda sim: sim.busy)
@@ -256,18 +259,18 @@ async def test_a_scheduled_outage_with_replies():
         assert sim.stats()["paid"] == 0
 
 
-async def test_a_scheduled_outage_without():
+async def test_a_scheduled_outage_without() -> None:
     """An outage takes the endpoint off the network by itself, refuses connections, and ends by itself."""
     steps = []
 
     class Watched(SimServer):
-        async def go_down(self):
+        async def go_down(self) -> None:
             await super().go_down()
             with pytest.raises(OSError, match=r"(?i)connect"):
                 await asyncio.open_connection("127.0.0.1", self.port)
             steps.append("down")
 
-        async def come_back(self):
+        async def come_back(self) -> None:
             await super().come_back()
             steps.append("up")
 
@@ -278,13 +281,13 @@ async def test_a_scheduled_outage_without():
 
 
 @pytest.mark.parametrize("text", ["5", "x:2", "5:0", "-1:2", "5:2:404", "1:2:3:4"])
-def test_an_outage_that_makes_no_sense_is_refused(text):
+def test_an_outage_that_makes_no_sense_is_refused(text: str) -> None:
     """An outage is START:DURATION; anything else is quoted in the error."""
     with pytest.raises(ConfigError, match=text):
         Outage.parse(text)
 
 
-async def test_a_port_that_is_taken_is_refused():
+async def test_a_port_that_is_taken_is_refused() -> None:
     """A second server on the same port says which address is taken."""
     async with SimServer() as sim:
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{sim.port}"):
@@ -295,13 +298,13 @@ async def test_a_port_that_is_taken_is_refused():
 @pytest.mark.parametrize(
     ("field", "value"), [("latency_ms", -1), ("noise", 2), ("context_tokens", 0), ("burst_s", 0), ("quota", -1)]
 )
-def test_settings_out_of_range_are_refused(field, value):
+def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
     """A setting out of range is refused with its name and value."""
     with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
         SimConfig(**{field: value})
 
 
-async def test_poison_fails_for_ever():
+async def test_poison_fails_for_ever() -> None:
     """A poisoned request gets a 500 at every attempt, others are served."""
     config = SimConfig(faults=FaultConfig(poison=("venom",)))
     async with SimServer(config) as sim, aiohttp.ClientSession() as session:
@@ -311,7 +314,7 @@ async def test_poison_fails_for_ever():
         assert sim.stats()["paid"] == 1
 
 
-async def patient(session, sim, body):
+async def patient(session: aiohttp.ClientSession, sim: SimServer, body: dict[str, Any]) -> tuple[Any, int]:
     """Ask until the reply is whole and right in form, as a careful client would; return its choices and attempts."""
     for attempt in range(1, 10):
         try:
@@ -325,7 +328,7 @@ async def patient(session, sim, body):
     raise AssertionError("no whole reply in nine attempts")
 
 
-async def test_who_asks_again_gets_the_right_answer_in_the_end():
+async def test_who_asks_again_gets_the_right_answer_in_the_end() -> None:
     """With every first and second attempt faulty, in all mixed kinds, the third gives the fault-free reply."""
     faults = FaultConfig(rate=1.0, kinds=parse_kinds("mixed"), huge_bytes=2**18, bomb_bytes=2**18)
     async with SimServer(SimConfig(faults=faults)) as sim, aiohttp.ClientSession() as session:

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import zlib
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import aiohttp
 import pytest
@@ -25,14 +27,14 @@ ROW_IDS = [f"R{n}" for n in range(1, 7)]
 MIB = 2**20
 
 
-def endpoint(kind, **settings):
+def endpoint(kind: str, **settings: Any) -> SimServer:
     """Return a server whose first attempt at any request has the given fault."""
     sizes = {"huge_bytes": MIB, "bomb_bytes": 4 * MIB, "drip_s": 0.001}
     faults = FaultConfig(rate=1.0, kinds=(kind,), max_faulty_attempts=1, **sizes | settings)
     return SimServer(SimConfig(faults=faults))
 
 
-async def raw(sim):
+async def raw(sim: SimServer) -> tuple[bytes, bool]:
     """Send the request over a bare socket; return all bytes that come back, and whether the end was a reset."""
     reader, writer = await asyncio.open_connection("127.0.0.1", sim.port)
     data = json.dumps(BODY).encode()
@@ -53,13 +55,13 @@ async def raw(sim):
     return got, was_reset
 
 
-def split(got):
+def split(got: bytes) -> tuple[str, bytes]:
     """Return the head in lower case and the body of a raw reply."""
     head, _, body = got.partition(b"\r\n\r\n")
     return head.decode("latin-1").lower(), body
 
 
-async def parsed(sim):
+async def parsed(sim: SimServer) -> tuple[int, Mapping[str, str], dict[str, Any]]:
     """Send the request with a real client that follows nothing; return status, headers and JSON."""
     async with (
         aiohttp.ClientSession() as session,
@@ -69,11 +71,11 @@ async def parsed(sim):
 
 
 @pytest.mark.parametrize("kind", [name for name, fault in FAULTS.items() if fault.stage is Stage.STATUS])
-async def test_error_statuses(kind):
+async def test_error_statuses(kind: str) -> None:
     """Each status comes as such with an error object, unpaid, and the next attempt is answered."""
     async with endpoint(kind) as sim:
         status, headers, reply = await parsed(sim)
-        assert status == int(kind.split("-")[0])
+        assert status == int(kind.split("-", maxsplit=1)[0])
         assert reply["error"]["message"]
         if kind == "429":
             assert headers["Retry-After"] == "0.050"
@@ -95,7 +97,7 @@ async def test_error_statuses(kind):
         ("307", 307, None),
     ],
 )
-async def test_final_refusals(kind, status, code):
+async def test_final_refusals(kind: str, status: int, code: str | None) -> None:
     """Each comes with the code that a client has to tell it by, unpaid."""
     async with endpoint(kind) as sim:
         got, headers, reply = await parsed(sim)
@@ -105,7 +107,7 @@ async def test_final_refusals(kind, status, code):
         assert sim.stats()["redirects_followed"] == 0
 
 
-async def test_following_a_redirect_is_noticed():
+async def test_following_a_redirect_is_noticed() -> None:
     """A client that follows the redirect is counted."""
     async with endpoint("307") as sim, aiohttp.ClientSession() as session:
         async with session.post(f"{sim.base_url}/chat/completions", json=BODY) as response:
@@ -113,14 +115,14 @@ async def test_following_a_redirect_is_noticed():
         assert sim.stats()["redirects_followed"] == 1
 
 
-async def test_reset_before_any_byte():
+async def test_reset_before_any_byte() -> None:
     """The connection is reset without a byte, and nothing was paid."""
     async with endpoint("reset") as sim:
         assert await raw(sim) == (b"", True)
         assert not sim.log()[0].paid
 
 
-async def test_reset_in_the_body():
+async def test_reset_in_the_body() -> None:
     """Half of a reply comes, then a reset; the work was paid."""
     async with endpoint("reset-mid") as sim:
         got, was_reset = await raw(sim)
@@ -131,7 +133,7 @@ async def test_reset_in_the_body():
         assert not sim.log()[0].completed
 
 
-async def test_truncation_against_the_stated_length():
+async def test_truncation_against_the_stated_length() -> None:
     """Fewer bytes come than Content-Length says, and a client notices."""
     async with endpoint("truncated") as sim:
         got, was_reset = await raw(sim)
@@ -143,7 +145,7 @@ async def test_truncation_against_the_stated_length():
             await parsed(sim)
 
 
-async def test_truncation_that_looks_like_success():
+async def test_truncation_that_looks_like_success() -> None:
     """Without a length the cut body looks complete, but its JSON is not."""
     async with endpoint("close-cut") as sim:
         head, body = split((await raw(sim))[0])
@@ -155,7 +157,7 @@ async def test_truncation_that_looks_like_success():
             await parsed(sim)
 
 
-async def test_slow_drip():
+async def test_slow_drip() -> None:
     """The whole reply comes in the end, a byte at a time."""
     async with endpoint("slow-drip") as sim:
         reader, writer = await asyncio.open_connection("127.0.0.1", sim.port)
@@ -171,13 +173,13 @@ async def test_slow_drip():
         assert not sim.log()[0].completed
 
 
-async def test_a_slow_drip_ends():
+async def test_a_slow_drip_ends() -> None:
     """Who waits long enough gets the right reply."""
     async with endpoint("slow-drip", drip_s=0.0) as sim:
         assert json.loads(split((await raw(sim))[0])[1])["choices"] == HONEST["choices"]
 
 
-async def test_hang():
+async def test_hang() -> None:
     """No byte comes until the client gives up; the server notices that it left."""
     async with endpoint("hang") as sim:
         task = asyncio.create_task(raw(sim))
@@ -188,13 +190,13 @@ async def test_hang():
     assert [(record.fault, record.paid) for record in sim.log()] == [("hang", False)]
 
 
-async def test_a_hang_ends_with_the_connection():
+async def test_a_hang_ends_with_the_connection() -> None:
     """After its time the server gives up by itself."""
     async with endpoint("hang", hang_s=0.01) as sim:
         assert (await raw(sim))[0] == b""
 
 
-async def test_huge_body():
+async def test_huge_body() -> None:
     """The body has the configured size and starts like JSON."""
     async with endpoint("huge") as sim:
         head, body = split((await raw(sim))[0])
@@ -203,7 +205,7 @@ async def test_huge_body():
         assert body[:1] == b"{"
 
 
-async def test_gzip_bomb():
+async def test_gzip_bomb() -> None:
     """A few kilobytes unpack to megabytes."""
     async with endpoint("gzip-bomb") as sim:
         head, body = split((await raw(sim))[0])
@@ -212,21 +214,21 @@ async def test_gzip_bomb():
         assert len(zlib.decompress(body, 31)) == 4 * MIB
 
 
-async def test_invalid_gzip():
+async def test_invalid_gzip() -> None:
     """The header promises gzip, the body is none, and a client notices."""
     async with endpoint("bad-gzip") as sim:
         with pytest.raises(aiohttp.ClientPayloadError):
             await parsed(sim)
 
 
-async def test_bytes_that_are_not_utf8():
+async def test_bytes_that_are_not_utf8() -> None:
     """The body holds bytes that decode as nothing."""
     async with endpoint("bad-utf8") as sim:
         with pytest.raises(UnicodeDecodeError):
             split((await raw(sim))[0])[1].decode()
 
 
-async def test_no_http_at_all():
+async def test_no_http_at_all() -> None:
     """What comes back is not HTTP, and a client notices."""
     async with endpoint("garbage") as sim:
         assert not (await raw(sim))[0].startswith(b"HTTP")
@@ -235,7 +237,7 @@ async def test_no_http_at_all():
             await parsed(sim)
 
 
-async def test_headers_larger_than_clients_take():
+async def test_headers_larger_than_clients_take() -> None:
     """One header has twenty thousand characters."""
     async with endpoint("big-headers") as sim:
         assert len(split((await raw(sim))[0])[0]) > 20_000
@@ -244,7 +246,7 @@ async def test_headers_larger_than_clients_take():
             await parsed(sim)
 
 
-async def test_pages_errors_and_nothing_with_status_200():
+async def test_pages_errors_and_nothing_with_status_200() -> None:
     """A sign-in page, an error object and an empty list of choices all come with a 200."""
     async with endpoint("html") as sim:
         head, body = split((await raw(sim))[0])
@@ -262,7 +264,7 @@ async def test_pages_errors_and_nothing_with_status_200():
 
 
 @pytest.mark.parametrize("kind", ["broken-json", "cut-json", "prose", "empty-content", "length", "refusal"])
-async def test_bad_content(kind):
+async def test_bad_content(kind: str) -> None:
     """The completion is proper, its content is no JSON object, and its finish reason tells length and refusal."""
     async with endpoint(kind) as sim:
         _, _, reply = await parsed(sim)
@@ -277,7 +279,7 @@ async def test_bad_content(kind):
 
 
 @pytest.mark.parametrize("kind", ["missing-rubrics", "duplicate-ids", "unknown-ids"])
-async def test_wrong_sets_of_rows(kind):
+async def test_wrong_sets_of_rows(kind: str) -> None:
     """The ids of the rows are not the asked ones, each once."""
     async with endpoint(kind) as sim:
         rows = ask.payload((await parsed(sim))[2])["rubric_comparisons"]
@@ -286,7 +288,7 @@ async def test_wrong_sets_of_rows(kind):
 
 
 @pytest.mark.parametrize("kind", ["wrong-model", "bad-usage"])
-async def test_odd_but_right(kind):
+async def test_odd_but_right(kind: str) -> None:
     """The answer is right and counts as completed; the model's name or the usage is odd."""
     async with endpoint(kind) as sim:
         _, _, reply = await parsed(sim)

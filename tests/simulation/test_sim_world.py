@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ WORLD = World()
 ITEMS = list(WORLD.pairs(600, "unit"))
 
 
-def test_a_world_is_a_pure_function_of_its_config():
+def test_a_world_is_a_pure_function_of_its_config() -> None:
     """Two worlds of one seed give equal pairs, another seed gives others, and a pair does not depend on how many."""
     again = list(World(WorldConfig(seed=0)).pairs(50, "unit"))
     assert again == ITEMS[:50]
@@ -29,7 +30,7 @@ def test_a_world_is_a_pure_function_of_its_config():
     assert next(WORLD.pairs(1, "other")) != ITEMS[0]
 
 
-def test_twelve_types_share_forty_eight_criteria():
+def test_twelve_types_share_forty_eight_criteria() -> None:
     """Each type cares about six criteria with unequal positive weights, and every criterion matters somewhere."""
     assert len(TOPICS) == 12
     assert len(LATENT) == 48
@@ -41,20 +42,20 @@ def test_twelve_types_share_forty_eight_criteria():
         assert not set(kind.cares) & set(kind.distractors)
 
 
-def test_no_word_belongs_to_two_types():
+def test_no_word_belongs_to_two_types() -> None:
     """The vocabularies of the types are disjoint, and none of their words is among the shared ones."""
     words = [word for topic in TOPICS for word in topic.words]
     assert len(words) == len(set(words))
     assert not set(words) & set(SHARED_WORDS)
 
 
-def test_rubric_texts_differ():
+def test_rubric_texts_differ() -> None:
     """No two rubrics of the world come anywhere near the similarity at which a bank merges them."""
     texts = [criterion.rubric.lower() for criterion in CRITERIA] + [text.lower() for text in GENERIC]
     assert max(SequenceMatcher(None, a, b).ratio() for a, b in combinations(texts, 2)) < 0.75
 
 
-def test_sentences_are_unmistakable():
+def test_sentences_are_unmistakable() -> None:
     """No sentence that shows a criterion occurs in one that shows another, or that shows a lack."""
     for number, sentence in enumerate(MET):
         others = [text for place, text in enumerate(MET) if place != number]
@@ -62,7 +63,7 @@ def test_sentences_are_unmistakable():
         assert not any(sentence in squeeze(criterion.unmet) for criterion in CRITERIA)
 
 
-def test_attributes_are_read_back_from_the_text():
+def test_attributes_are_read_back_from_the_text() -> None:
     """The true margin computed from the texts is the planted one, also after re-wrapping and in capitals."""
     for item in ITEMS:
         pair = item.pair
@@ -72,14 +73,14 @@ def test_attributes_are_read_back_from_the_text():
     assert read_response(wrapped).met == read_response(ITEMS[0].pair.chosen).met
 
 
-def test_the_type_of_every_prompt_is_recognised():
+def test_the_type_of_every_prompt_is_recognised() -> None:
     """A prompt's vocabulary tells its type, in spite of strays; other text has no type and no true margin."""
     assert all(read_prompt(item.pair.prompt[0].content).kind == item.kind for item in ITEMS)
     assert read_prompt("What is the capital of France?").kind is None
     assert WORLD.true_margin("What is the capital of France?", "Paris", "Rome") is None
 
 
-def test_labels_follow_the_margin_but_for_a_few():
+def test_labels_follow_the_margin_but_for_a_few() -> None:
     """Chosen is truly better in all but about four per cent of pairs, and near-ties do not occur."""
     flipped = [item for item in ITEMS if item.flipped]
     assert 0.015 < len(flipped) / len(ITEMS) < 0.08
@@ -87,12 +88,12 @@ def test_labels_follow_the_margin_but_for_a_few():
     assert all(abs(item.margin) >= 0.09 * WORLD.kinds[item.kind].total - 1e-9 for item in ITEMS)
 
 
-def test_the_first_response_is_chosen_half_of_the_time():
+def test_the_first_response_is_chosen_half_of_the_time() -> None:
     """The order of the data set says nothing about the label."""
     assert 0.42 < sum(item.pair.chosen_first for item in ITEMS) / len(ITEMS) < 0.58
 
 
-def test_human_rubrics_are_the_types_criteria_incompletely():
+def test_human_rubrics_are_the_types_criteria_incompletely() -> None:
     """Human rubrics name some criteria of the type, at most one generic besides, the same on every call."""
     for item in ITEMS[:200]:
         texts = WORLD.human_rubrics(item)
@@ -104,7 +105,7 @@ def test_human_rubrics_are_the_types_criteria_incompletely():
     assert sum(len(WORLD.human_rubrics(item)) for item in ITEMS) < 6 * len(ITEMS)
 
 
-def test_judges_score_what_they_were_calibrated_to():
+def test_judges_score_what_they_were_calibrated_to() -> None:
     """Direct ≈ 50 %, self-written ≈ 57 %, human ≈ 69 %, true weights ≈ 84 % for the standard judge."""
     found = calibrate(WORLD, 900)
     assert 0.45 < found.direct < 0.56
@@ -114,7 +115,7 @@ def test_judges_score_what_they_were_calibrated_to():
     assert 0.42 < found.longest < 0.55
 
 
-def test_stronger_judges_do_better():
+def test_stronger_judges_do_better() -> None:
     """With true weights, weak < standard < strong < perfect, and the perfect judge misses only wrong labels."""
     scores = [
         calibrate(WORLD, 400, model=name).human_true_weights for name in ("sim-weak", "gpt-oss-120b", "sim-perfect")
@@ -124,7 +125,7 @@ def test_stronger_judges_do_better():
 
 
 @pytest.mark.parametrize(("name", "rate"), [("gpt-oss-120b", 0.10), ("sim-weak", 0.25), ("sim-perfect", 0.0)])
-def test_verdicts_err_at_the_rate_of_the_model(name, rate):
+def test_verdicts_err_at_the_rate_of_the_model(name: str, rate: float) -> None:
     """The share of verdicts that contradict the planted attribute is the model's noise."""
     judge = PlantedJudge(WORLD, MODELS[name])
     wrong = total = 0
@@ -137,7 +138,7 @@ def test_verdicts_err_at_the_rate_of_the_model(name, rate):
     assert wrong / total == pytest.approx(rate, abs=0.025)
 
 
-def test_a_rubric_is_recognised_in_other_words():
+def test_a_rubric_is_recognised_in_other_words() -> None:
     """A reworded rubric names the same criterion; a generic one and nonsense name none."""
     for number, criterion in enumerate(CRITERIA):
         assert read_rubric(criterion.rubric).criterion == number
@@ -149,13 +150,13 @@ def test_a_rubric_is_recognised_in_other_words():
 @pytest.mark.parametrize(
     ("field", "value"), [("cared", 0), ("distractors", -1), ("label_noise", 0.6), ("min_margin", 0.5)]
 )
-def test_impossible_worlds_are_refused(field, value):
+def test_impossible_worlds_are_refused(field: str, value: Any) -> None:
     """A setting out of range is refused with its name and value."""
     with pytest.raises(ConfigError, match=f"{field} must be .*{value}"):
         WorldConfig(**{field: value})
 
 
-def test_a_world_of_other_sizes_can_be_planted():
+def test_a_world_of_other_sizes_can_be_planted() -> None:
     """Types may care about more criteria than divide evenly; each hand still holds different ones."""
     world = World(WorldConfig(cared=7, distractors=3))
     assert all(len(set(kind.cares)) == 7 for kind in world.kinds)

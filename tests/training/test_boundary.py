@@ -1,9 +1,12 @@
 """The boundary: which response becomes a hard negative, also where the judge has no answer to some questions."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
@@ -14,7 +17,7 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages
-from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
@@ -23,18 +26,20 @@ PAIR = PreferencePair(id="p0", prompt=user_prompt("How is bread baked?"), chosen
 REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(1, 4)]
 
 
-class Baker:
+class Baker(UnaskedJudge, UnaskedAuthor):
     """Writes the probe "worse"; prefers "good" by what `verdicts` say of the other response, None for no answer."""
 
     name = label = "baker"
 
-    def __init__(self, verdicts):
+    def __init__(self, verdicts: Mapping[str, Mapping[str, Verdict | None] | None]) -> None:
         self.verdicts = verdicts
 
-    async def probe(self, pair):
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
         return Answer(value="worse")
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         good = Side.A if shown.response_a == "good" else Side.B
         held = self.verdicts[shown.response_b if good is Side.A else shown.response_a]
         if held is None:
@@ -48,7 +53,7 @@ class Baker:
         return Answer(value=Comparisons(rows=tuple(rows)))
 
 
-def selector(n_features):
+def selector(n_features: int) -> Selector:
     """Return a selector that has both rubrics active for every prompt."""
     shapes = {"hidden": (n_features, 2), "hidden_bias": (2,), "output": (2, 2), "output_bias": (2,)}
     return Selector(
@@ -58,7 +63,7 @@ def selector(n_features):
     )
 
 
-async def negatives(folder, **verdicts):
+async def negatives(folder: Path, **verdicts: Mapping[str, Verdict | None] | None) -> list[str]:
     """Return the ids of the hard negatives of the one support pair."""
     material = prepare([PAIR, *REST[:2]], REST[2:], digest="d")
     judge = Baker(verdicts)
@@ -83,7 +88,7 @@ async def negatives(folder, **verdicts):
     return [negative.pair.id for negative in await find_negatives(session, 1, fitted, [PAIR])]
 
 
-def says(oven, time):
+def says(oven: Verdict | None, time: Verdict) -> dict[str, Verdict | None]:
     """Return the verdicts on a response."""
     return {"Names the oven": oven, "Gives the time": time}
 
@@ -105,7 +110,7 @@ FAIL, PASS = Verdict.FAIL, Verdict.PASS
     ids=["nearer", "further", "no answer", "half an answer", "alike", "none to its original", "none to both"],
 )
 async def test_a_response_is_a_hard_negative_only_by_verdicts_wherever_its_original_has_one(
-    tmp_path, bad, worse, expected
-):
+    tmp_path: Path, bad: dict[str, Verdict | None] | None, worse: dict[str, Verdict | None] | None, expected: list[str]
+) -> None:
     """What the judge did not answer is no low margin: a probe without verdicts never beats a judged response."""
     assert await negatives(tmp_path, bad=bad, worse=worse) == expected

@@ -1,5 +1,7 @@
 """From candidates to banks, from several banks to one, and what changed between two."""
 
+from typing import Any
+
 import numpy as np
 import orjson
 import pytest
@@ -14,13 +16,13 @@ from svr_async.vocabulary.rubric import Check, Rubric
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 
 
-def bank(*rows, **fields):
+def bank(*rows: tuple[str, float], **fields: Any) -> RubricBank:
     """Return a bank of (text, weight) rows."""
     rubrics = tuple(BankRubric(rubric=Rubric(text=text), weight=weight) for text, weight in rows)
     return RubricBank(rubrics=rubrics, **fields)
 
 
-def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back():
+def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back() -> None:
     """All that the candidate knew is kept; the fit's facts are added."""
     given = Candidate(
         rubric=Rubric(text="Cites a source", check=Check.of("max_words", n=9)),
@@ -29,7 +31,12 @@ def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back():
         aliases=("Names a source",),
     )
     entry = bank_rubric(
-        given, weight=np.float32(0.5), activation_rate=0.1, support_count=2, example_prompts=["p9"] * 9, domains=DOMAINS
+        given,
+        weight=float(np.float32(0.5)),
+        activation_rate=0.1,
+        support_count=2,
+        example_prompts=["p9"] * 9,
+        domains=DOMAINS,
     )
     assert candidate_of(entry) == given
     assert (entry.weight, entry.domain, entry.support_count, len(entry.example_prompts)) == (0.5, "code", 2, 5)
@@ -39,12 +46,12 @@ def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back():
     ("pairs", "domain"),
     [(["p1", "p2", "p3"], "code"), (["p1", "p3"], ""), (["p9"], ""), ([], ""), (["p1", "p9"], "code")],
 )
-def test_a_domain_needs_more_than_half(pairs, domain):
+def test_a_domain_needs_more_than_half(pairs: list[str], domain: str) -> None:
     """Rubrics of several domains have none; pairs of unknown domain do not count."""
     assert main_domain(pairs, DOMAINS) == domain
 
 
-def test_banks_become_one():
+def test_banks_become_one() -> None:
     """Near-identical rubrics merge, their importances averaged by count; the rest stays; equal settings survive."""
     shared = {"judge": "j", "licence": "l", "inference": InferenceSettings(filler_weight=0.25)}
     one = bank(("Names the river and its bridge", 0.25), ("Cites a source", 1.0), name="one", **shared)
@@ -60,14 +67,14 @@ def test_banks_become_one():
     assert merge_banks([one, one]).texts == tuple(sorted(one.texts, key=lambda text: text != "Cites a source"))
 
 
-def test_banks_of_different_making_say_so():
+def test_banks_of_different_making_say_so() -> None:
     """What the banks do not share is left open."""
     both = merge_banks([bank(("Cites a source", 1.0), judge="a"), bank(("Names the river", 1.0), judge="b")])
     assert both.judge == ""
     assert "not fitted" in both.notes[0]
 
 
-def test_a_diff_tells_gained_lost_reworded_and_reweighed():
+def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
     """Each rubric of either bank is in exactly one list; settings and metrics that differ are side by side."""
     first = bank(
         ("Names the river and its bridge", 0.5),
@@ -93,7 +100,7 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed():
     assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
 
 
-def test_a_bank_does_not_differ_from_itself():
+def test_a_bank_does_not_differ_from_itself() -> None:
     """Nothing gained, lost, reworded or set otherwise."""
     held = bank(("Cites a source", 0.5))
     found = diff_banks(held, held)
@@ -103,13 +110,13 @@ def test_a_bank_does_not_differ_from_itself():
     assert not found.settings
 
 
-def test_a_merged_bank_can_be_merged_again():
+def test_a_merged_bank_can_be_merged_again() -> None:
     """Candidates of a bank merge into themselves."""
     held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
     assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
 
 
-def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are():
+def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:
     """A fit by topics leaves all weights equal; the rubrics that were used most come first, never the first by id."""
     texts = [f"Says a thing of kind {'abcdefgh'[number] * 9}" for number in range(8)]
     rates = (0.02, 0.3, 0.0, 0.11, 0.25, 0.07, 0.04, 0.2)
@@ -124,7 +131,7 @@ def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rub
     assert again.texts == merged.texts
 
 
-def test_a_bank_keeps_so_many_of_a_rubrics_source_pairs_that_it_can_be_read_again():
+def test_a_bank_keeps_so_many_of_a_rubrics_source_pairs_that_it_can_be_read_again() -> None:
     """A rubric of a hundred thousand pairs names some of them; how often it was proposed and its domain are of all."""
     pairs = tuple(f"p{number:06}" for number in range(5000))
     given = Candidate(rubric=Rubric(text="Cites a source"), source_pair_ids=pairs, observed_count=5000)

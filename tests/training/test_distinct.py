@@ -47,14 +47,14 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(("first", "second", "reason"), DIFFERENT)
-def test_different_criteria_are_told_apart(first, second, reason):
+def test_different_criteria_are_told_apart(first: str, second: str, reason: str) -> None:
     """Texts that read almost alike and ask for something else are different, and it is said why, both ways."""
     assert differ(profile(first), profile(second)) == reason
     assert differ(profile(second), profile(first)) == reason
 
 
 @pytest.mark.parametrize(("first", "second"), ALIKE)
-def test_the_same_criterion_in_other_words_is_not(first, second):
+def test_the_same_criterion_in_other_words_is_not(first: str, second: str) -> None:
     """Order of qualities, praise, words for numbers, a plural, or words more on one side make no other criterion."""
     assert differ(profile(first), profile(second)) == ""
     assert differ(profile(second), profile(first)) == ""
@@ -62,7 +62,7 @@ def test_the_same_criterion_in_other_words_is_not(first, second):
 
 @given(texts=st.lists(st.sampled_from(rubric_texts(60)), min_size=2, max_size=2))
 @settings(deadline=None)
-def test_symmetric(texts):
+def test_symmetric(texts: list[str]) -> None:
     """The order of the two does not matter, and a text never differs from itself."""
     first, second = map(profile, texts)
     assert differ(first, second) == differ(second, first)
@@ -71,12 +71,12 @@ def test_symmetric(texts):
 
 @given(text=st.text(max_size=80))
 @settings(deadline=None)
-def test_any_text_has_a_profile(text):
+def test_any_text_has_a_profile(text: str) -> None:
     """Whatever the text, reading it does not fail."""
     assert differ(profile(text), profile(text)) == ""
 
 
-def test_checks_differ_only_where_both_have_one():
+def test_checks_differ_only_where_both_have_one() -> None:
     """A rubric without a check may be the same criterion as one with."""
     few, many = Check.of("max_words", n=50), Check.of("max_words", n=100)
     assert checks_differ(few, many)
@@ -94,7 +94,7 @@ def test_checks_differ_only_where_both_have_one():
         ("Must include links", "Must not include links"),
     ],
 )
-def test_opposed_texts(first, second):
+def test_opposed_texts(first: str, second: str) -> None:
     """One asks for what the other forbids."""
     assert opposed(Rubric(text=first), Rubric(text=second))
     assert opposed(Rubric(text=second), Rubric(text=first))
@@ -110,6 +110,6 @@ def test_opposed_texts(first, second):
         ("Avoids jargon", "Explains each step"),
     ],
 )
-def test_texts_that_are_not_opposed(first, second):
+def test_texts_that_are_not_opposed(first: str, second: str) -> None:
     """Different, equal and doubly negated criteria are no contradiction."""
     assert not opposed(Rubric(text=first), Rubric(text=second))

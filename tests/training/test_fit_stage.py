@@ -1,12 +1,15 @@
 """A fit as a stage: read back, gone on with, or begun anew where its checkpoint cannot be trusted."""
 
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
+from svr_async.fit.history import EpochRecord, FitResult
 from svr_async.fit.training import fit
 from svr_async.training.rounds.fit_stage import NOTE, kept_fit
 from svr_async.training.rounds.stages import Stages
@@ -19,7 +22,7 @@ class Cut(Exception):  # noqa: N818  (it stands for a kill)
     """The fit is cut off here."""
 
 
-def made_arrays():
+def made_arrays() -> FitArrays:
     """Return 24 pairs, each of a prompt with one of six words, judged on two of four rubrics."""
     rng = np.random.default_rng(3)
     return FitArrays(
@@ -35,11 +38,13 @@ def made_arrays():
     )
 
 
-def run(stages, *, after=99, inputs=INPUTS):
+def run(
+    stages: Stages, *, after: int = 99, inputs: tuple[str, str | dict[str, Any]] = INPUTS
+) -> tuple[FitResult | None, list[Any]]:
     """Fit; return the result and the epochs that were descended, or only those where it is cut off after some."""
-    told = []
+    told: list[int] = []
 
-    def on_epoch(record):
+    def on_epoch(record: EpochRecord) -> None:
         if len(told) == after:
             raise Cut
         told.append(record.epoch)
@@ -50,20 +55,24 @@ def run(stages, *, after=99, inputs=INPUTS):
         return None, told
 
 
-def same(first, second):
+def same(first: FitResult | None, second: FitResult | None) -> bool:
     """Whether two results are equal to the last bit."""
+    assert first is not None
+    assert second is not None
+    assert first is not None
+    assert second is not None
     arrays = zip(first.selector.tensors().items(), second.selector.tensors().items(), strict=True)
     equal = all(a[0] == b[0] and a[1].tobytes() == b[1].tobytes() for a, b in arrays)
     return equal and first.history == second.history and first.best_epoch == second.best_epoch
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> FitResult | None:
     """Fit once without a stop."""
     return run(Stages(tmp_path_factory.mktemp("whole")))[0]
 
 
-def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path, whole):
+def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path: Path, whole: FitResult | None) -> None:
     """The second time no epoch is descended, and the result is the same in all its parts."""
     stages = Stages(tmp_path)
     first, told = run(stages)
@@ -71,13 +80,15 @@ def test_a_finished_fit_is_read_back_and_leaves_no_checkpoint(tmp_path, whole):
     assert (told, silent) == ([1, 2, 3], [])
     assert same(first, whole)
     assert same(again, whole)
+    assert again is not None
+    assert first is not None
     assert (again.device, again.halvings, again.slices, again.warnings) == (
         first.device, first.halvings, first.slices, first.warnings
     )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fit-1.json", "fit-1.npz"]
 
 
-def test_a_fit_that_was_cut_off_goes_on_from_its_last_noted_epoch(tmp_path, whole):
+def test_a_fit_that_was_cut_off_goes_on_from_its_last_noted_epoch(tmp_path: Path, whole: FitResult | None) -> None:
     """Cut off when the second epoch is noted, only the third is descended; the result is that of an unbroken fit."""
     stages = Stages(tmp_path)
     assert run(stages, after=1) == (None, [1])
@@ -88,7 +99,9 @@ def test_a_fit_that_was_cut_off_goes_on_from_its_last_noted_epoch(tmp_path, whol
 
 @pytest.mark.parametrize("name", ["fit.safetensors", NOTE])
 @pytest.mark.parametrize("damage", [None, b"", b"{}", b"null", "cut", "flip"])
-def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(tmp_path, whole, name, damage):
+def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(
+    tmp_path: Path, whole: FitResult | None, name: str, damage: bytes | str | None
+) -> None:
     """Gone, emptied, cut, flipped or of other content: the fit begins anew and ends with the same bytes."""
     stages = Stages(tmp_path)
     run(stages, after=1)
@@ -98,17 +111,19 @@ def test_a_checkpoint_that_is_damaged_costs_time_and_nothing_else(tmp_path, whol
         path.unlink()
     else:
         flipped = data[:-9] + bytes([data[-9] ^ 4]) + data[-8:]
-        path.write_bytes({"cut": data[: len(data) // 2], "flip": flipped}.get(damage, damage))
+        damaged = {"cut": data[: len(data) // 2], "flip": flipped}
+        path.write_bytes(damaged[damage] if isinstance(damage, str) else damage)
     result, told = run(stages)
     assert told == [1, 2, 3]
     assert same(result, whole)
 
 
-def test_a_checkpoint_of_other_inputs_is_not_gone_on_with(tmp_path, whole):
+def test_a_checkpoint_of_other_inputs_is_not_gone_on_with(tmp_path: Path, whole: FitResult | None) -> None:
     """Another training in the same folder: its fit begins anew, and is not refused."""
     stages = Stages(tmp_path)
     run(stages, after=1)
     result, told = run(stages, inputs=("fit", "others"))
     assert told == [1, 2, 3]
     assert same(result, whole)
+    assert result is not None
     assert np.isfinite(result.dev_accuracy)

@@ -1,15 +1,18 @@
 """The judge calls of training over many pairs: order, parts, orientation, and pairs that fail."""
 
 import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import pytest
+from stand_ins import UnaskedJudge
 
 from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
-from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison, Verdict
 
@@ -19,16 +22,19 @@ PAIRS = [
     for n in range(12)
 ]
 
+T = TypeVar("T")
 
-class Scripted:
+
+class Scripted(UnaskedJudge):
     """A judge that prefers "good", an author that writes the id; both fail for the pairs in `failing`."""
 
     name = label = "scripted"
 
-    def __init__(self, failing=(), error=None):
-        self.failing, self.error, self.parts = set(failing), error, []
+    def __init__(self, failing: Iterable[str] = (), error: Exception | None = None) -> None:
+        self.failing, self.error = set(failing), error
+        self.parts: list[list[str]] = []
 
-    async def _answer(self, pair_id, value):
+    async def _answer(self, pair_id: str, value: T) -> Answer[T]:
         await asyncio.sleep(0.002 * (hash(pair_id) % 3))
         if pair_id in self.failing:
             if self.error is not None:
@@ -36,28 +42,30 @@ class Scripted:
             return Answer(value=None, outcome=Outcome.PARSE_ERROR)
         return Answer(value=value)
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         self.parts.append([rubric.id for rubric in rubrics])
         side = Side.A if shown.response_a == "good" else Side.B
         passes = {side: Verdict.PASS, side.other(): Verdict.FAIL}
         rows = tuple(RubricComparison(r.id, passes[Side.A], passes[Side.B], side) for r in rubrics)
         return await self._answer(shown.pair_id, Comparisons(rows=rows))
 
-    async def induce(self, pair, *, contrastive=True):
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
         return await self._answer(pair.id, (Rubric(text=f"{pair.id} {contrastive}"),))
 
-    async def probe(self, pair):
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
         return await self._answer(pair.id, f"worse {pair.id}")
 
 
-def crew(scripted, **settings):
+def crew(scripted: Scripted, **settings: Any) -> Crew:
     """Return a crew of one script."""
     return Crew(judge=scripted, author=scripted, workers=4, **settings)
 
 
-async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out():
+async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_and_left_out() -> None:
     """Whatever ends first: entry n belongs to pair n; a pair that failed has no rubrics and no probe."""
-    seen = []
+    seen: list[Any] = []
     rubrics, asked = await induce(crew(Scripted({"p3"}), on_done=seen.append), PAIRS)
     assert [[rubric.text for rubric in found] for found in rubrics] == [
         [] if pair.id == "p3" else [f"{pair.id} True"] for pair in PAIRS
@@ -71,7 +79,7 @@ async def test_results_come_in_the_order_of_the_pairs_and_failures_are_counted_a
     assert asked.failed() == 1
 
 
-async def test_no_stage_begins_where_the_policy_ends_the_run():
+async def test_no_stage_begins_where_the_policy_ends_the_run() -> None:
     """What may not begin asks nobody and tells nobody; a stage under way is not cut short, the next one is."""
     scripted, begun = Scripted(), []
     told = {"on_begin": lambda what, total: begun.append((what, total))}
@@ -85,7 +93,7 @@ async def test_no_stage_begins_where_the_policy_ends_the_run():
         await probe(once, PAIRS)
 
 
-async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chosen_response():
+async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chosen_response() -> None:
     """At most so many rubrics a call, each once; in any data order and order shown the chosen response wins."""
     scripted = Scripted({"p5"})
     found, asked = await judge_pools(crew(scripted, rubrics_per_call=3), [PoolTask(pair, RUBRICS) for pair in PAIRS])
@@ -96,18 +104,19 @@ async def test_pools_are_asked_in_parts_in_order_of_ids_and_oriented_to_the_chos
     assert asked.failed() == 3
 
 
-async def test_what_ends_the_run_is_raised():
+async def test_what_ends_the_run_is_raised() -> None:
     """A refused key stops all pairs."""
     with pytest.raises(AuthError):
         await probe(crew(Scripted({"p4"}, AuthError("refused"))), PAIRS)
 
 
-async def test_what_is_under_way_when_an_error_ends_the_run_may_end():
+async def test_what_is_under_way_when_an_error_ends_the_run_may_end() -> None:
     """Their answers are paid for: those that come soon are counted, nothing further is begun, then or later."""
-    begun, ended = [], []
+    begun: list[str] = []
+    ended: list[int] = []
 
     class Slow(Scripted):
-        async def probe(self, pair):
+        async def probe(self, pair: PreferencePair) -> Answer[str]:
             begun.append(pair.id)
             if pair.id == "p1":
                 raise AuthError("refused")
@@ -123,19 +132,19 @@ async def test_what_is_under_way_when_an_error_ends_the_run_may_end():
     assert ended == list(range(1, len(begun)))
 
 
-async def test_a_signal_ends_what_is_asked():
+async def test_a_signal_ends_what_is_asked() -> None:
     """Who listens while something is asked may stop it; StoppedError says how to go on."""
     listened = []
 
     @contextmanager
-    def listening():
+    def listening() -> Iterator[None]:
         listened.append("in")
         asyncio.get_running_loop().call_later(0.01, stopper.interrupt, 15)
         yield
         listened.append("out")
 
     class Slow(Scripted):
-        async def probe(self, pair):
+        async def probe(self, pair: PreferencePair) -> Answer[str]:
             await asyncio.sleep(0.03)
             return await super().probe(pair)
 
@@ -146,6 +155,6 @@ async def test_a_signal_ends_what_is_asked():
     assert listened == ["in", "out"]
 
 
-async def test_nothing_to_ask_is_nothing():
+async def test_nothing_to_ask_is_nothing() -> None:
     """No pairs give no answers."""
     assert (await judge_pools(crew(Scripted()), []))[0] == []

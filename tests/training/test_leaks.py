@@ -54,31 +54,31 @@ STANDING_ALONE = [
 
 
 @pytest.mark.parametrize("text", DEPENDENT)
-def test_rubrics_about_the_pair_are_not_self_contained(text):
+def test_rubrics_about_the_pair_are_not_self_contained(text: str) -> None:
     """A rubric that points at another response cannot be judged elsewhere."""
     assert not self_contained(text)
     assert refusal(text) is Refusal.NOT_SELF_CONTAINED
 
 
 @pytest.mark.parametrize("text", STANDING_ALONE)
-def test_rubrics_that_only_sound_like_it_are_taken(text):
+def test_rubrics_that_only_sound_like_it_are_taken(text: str) -> None:
     """Options, user's answers and counts of responses are no reference to the pair."""
     assert self_contained(text)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "…?!", "\n\t-"])
-def test_empty(text):
+def test_empty(text: str) -> None:
     """A text without a letter or digit says nothing."""
     assert refusal(text) is Refusal.EMPTY
 
 
-def test_length():
+def test_length() -> None:
     """The limit itself is allowed, one character more is not."""
     assert refusal("x" * MAX_RUBRIC_CHARS) is None
     assert refusal("x" * (MAX_RUBRIC_CHARS + 1)) is Refusal.TOO_LONG
 
 
-def test_thirteen_words_of_a_response_or_of_the_prompt_are_a_quote():
+def test_thirteen_words_of_a_response_or_of_the_prompt_are_a_quote() -> None:
     """Twelve words in a row are allowed, thirteen are not, whatever their case and punctuation."""
     source = Source.of(PAIR, ["one two three four five six seven eight nine ten eleven twelve thirteen fourteen"])
     words = ["In", "a", "cool", "room,", "THE", "DOUGH", "wants", "ten", "hours", "and", "in", "a"]
@@ -91,14 +91,14 @@ def test_thirteen_words_of_a_response_or_of_the_prompt_are_a_quote():
     )
 
 
-def test_scripts_without_spaces_are_counted_by_characters():
+def test_scripts_without_spaces_are_counted_by_characters() -> None:
     """Twenty-six characters of Chinese are thirteen words; a term of twelve characters is none."""
     source = Source.of(PAIR)
     assert refusal("说明面团需要发酵十个小时左右", source) is None
     assert refusal("说明在寒冷的房间里面团需要发酵十个小时左右才能达到理想的状态", source) is Refusal.QUOTES_RESPONSE
 
 
-def test_screening_counts_every_reason():
+def test_screening_counts_every_reason() -> None:
     """What is taken stays in order; what is refused is counted by reason."""
     proposed = [
         "Names the time that the dough needs",
@@ -113,7 +113,7 @@ def test_screening_counts_every_reason():
 
 @given(before=st.lists(st.sampled_from("abcdefg"), max_size=6), start=st.integers(0, 7), after=st.integers(0, 3))
 @settings(deadline=None)
-def test_any_thirteen_words_in_a_row_are_found(before, start, after):
+def test_any_thirteen_words_in_a_row_are_found(before: list[str], start: int, after: int) -> None:
     """Wherever the quote begins in the response and in the rubric, it is found."""
     words = PAIR.chosen.split()
     text = " ".join([*before, *words[start : start + 13], *"xyz"[:after]])
@@ -122,6 +122,6 @@ def test_any_thirteen_words_in_a_row_are_found(before, start, after):
 
 @given(text=st.text(max_size=120))
 @settings(deadline=None)
-def test_any_text_gets_an_answer(text):
+def test_any_text_gets_an_answer(text: str) -> None:
     """Whatever is proposed, the answer is a reason or none."""
     assert refusal(text, Source.of(PAIR)) in {None, *Refusal}

@@ -11,14 +11,14 @@ from svr_async.vocabulary.pair import Order, PreferencePair, Side, present, user
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 
-def pair(*, chosen_first=True):
+def pair(*, chosen_first: bool = True) -> PreferencePair:
     """Return a pair."""
     return PreferencePair(id="p", prompt=user_prompt("q"), chosen="good", rejected="bad", chosen_first=chosen_first)
 
 
 @pytest.mark.parametrize("chosen_first", [True, False])
 @pytest.mark.parametrize("order", list(Order))
-def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chosen_first, order):
+def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chosen_first: bool, order: Order) -> None:
     """All four cases of data order and order shown: a verdict for the chosen response is +1.25, against it −1.25."""
     made = pair(chosen_first=chosen_first)
     shown = present(made, order)
@@ -34,7 +34,7 @@ def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown(chose
     assert found == {"for": 1.25, "against": -1.25, "slightly": 0.25}
 
 
-def test_missing_stays_missing():
+def test_missing_stays_missing() -> None:
     """A rubric without a verdict was asked and has no entry; one that was not asked is neither; 0 is an entry."""
     ledger = Ledger()
     ledger.note("p", ["a", "b", "c"], {"c": 0.0, "a": -0.75})
@@ -42,12 +42,12 @@ def test_missing_stays_missing():
     rubric, z = ledger.entries("p", index)
     assert (rubric.tolist(), z.tolist()) == ([0, 1], [0.0, -0.75])
     assert ledger.asked("p", index).tolist() == [0, 1, 2]
-    assert (rubric.dtype, z.dtype) == (np.int32, np.float32)
+    assert (rubric.dtype, z.dtype) == (np.dtype(np.int32), np.dtype(np.float32))
     assert [part.tolist() for part in ledger.entries("unknown", index)] == [[], []]
     assert ledger.asked("unknown", index).tolist() == []
 
 
-def test_entries_follow_the_bank_that_is_asked_for():
+def test_entries_follow_the_bank_that_is_asked_for() -> None:
     """Another index, in another order or without some rubrics, gives the same entries under its own numbers."""
     ledger = Ledger()
     ledger.note("p", ["a", "b"], {"a": 0.25, "b": 1.25})
@@ -63,7 +63,7 @@ def test_entries_follow_the_bank_that_is_asked_for():
     assert ledger.entries("p", index)[1].tolist() == [0.25, 1.25, -0.25]
 
 
-def test_the_last_verdict_counts():
+def test_the_last_verdict_counts() -> None:
     """A rubric that is noted again, in another order and beside new ones, has the later z."""
     ledger = Ledger()
     ledger.note("p", ["b", "a"], {"b": 0.25, "a": -0.25})
@@ -71,7 +71,7 @@ def test_the_last_verdict_counts():
     assert ledger.entries("p", {"a": 0, "b": 1, "c": 2})[1].tolist() == [-0.25, 1.25, 0.75]
 
 
-def test_an_entry_takes_a_few_bytes():
+def test_an_entry_takes_a_few_bytes() -> None:
     """Tens of millions of entries, all pairs on a whole bank, fit into a machine's memory."""
     ids = [f"r{number}" for number in range(500)]
     z = dict.fromkeys(ids, 0.25)

@@ -1,5 +1,7 @@
 """What a look over a bank finds, and what it leaves alone."""
 
+from typing import Any
+
 import pytest
 
 from svr_async.scoring.bank import BankRubric
@@ -7,13 +9,13 @@ from svr_async.training.bank.lint import ADVICE, Kind, double_barrelled, lint, s
 from svr_async.vocabulary.rubric import Check, Rubric
 
 
-def entry(text, *, check=None, **fields):
+def entry(text: str, *, check: Check | None = None, **fields: Any) -> BankRubric:
     """Return a rubric that is active and was seen often, unless said otherwise."""
     fields = {"activation_rate": 0.01, "observed_count": 9, **fields}
     return BankRubric(rubric=Rubric(text=text, check=check), **fields)
 
 
-def kinds(*entries):
+def kinds(*entries: BankRubric) -> list[tuple[str, int]]:
     """Return (kind, place of the rubric) of every finding."""
     place = {one.id: number for number, one in enumerate(entries)}
     return [(finding.kind.value, place[finding.rubric_id]) for finding in lint(entries)]
@@ -30,7 +32,7 @@ def kinds(*entries):
         "Does the response provide adequate content?",
     ],
 )
-def test_vague(text):
+def test_vague(text: str) -> None:
     """A text that says only that something is good gives a judge nothing to look for."""
     assert vague_words(text)
     assert ("vague", 0) in kinds(entry(text))
@@ -45,7 +47,7 @@ def test_vague(text):
         "Refuses politely and offers a phone number",
     ],
 )
-def test_not_vague(text):
+def test_not_vague(text: str) -> None:
     """A vague word beside something to look for is no fault."""
     assert vague_words(text) == ""
 
@@ -61,7 +63,7 @@ def test_not_vague(text):
         "Lists the steps; explains each of them",
     ],
 )
-def test_double_barrelled(text):
+def test_double_barrelled(text: str) -> None:
     """Two criteria in one: a response can satisfy one half and fail the other."""
     assert double_barrelled(text)
 
@@ -76,12 +78,12 @@ def test_double_barrelled(text):
         "Converts miles or yards to metres",
     ],
 )
-def test_not_double_barrelled(text):
+def test_not_double_barrelled(text: str) -> None:
     """An "and" between things is one criterion."""
     assert not double_barrelled(text)
 
 
-def test_contradictions_need_two_weights():
+def test_contradictions_need_two_weights() -> None:
     """Opposite rubrics, or inverse checks, are found where both weigh something."""
     uses, avoids = entry("Uses bullet points for its steps"), entry("Does not use bullet points for its steps")
     assert kinds(uses, avoids) == [("contradiction", 0)]
@@ -93,7 +95,7 @@ def test_contradictions_need_two_weights():
     assert kinds(entry("Keeps a formal tone"), entry("Keeps an informal tone")) == [("contradiction", 0)]
 
 
-def test_duplicates_are_those_that_merging_would_join():
+def test_duplicates_are_those_that_merging_would_join() -> None:
     """Two wordings of one criterion are found; two criteria in like words are not."""
     found = lint([entry("Names the river and its bridge"), entry("Names the river and also its bridge")])
     assert [finding.kind for finding in found] == [Kind.DUPLICATE]
@@ -102,7 +104,7 @@ def test_duplicates_are_those_that_merging_would_join():
     assert kinds(entry("Uses at most 50 words in all"), entry("Uses at most 90 words in all")) == []
 
 
-def test_never_active_is_told_only_of_a_trained_bank():
+def test_never_active_is_told_only_of_a_trained_bank() -> None:
     """A rubric that no prompt selects is found where others are selected."""
     assert kinds(entry("Cites a source"), entry("Names the river", activation_rate=0.0)) == [("never_active", 1)]
     assert kinds(entry("Names the river", activation_rate=0.0)) == []
@@ -119,14 +121,14 @@ def test_never_active_is_told_only_of_a_trained_bank():
         ("Gives 3 examples", ""),
     ],
 )
-def test_too_specific(text, detail):
+def test_too_specific(text: str, detail: str) -> None:
     """Quotes, names, long numbers and formulas tie a rubric to one response, unless it was seen often."""
     assert specifics(text) == detail
     assert kinds(entry(text, observed_count=1)) == ([("too_specific", 0)] if detail else [])
     assert kinds(entry(text)) == []
 
 
-def test_long_dependent_and_broken():
+def test_long_dependent_and_broken() -> None:
     """Texts above 40 words, texts about another response, and checks that no program knows are found."""
     assert kinds(entry("Names " + "the river " * 20)) == [("too_long", 0)]
     assert kinds(entry("Is shorter than the other response")) == [("not_self_contained", 0)]
@@ -134,7 +136,7 @@ def test_long_dependent_and_broken():
     assert kinds(entry("Is good", check=Check.of("max_words", n=50))) == []
 
 
-def test_findings_are_ordered_and_say_what_to_do():
+def test_findings_are_ordered_and_say_what_to_do() -> None:
     """By rubric in the bank's order, each with its advice."""
     found = lint(
         [entry("Cites a source"), entry("Is good"), entry("Is clear and concise"), entry("The answer is fine")]

@@ -1,6 +1,7 @@
 """Merging candidates: what becomes one, what never does, and what is kept."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,19 +16,19 @@ from svr_async.vocabulary.similarity import similarity
 FEW, MANY = Check.of("max_words", n=50), Check.of("max_words", n=100)
 
 
-def candidate(text, *sources, count=1, aliases=(), **fields):
+def candidate(text: str, *sources: str, count: int = 1, aliases: tuple[str, ...] = (), **fields: Any) -> Candidate:
     """Return a candidate with this text."""
     rubric = Rubric(text=text, **fields)
     return Candidate(rubric=rubric, source_pair_ids=sources, observed_count=count, aliases=aliases)
 
 
-def texts(merged):
+def texts(merged: tuple[Candidate, ...]) -> list[str]:
     """Return the texts of merged candidates."""
     return [one.rubric.text for one in merged]
 
 
 @st.composite
-def candidates(draw):
+def candidates(draw: st.DrawFn) -> list[Candidate]:
     """Draw candidates with near-identical texts, and checks, counts and sources of all kinds."""
     pool = rubric_texts(40, seed=draw(st.integers(0, 5)), near=0.7)
     rows = draw(st.lists(st.tuples(st.sampled_from(pool), st.integers(1, 4), st.integers(0, 9)), max_size=20))
@@ -42,7 +43,7 @@ def candidates(draw):
 
 @given(given_=candidates(), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=80)
-def test_order_does_not_matter_and_merging_again_changes_nothing(given_, seed):
+def test_order_does_not_matter_and_merging_again_changes_nothing(given_: list[Candidate], seed: int) -> None:
     """The result is the same for the candidates in any order, and is its own result."""
     merged = merge(given_, cap=None)
     shuffled = random.Random(seed).sample(given_, len(given_))
@@ -52,7 +53,7 @@ def test_order_does_not_matter_and_merging_again_changes_nothing(given_, seed):
 
 @given(given_=candidates())
 @settings(deadline=None, max_examples=80)
-def test_nothing_is_lost_and_different_criteria_stay_apart(given_):
+def test_nothing_is_lost_and_different_criteria_stay_apart(given_: list[Candidate]) -> None:
     """Counts, sources and texts add up; no group holds two texts or checks that differ; no two results could merge."""
     merged = merge(given_, cap=None)
     assert sum(one.observed_count for one in merged) == sum(one.observed_count for one in given_)
@@ -67,13 +68,13 @@ def test_nothing_is_lost_and_different_criteria_stay_apart(given_):
     assert not any(_could_merge(a, b) for a in merged for b in merged if a is not b)
 
 
-def _could_merge(a, b):
+def _could_merge(a: Candidate, b: Candidate) -> bool:
     if similarity(a.rubric.text, b.rubric.text) < 0.88 or checks_differ(a.rubric.check, b.rubric.check):
         return False
     return not any(differ(profile(x), profile(y)) for x in a.texts for y in b.texts)
 
 
-def test_near_identical_texts_become_one_and_keep_what_they_knew():
+def test_near_identical_texts_become_one_and_keep_what_they_knew() -> None:
     """Counts and sources add up, the stronger importance and the majority's facet win, other texts become aliases."""
     merged = merge(
         [
@@ -105,13 +106,13 @@ def test_near_identical_texts_become_one_and_keep_what_they_knew():
         ("The response names the limits of tide tables", "The response names the limits of tide charts"),
     ],
 )
-def test_texts_that_differ_in_what_counts_never_merge(first, second):
+def test_texts_that_differ_in_what_counts_never_merge(first: str, second: str) -> None:
     """Near-identical texts with other numbers, quotes, negation, direction, names or things stay two rubrics."""
     assert similarity(first, second) >= 0.85
     assert len(merge([candidate(first), candidate(second)], cutoff=0.8)) == 2
 
 
-def test_what_the_answer_is_called_makes_no_other_criterion():
+def test_what_the_answer_is_called_makes_no_other_criterion() -> None:
     """Rubrics of "the answer", of "a good response" and of "the reply" that say the same are one."""
     heads = ["The response", "The answer", "A good response", "The reply clearly"]
     same = [
@@ -125,7 +126,7 @@ def test_what_the_answer_is_called_makes_no_other_criterion():
     assert len(merge(same, by_text_alone=True)) > 1, "the paper goes by similarity alone"
 
 
-def test_different_checks_never_merge_and_one_check_is_kept():
+def test_different_checks_never_merge_and_one_check_is_kept() -> None:
     """Two checks keep two rubrics apart; a check and none become one rubric, worded as the one with the check."""
     few = candidate("The response stays quite short throughout", check=FEW)
     many = candidate("The response stays rather short throughout", check=MANY)
@@ -135,14 +136,14 @@ def test_different_checks_never_merge_and_one_check_is_kept():
     assert [(one.rubric.text, one.rubric.check) for one in merged] == [(few.rubric.text, FEW)]
 
 
-def test_a_text_with_two_checks_keeps_none():
+def test_a_text_with_two_checks_keeps_none() -> None:
     """Where the same text came with different checks, no check can be trusted: a judge decides."""
     merged = merge([candidate("Is short enough", check=FEW), candidate("is short  enough", check=MANY)])
     assert [one.rubric.check for one in merged] == [None]
     assert merged[0].aliases == ()
 
 
-def test_two_that_exclude_each_other_do_not_meet_in_a_third():
+def test_two_that_exclude_each_other_do_not_meet_in_a_third() -> None:
     """Each is near the plain text, but one group never holds both."""
     merged = merge(
         [
@@ -156,7 +157,7 @@ def test_two_that_exclude_each_other_do_not_meet_in_a_third():
     assert not any({"more", "less"} <= set(" ".join(one.texts).split()) for one in merged)
 
 
-def test_the_most_central_text_is_kept():
+def test_the_most_central_text_is_kept() -> None:
     """Of several wordings the one nearest to all others stays, not the first, the longest or the most frequent."""
     centre = "The answer names the river and the bridge over it"
     merged = merge(
@@ -170,7 +171,7 @@ def test_the_most_central_text_is_kept():
     assert texts(merged) == [centre]
 
 
-def test_texts_with_a_content_word_each_do_not_meet_in_one_without():
+def test_texts_with_a_content_word_each_do_not_meet_in_one_without() -> None:
     """Both may join the plain text alone; the first that does keeps the other out, unless texts alone decide."""
     rows = [
         candidate("The answer names the river and the bridge over it", count=9),
@@ -181,7 +182,7 @@ def test_texts_with_a_content_word_each_do_not_meet_in_one_without():
     assert [one.observed_count for one in merge(rows, by_text_alone=True)] == [12]
 
 
-def test_the_cap_keeps_the_most_observed_with_stable_ties():
+def test_the_cap_keeps_the_most_observed_with_stable_ties() -> None:
     """The cap drops the least observed; ties go to more sources, then the shorter, then the alphabet."""
     rows = [
         candidate("Names the author", "p1", count=2),
@@ -194,7 +195,7 @@ def test_the_cap_keeps_the_most_observed_with_stable_ties():
         assert texts(merge(shuffled, cap=3)) == ["Cites a source", "Names the author", "Is polite to the user"]
 
 
-def test_an_alias_that_is_a_rubric_of_its_own_is_counted_once():
+def test_an_alias_that_is_a_rubric_of_its_own_is_counted_once() -> None:
     """Where one candidate's alias is another's text, the text is its own rubric and may merge as any other."""
     first = candidate("Names the river", aliases=("Cites the law of the land",))
     merged = merge([first, candidate("Cites the law of the land")])
@@ -202,12 +203,12 @@ def test_an_alias_that_is_a_rubric_of_its_own_is_counted_once():
     assert all(one.aliases == () for one in merged)
 
 
-def test_nothing_gives_nothing():
+def test_nothing_gives_nothing() -> None:
     """No candidates, no rubrics."""
     assert merge([]) == ()
 
 
-def test_what_was_pruned_does_not_come_back():
+def test_what_was_pruned_does_not_come_back() -> None:
     """A pruned rubric takes all of its wordings along, whatever their case."""
     pruned = candidate("Names the river", aliases=("Names the great river",))
     rows = [candidate("names the RIVER"), candidate("Names the great river"), candidate("Cites a source")]

@@ -1,20 +1,27 @@
 """`svr train --preset paper`: each part of Algorithm 1 as the text has it, beside what the default does there."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.commands.batch.run import params_of
 from svr_async.commands.train_settings import train_settings
+from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.boundary import find_negatives, find_support, grow
+from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.dev_choice import chosen_round
 from svr_async.training.rounds.judge_calls import Crew
 from svr_async.training.rounds.problem import HardNegative
@@ -22,7 +29,7 @@ from svr_async.training.rounds.prune import prune
 from svr_async.training.rounds.session import FittedRound, Growth, Session, prepare
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.running.settings import train_config
-from svr_async.vocabulary.pair import PreferencePair, Side, user_prompt
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Side, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 from svr_async.vocabulary.similarity import similarity
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
@@ -34,30 +41,41 @@ REST = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for
 PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
 
 
-def config_of(preset, *flags):
+def config_of(preset: str, *flags: str) -> TrainConfig:
     """Return the settings of `svr train --preset PRESET` with these flags."""
     words = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b", "--preset", preset, *flags]
     return train_config(train_settings(params_of("train", words)))
 
 
-class Baker:
+class Baker(UnaskedJudge, UnaskedAuthor):
     """Proposes the same rubrics for any pair, writes the probe "worse", and fails what `failed` says of a response."""
 
     name = label = "baker"
 
-    def __init__(self, failed=None, proposes=(OVEN, TIME)):
-        self.failed = failed or {"bad": (TIME,), "worse": (), "awful": (), "other": (OVEN, TIME)}
-        self.proposes, self.probed, self.induced = proposes, [], []
+    def __init__(
+        self, failed: Mapping[str, Sequence[Rubric]] | None = None, proposes: Sequence[Rubric] = (OVEN, TIME)
+    ) -> None:
+        self.failed: Mapping[str, Sequence[Rubric]] = failed or {
+            "bad": (TIME,),
+            "worse": (),
+            "awful": (),
+            "other": (OVEN, TIME),
+        }
+        self.proposes = proposes
+        self.probed: list[str] = []
+        self.induced: list[str] = []
 
-    async def induce(self, pair, *, contrastive=True):
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
         self.induced.append(pair.id)
         return Answer(value=tuple(self.proposes))
 
-    async def probe(self, pair):
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
         self.probed.append(pair.id)
         return Answer(value="worse")
 
-    async def compare(self, shown, rubrics, *, overall, note=""):
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
         good = Side.A if shown.response_a == "good" else Side.B
         failed = self.failed[shown.response_b if good is Side.A else shown.response_a]
         rows = []
@@ -67,31 +85,38 @@ class Baker:
         return Answer(value=Comparisons(rows=tuple(rows)))
 
 
-def selector(n_features, n_rubrics):
+def selector(n_features: int, n_rubrics: int) -> Selector:
     """Return a selector that has all rubrics equally active for every prompt."""
     shapes = {"hidden": (n_features, 2), "hidden_bias": (2,), "output": (n_rubrics, 2), "output_bias": (n_rubrics,)}
     zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     return Selector(kind="mlp", **zeros, weight=np.ones(n_rubrics, np.float32))
 
 
-def session(folder, config, judge=None, pairs=(PAIR, *REST)):
+def session(
+    folder: Path,
+    config: TrainConfig,
+    judge: Baker | None = None,
+    pairs: tuple[PreferencePair, ...] | list[PreferencePair] = (PAIR, *REST),
+) -> Session:
     """Return a run whose fit gives equal weights, and that finds every pair near the boundary."""
     judge = judge or Baker()
+
+    def fit_round(run: Session, number: int, arrays: FitArrays, dev: FitArrays) -> Any:
+        return SimpleNamespace(selector=selector(arrays.n_features, arrays.n_rubrics), choice=None)
+
     material = prepare(pairs[:-1], pairs[-1:], digest="d")
     return Session(
         crew=Crew(judge=judge, author=judge, workers=2),
         config=config,
         stages=Stages(folder),
         material=material,
-        fit_round=lambda run, number, arrays, dev: SimpleNamespace(
-            selector=selector(arrays.n_features, arrays.n_rubrics), choice=None
-        ),
+        fit_round=fit_round,
         calibrate=lambda run, number, fitted, arrays, dev: fitted,
         margins=lambda fitted, arrays: np.full(arrays.n_pairs, 0.1, np.float32),
     )
 
 
-def fitted_of(run, rubrics=(OVEN, TIME)):
+def fitted_of(run: Session, rubrics: tuple[Rubric, Rubric] = (OVEN, TIME)) -> FittedRound:
     """Return a fitted round with these rubrics."""
     return FittedRound(
         number=1,
@@ -104,7 +129,7 @@ def fitted_of(run, rubrics=(OVEN, TIME)):
     )
 
 
-async def judged(run):
+async def judged(run: Session) -> Session:
     """Note that every training pair was judged on both rubrics."""
     for pair in run.material.train:
         run.ledger.note(pair.id, [OVEN.id, TIME.id], {OVEN.id: 0.25, TIME.id: 1.25})
@@ -112,7 +137,7 @@ async def judged(run):
 
 
 @PRESETS
-async def test_hard_negatives_of_a_round_replace_those_before(tmp_path, preset):
+async def test_hard_negatives_of_a_round_replace_those_before(tmp_path: Path, preset: str) -> None:
     """Algorithm 1 sets S_adv anew in each round; the default keeps what earlier rounds found."""
     run = await judged(session(tmp_path, config_of(preset)))
     old = HardNegative(pair=replace(PAIR, id="p9~probe1", rejected="awful"), of="p0")
@@ -131,8 +156,8 @@ async def test_hard_negatives_of_a_round_replace_those_before(tmp_path, preset):
     ids=["an alternative", "probes", "default"],
 )
 async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alternative_of_the_data_too(
-    tmp_path, preset, other, expected
-):
+    tmp_path: Path, preset: str, other: str, expected: list[str]
+) -> None:
     """The argmin over P(x), of equals the first: the pair, alternatives, the probe.
 
     An awful response is as hard as a probe, so the paper takes it beside the other pair and nothing beside its own. The
@@ -144,17 +169,18 @@ async def test_the_hard_negative_is_the_candidate_of_least_margin_alone_an_alter
     assert [negative.pair.id for negative in negatives] == expected
 
 
-async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_triple_of_its_own(tmp_path):
+async def test_a_hard_negative_of_the_data_is_fitted_and_induced_from_as_a_triple_of_its_own(tmp_path: Path) -> None:
     """(x, r+, r_adv) is added to the pairs although another pair has the same responses, and seeds the induction."""
     pairs = [PAIR, replace(PAIR, id="q0", rejected="awful"), *REST]
     run = await judged(session(tmp_path, config_of("paper", "--ablate", "probe"), pairs=pairs))
     growth = await grow(run, 1, fitted_of(run), Growth(candidates=()))
     assert [(one.pair.id, one.of, one.pair.rejected) for one in growth.negatives] == [("p0~q0", "p0", "awful")]
+    assert isinstance(run.crew.author, Baker)
     assert run.crew.author.induced[-1] == "p0~q0"
 
 
 @PRESETS
-async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_path, preset):
+async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_path: Path, preset: str) -> None:
     """The paper caps them at 1,024 and names no share of the data; the default takes a tenth, 64 at least."""
     pairs = [replace(PAIR, id=f"p{n}", prompt=user_prompt(f"What is bread {n}?")) for n in range(81)]
     run = await judged(session(tmp_path, config_of(preset), pairs=pairs))
@@ -165,7 +191,9 @@ async def test_support_pairs_are_all_near_the_boundary_the_hardest_first(tmp_pat
 
 
 @PRESETS
-async def test_without_support_mining_every_training_pair_is_probed_and_induced_from(tmp_path, preset):
+async def test_without_support_mining_every_training_pair_is_probed_and_induced_from(
+    tmp_path: Path, preset: str
+) -> None:
     """The paper's ablation "uses every pair for re-induction"; the default draws as many as there would be support."""
     judge = Baker()
     run = await judged(session(tmp_path, config_of(preset, "--ablate", "support"), judge))
@@ -177,7 +205,7 @@ async def test_without_support_mining_every_training_pair_is_probed_and_induced_
 
 
 @PRESETS
-async def test_a_bank_is_merged_by_similarity_alone(tmp_path, preset):
+async def test_a_bank_is_merged_by_similarity_alone(tmp_path: Path, preset: str) -> None:
     """The paper has no veto: "at most 50 words" and "at most 60 words" are one rubric there, and two in the default."""
     assert similarity(SHORT[0].text, SHORT[1].text) >= 0.92
     config = replace(config_of(preset, "--rounds", "1"), redundancy_cutoff=0.999)
@@ -186,7 +214,7 @@ async def test_a_bank_is_merged_by_similarity_alone(tmp_path, preset):
 
 
 @PRESETS
-def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tmp_path, preset):
+def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tmp_path: Path, preset: str) -> None:
     """Nor does any other difference than that of the texts, in the paper's preset; the first of two checks is kept."""
     checks = Check.of("max_words", n=50), Check.of("min_words", n=50)
     alike = [Rubric(text=f"The response is rather short, as was asked{end}", check=check)
@@ -199,7 +227,7 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
         assert kept == ([0] if preset == "paper" else [0, 1])
 
 
-async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path):
+async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path: Path) -> None:
     """A rubric never carries the check of another text."""
     names = {"for": "max_words", "for here": "min_words", "by us": "max_sentences"}
     checks = {f"The response is rather short, as was asked {end}": Check.of(names[end], n=50) for end in names}
@@ -211,7 +239,7 @@ async def test_of_two_checks_that_merge_one_is_kept_with_its_own_text(tmp_path):
 
 
 @PRESETS
-async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path, preset):
+async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path: Path, preset: str) -> None:
     """Algorithm 1 runs from 1 to T; the default ends where the next round would see what this one saw."""
     run = session(tmp_path, config_of(preset, "--ablate", "probe"), Baker({"bad": (TIME,)}))
     rounds = await run_rounds(run)
@@ -219,22 +247,22 @@ async def test_all_rounds_are_run_though_one_finds_nothing_new(tmp_path, preset)
 
 
 @pytest.mark.parametrize("judge", ["rules", "gpt-oss-120b"])
-def test_six_rubrics_of_a_pool_of_eighteen_and_fillers_of_weight_one_are_used_whoever_judges(judge):
+def test_six_rubrics_of_a_pool_of_eighteen_and_fillers_of_weight_one_are_used_whoever_judges(judge: str) -> None:
     """As `app:hparams` and `app:topk` have it, also for a judge that costs nothing, unless --top-k says otherwise."""
     config = config_of("paper", "--judge", judge)
     assert (config.top_k_choices, config.selection_pool, config.filler_weights) == ((6,), 18, (1.0,))
     assert config_of("paper", "--judge", judge, "--top-k", "12").top_k_choices == (12,)
 
 
-def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for():
+def test_the_bank_of_the_last_round_is_published_unless_another_is_asked_for() -> None:
     """Algorithm 1 returns the bank of round T; the best by dev accuracy, as the authors' code has it, is `best`."""
-    rounds = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.9, 0.5, 0.6), 1)]
+    rounds: list[Any] = [SimpleNamespace(number=n, dev_accuracy=value) for n, value in enumerate((0.9, 0.5, 0.6), 1)]
     wanted = {("paper",): 3, ("default",): 1, ("paper", "--publish", "best"): 1, ("paper", "--publish", "auto"): 1,
               ("default", "--publish", "last"): 3, ("default", "--publish", "best"): 1}  # fmt: skip
     assert {flags: chosen_round(rounds, 100, config_of(*flags).publish).number for flags in wanted} == wanted
 
 
-def hyperparameters():
+def hyperparameters() -> list[tuple[str, ...]]:
     """Return the rows of the paper's table as docs/fit.md has it: setting, paper's value, where it stands, default."""
     page = (Path(__file__).parents[2] / "docs" / "fit.md").read_text()
     table = page.partition("| group | setting | paper | where it stands | default |\n")[2].partition("\n\n")[0]
@@ -242,7 +270,7 @@ def hyperparameters():
 
 
 @PRESETS
-def test_the_papers_table_stands_in_the_docs_with_the_values_of_the_code(preset):
+def test_the_papers_table_stands_in_the_docs_with_the_values_of_the_code(preset: str) -> None:
     """All 23 settings of `app:hparams` are there, and each that names a field has the value of either preset."""
     rows = hyperparameters()
     assert len({name for name, *_ in rows}) == 23

@@ -1,11 +1,13 @@
 """Pools: which rubrics are judged for a pair, planned as if the pair had not been mined."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from svr_async.errors import UsageError
 from svr_async.training.bank.merge import Candidate
@@ -17,7 +19,7 @@ N_PAIRS, N_RUBRICS = 12, 40
 NOTHING = np.zeros(0, np.int32)
 
 
-def bank(seed=0):
+def bank(seed: int = 0) -> list[Candidate]:
     """Return rubrics of one to three source pairs each."""
     rng = np.random.default_rng(seed)
     picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
@@ -27,7 +29,7 @@ def bank(seed=0):
     ]
 
 
-def inputs(seed=0, **changes):
+def inputs(seed: int = 0, **changes: Any) -> PoolInputs:
     """Return the inputs of twelve pairs with a prompt each, whose kind gives nine rubrics."""
     sources = Sources.of(bank(seed), {f"p{n}": n for n in range(N_PAIRS)})
     rows = range(N_PAIRS)
@@ -44,14 +46,14 @@ def inputs(seed=0, **changes):
     return replace(made, **changes)
 
 
-def as_lists(pools):
+def as_lists(pools: list[NDArray[np.int32]]) -> list[list[int]]:
     """Return pools as lists."""
     return [pool.tolist() for pool in pools]
 
 
 @given(seed=st.integers(0, 300), size=st.integers(1, 60), number=st.integers(1, 4))
 @settings(deadline=None, max_examples=60)
-def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, number):
+def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed: int, size: int, number: int) -> None:
     """Whatever the sizes: no own rubric, no rubric twice, rising order, and as many as asked for where there are."""
     made = inputs(seed)
     for row, pool in enumerate(choose_pools(made, PoolConfig(size=size), round_number=number)):
@@ -62,7 +64,7 @@ def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed, size, nu
         assert pool.dtype == np.int32
 
 
-def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined():
+def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined() -> None:
     """With room for all of them, a pool holds the shared rubrics and lacks only the own ones."""
     made = inputs()
     shared = 0
@@ -73,7 +75,7 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
 
 
 @pytest.mark.parametrize("size", [5, 8, 10])
-def test_rubrics_that_the_kind_of_prompts_gives_come_first(size):
+def test_rubrics_that_the_kind_of_prompts_gives_come_first(size: int) -> None:
     """All but the explored part of a pool is what the pair's kind gives, the likeliest first, without own ones."""
     made = inputs()
     for row, pool in enumerate(choose_pools(made, PoolConfig(size=size), round_number=1)):
@@ -82,7 +84,7 @@ def test_rubrics_that_the_kind_of_prompts_gives_come_first(size):
         assert set(wanted[: size - size // 4]) <= set(pool.tolist())
 
 
-def test_a_part_of_every_pool_is_drawn_from_the_whole_bank():
+def test_a_part_of_every_pool_is_drawn_from_the_whole_bank() -> None:
     """However much a kind gives and a selector prefers, pools of all pairs hold rubrics beyond that."""
     known = np.arange(20, dtype=np.int32)
     made = inputs(own=[NOTHING] * N_PAIRS, likely=[known] * N_PAIRS, preferred=[known[::-1]] * N_PAIRS)
@@ -92,14 +94,14 @@ def test_a_part_of_every_pool_is_drawn_from_the_whole_bank():
         assert 0 < (drawn >= 20).sum() <= max(len(pools), len(drawn) / 2)
 
 
-def test_where_nothing_is_known_of_a_kind_the_whole_pool_is_drawn():
+def test_where_nothing_is_known_of_a_kind_the_whole_pool_is_drawn() -> None:
     """No likely rubrics, as of a prompt without known words: pools are as large, and differ from pair to pair."""
     pools = as_lists(choose_pools(inputs(likely=[NOTHING] * N_PAIRS), PoolConfig(size=6), round_number=1))
     assert {len(pool) for pool in pools} == {6}
     assert len({tuple(pool) for pool in pools}) == N_PAIRS
 
 
-def test_plans_are_repeatable_and_differ_by_round_and_pair():
+def test_plans_are_repeatable_and_differ_by_round_and_pair() -> None:
     """The same inputs give the same pools; another round or another pair id draws others."""
     made, config = inputs(), PoolConfig(size=6)
     first = as_lists(choose_pools(made, config, round_number=1))
@@ -109,14 +111,15 @@ def test_plans_are_repeatable_and_differ_by_round_and_pair():
     assert as_lists(choose_pools(renamed, config, round_number=1)) != first
 
 
-def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
+def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place() -> None:
     """Alone in its plan, a pair draws the same rubrics wherever it stood, and later pairs never change earlier ones."""
     made, config = inputs(), PoolConfig(size=6)
     whole = as_lists(choose_pools(made, config, round_number=1))
 
-    def part(rows):
+    def part(rows: range | list[int]) -> PoolInputs:
         names = ("pair_ids", "likely", "mined", "own", "judged", "preferred")
-        return replace(made, **{name: [getattr(made, name)[row] for row in rows] for name in names})
+        parts: dict[str, Any] = {name: [getattr(made, name)[row] for row in rows] for name in names}
+        return replace(made, **parts)
 
     assert as_lists(choose_pools(part(range(5)), config, round_number=1)) == whole[:5]
     alone = as_lists(choose_pools(part([7]), config, round_number=1))
@@ -124,7 +127,7 @@ def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place():
     assert as_lists(choose_pools(part([0]), config, round_number=1)) == whole[:1]
 
 
-def test_rubrics_that_are_judged_already_are_left_out():
+def test_rubrics_that_are_judged_already_are_left_out() -> None:
     """A second plan of the same round asks nothing again."""
     made, config = inputs(), PoolConfig(size=10)
     first = choose_pools(made, config, round_number=1)
@@ -137,7 +140,7 @@ def test_rubrics_that_are_judged_already_are_left_out():
         assert as_lists(again) == [[]] * N_PAIRS
 
 
-def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank():
+def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank() -> None:
     """The two other policies, for the ablation and for judges that cost nothing."""
     made = inputs()
     own = choose_pools(made, PoolConfig(policy=PoolPolicy.OWN, size=3), round_number=1)
@@ -146,7 +149,7 @@ def test_policy_own_takes_what_was_mined_from_the_pair_and_all_takes_the_bank():
     assert as_lists(whole) == [list(range(N_RUBRICS))] * N_PAIRS
 
 
-def test_the_selectors_favourites_fill_half_of_the_pool():
+def test_the_selectors_favourites_fill_half_of_the_pool() -> None:
     """The five best favourites of a pool of ten are taken, before what the kind gives, and own ones never."""
     made = inputs()
     favourites = np.arange(N_RUBRICS, dtype=np.int32)
@@ -157,7 +160,7 @@ def test_the_selectors_favourites_fill_half_of_the_pool():
         assert not own & set(pool.tolist())
 
 
-def test_rarely_judged_rubrics_are_drawn_more_often():
+def test_rarely_judged_rubrics_are_drawn_more_often() -> None:
     """A rubric that most pairs were judged on is drawn less often than one that none was."""
     many = 400
     made = inputs()
@@ -177,7 +180,7 @@ def test_rarely_judged_rubrics_are_drawn_more_often():
     assert (drawn >= 20).sum() > 1.5 * (drawn < 20).sum()
 
 
-def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
+def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools() -> None:
     """Size 0 is a usage error; no rubrics give no pools, and no crash."""
     with pytest.raises(UsageError, match="pool size"):
         PoolConfig(size=0)
@@ -191,7 +194,7 @@ def test_a_pool_of_nothing_is_refused_and_an_empty_bank_has_empty_pools():
     assert as_lists(choose_pools(nobody, PoolConfig(), round_number=1)) == [[]] * N_PAIRS
 
 
-def test_a_pool_is_as_large_as_asked_for():
+def test_a_pool_is_as_large_as_asked_for() -> None:
     """At every size, whatever a kind gives."""
     made = inputs(own=[NOTHING] * N_PAIRS)
     for size in (1, 4, 8, 9, 18):

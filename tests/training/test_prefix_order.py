@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from rig import engine_at, pairs, writer
@@ -21,7 +22,9 @@ POOL = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:18]]
 BLOCKS = 2048
 
 
-async def judged(memo, prefix, cache):
+async def judged(
+    memo: Path, prefix: PrefixOrder, cache: PrefixCache
+) -> tuple[list[dict[str, float]], dict[str, int], float]:
     """Judge pools of 18 rubrics in 3 calls each; return the entries, their outcomes and the share of cached input."""
     async with SimServer(SimConfig(prefix_blocks=BLOCKS)) as sim:
         sim.service.prefix = cache
@@ -37,7 +40,7 @@ async def judged(memo, prefix, cache):
     return found, dict(asked.outcomes), stats.cached_tokens / stats.prompt_tokens
 
 
-async def test_no_order_changes_a_result(tmp_path):
+async def test_no_order_changes_a_result(tmp_path: Path) -> None:
     """All three orders give the same entries for the same pairs."""
     found = [await judged(tmp_path / order, order, PrefixCache(BLOCKS)) for order in PrefixOrder]
     assert found[0][:2] == found[1][:2] == found[2][:2]
@@ -45,20 +48,20 @@ async def test_no_order_changes_a_result(tmp_path):
     assert all(len(entries) == 18 for entries in found[0][0])
 
 
-async def test_with_a_leader_most_of_the_input_is_cached(tmp_path):
+async def test_with_a_leader_most_of_the_input_is_cached(tmp_path: Path) -> None:
     """Of 18 rubrics in 3 calls, at least 60 % of the input is read from the cache."""
     _, _, share = await judged(tmp_path, PrefixOrder.LEADER, PrefixCache(BLOCKS))
     assert share >= 0.6
 
 
 @pytest.mark.parametrize("order", [PrefixOrder.ADJACENT, PrefixOrder.OFF])
-async def test_a_small_cache_forgets_what_comes_back_late(tmp_path, order):
+async def test_a_small_cache_forgets_what_comes_back_late(tmp_path: Path, order: PrefixOrder) -> None:
     """Where the endpoint keeps little, requests that are far apart find nothing but the instructions; others do."""
     _, _, share = await judged(tmp_path, order, PrefixCache(200))
     assert share > 0.5 if order is PrefixOrder.ADJACENT else share < 0.4
 
 
-async def test_side_by_side_nothing_is_computed_yet(tmp_path):
+async def test_side_by_side_nothing_is_computed_yet(tmp_path: Path) -> None:
     """A beginning that is still being computed serves nobody, which is why one request goes ahead of the rest."""
     _, _, share = await judged(tmp_path, PrefixOrder.ADJACENT, PrefixCache(BLOCKS, lag_s=math.inf))
     assert share == 0.0

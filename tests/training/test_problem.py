@@ -24,18 +24,18 @@ BANK = [
 IDS = [candidate.rubric.id for candidate in BANK]
 
 
-def prompts():
+def prompts() -> Prompts:
     """Return the prompts of all pairs."""
     return Prompts.of(PAIRS, learn([prompt_text(pair.prompt) for pair in PAIRS]))
 
 
-def sources():
+def sources() -> Sources:
     """Return the sources of the bank."""
     made = prompts()
     return Sources.of(BANK, {pair.id: made.row(pair) for pair in PAIRS})
 
 
-def test_prompts_are_distinct_and_in_order_of_appearance():
+def test_prompts_are_distinct_and_in_order_of_appearance() -> None:
     """Pairs of one prompt share its row; features are unit rows."""
     made = prompts()
     assert made.texts == ("bread and butter", "bread and salt", "bread and water")
@@ -44,7 +44,7 @@ def test_prompts_are_distinct_and_in_order_of_appearance():
         np.testing.assert_allclose(np.linalg.norm(made.features(row)[1]), 1, rtol=1e-5)
 
 
-def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has():
+def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has() -> None:
     """Two pairs of the same prompt are one source; a rubric of two prompts is nobody's own."""
     found = sources()
     assert found.rows_of == ((0,), (1, 2), ())
@@ -52,7 +52,7 @@ def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has():
     assert [found.mined(row).tolist() for row in range(3)] == [[0], [1], [1]]
 
 
-def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives():
+def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives() -> None:
     """Rows are pairs, then hard negatives that point at their originals; missing entries are not there."""
     ledger = Ledger()
     ledger.note("p0", IDS, {IDS[0]: 1.25, IDS[1]: -0.25})
@@ -66,25 +66,30 @@ def test_arrays_hold_every_judged_entry_and_mark_own_ones_and_negatives():
     assert arrays.z_indptr.tolist() == [0, 2, 2, 2, 4, 5]
     assert arrays.z_rubric.tolist() == [0, 1, 1, 2, 0]
     assert arrays.z_delta.tolist() == [1.25, -0.25, 0.25, 0.75, -1.25]
+    assert arrays.z_own is not None
     assert arrays.z_own.tolist() == [True, False, False, False, False]
     assert arrays.pair_prompt.tolist() == [0, 1, 0, 2, 2]
+    assert arrays.negative_of is not None
     assert arrays.negative_of.tolist() == [-1, -1, -1, -1, 3]
+    assert arrays.source_indptr is not None
     assert arrays.source_indptr.tolist() == [0, 1, 3, 3]
     assert build_arrays([], [], prompts(), ledger, index, sources(), edges).n_pairs == 0
 
 
-def test_arrays_number_the_sources_of_pairs():
+def test_arrays_number_the_sources_of_pairs() -> None:
     """By name, a hard negative as its original; None where all pairs are from one source or none names any."""
     edges = redundancy_edges([candidate.rubric.text for candidate in BANK])
     named = [replace(pair, source=name) for pair, name in zip(PAIRS, "bcab", strict=True)]
     negative = HardNegative(pair=replace(PAIRS[1], id="p1~probe1"), of="p1")
     index = {rubric_id: place for place, rubric_id in enumerate(IDS)}
     parts = (prompts(), Ledger(), index, sources(), edges)
-    assert build_arrays(named, [negative], *parts).pair_source.tolist() == [1, 2, 0, 1, 2]
+    of_named = build_arrays(named, [negative], *parts).pair_source
+    assert of_named is not None
+    assert of_named.tolist() == [1, 2, 0, 1, 2]
     assert build_arrays(PAIRS, [negative], *parts).pair_source is None
 
 
-def test_all_that_a_dev_prompt_gave_is_its_own_however_many_other_prompts_gave_it_too():
+def test_all_that_a_dev_prompt_gave_is_its_own_however_many_other_prompts_gave_it_too() -> None:
     """Rubrics that were induced with another split: what came from a dev prompt cannot tell how a bank does on it."""
     made = prompts()
     rows = {pair.id: made.row(pair) for pair in PAIRS}

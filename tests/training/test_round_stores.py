@@ -2,7 +2,9 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,7 +36,7 @@ TERMS = FitTerms(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2
 LABELS = {"judge": "made", "prompts_digest": "d"}
 
 
-def judged_round(negatives=NEGATIVES):
+def judged_round(negatives: tuple[HardNegative, ...] = NEGATIVES) -> tuple[Any, JudgedRound]:
     """Return a session's part of a round and the round: six training pairs, two dev pairs, one entry for measuring."""
     ledger, ids = Ledger(), [candidate.rubric.id for candidate in BANK]
     index = {rubric_id: place for place, rubric_id in enumerate(ids)}
@@ -56,7 +58,9 @@ def judged_round(negatives=NEGATIVES):
 
 
 @pytest.mark.parametrize("negatives", [NEGATIVES, ()])
-def test_a_rounds_store_gives_back_what_the_round_fitted_on(tmp_path, negatives):
+def test_a_rounds_store_gives_back_what_the_round_fitted_on(
+    tmp_path: Path, negatives: tuple[HardNegative, ...]
+) -> None:
     """Arrays, byte by byte, hard negatives, own entries and sources; bank, support, plan and what measuring saw."""
     session, judged = judged_round(negatives)
     keep_round(session, judged, folder=tmp_path, terms=TERMS, **LABELS)
@@ -73,12 +77,14 @@ def test_a_rounds_store_gives_back_what_the_round_fitted_on(tmp_path, negatives)
     assert config_of(TERMS).top_k_choices == (3,)
 
 
-def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path, monkeypatch):
+def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources come back with the numbers that the round fitted on, hard negatives with those of their originals."""
     named = [replace(pair, source=f"set {number % 3}") for number, pair in enumerate(PAIRS)]
     monkeypatch.setattr(sys.modules[__name__], "PAIRS", named)
     session, judged = judged_round()
-    assert judged.data.train.pair_source[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
+    sources = judged.data.train.pair_source
+    assert sources is not None
+    assert sources[: len(PAIRS) - 2].tolist() == [0, 1, 2, 0, 1, 2]
     keep_round(session, judged, folder=tmp_path, terms=TERMS, **LABELS)
     store = load_store(tmp_path / "round-2")
     assert store.sources[: len(PAIRS)] == [pair.source for pair in named]
@@ -88,12 +94,12 @@ def test_a_rounds_store_keeps_where_pairs_are_from(tmp_path, monkeypatch):
     assert store_facts(store)["sources"] == {"set 0": 3 + len(NEGATIVES), "set 1": 3, "set 2": 2}
 
 
-def test_a_store_that_is_there_is_left_and_one_of_other_data_or_damaged_is_written_over(tmp_path):
+def test_a_store_that_is_there_is_left_and_one_of_other_data_or_damaged_is_written_over(tmp_path: Path) -> None:
     """The same round again touches no file; another bank's, or one with a damaged file, is replaced whole."""
     session, judged = judged_round()
     place = tmp_path / "round-2"
 
-    def keep(one):
+    def keep(one: JudgedRound) -> dict[str, bytes]:
         keep_round(session, one, folder=tmp_path, terms=TERMS, **LABELS)
         return {path.name: path.read_bytes() for path in place.iterdir()}
 
@@ -109,7 +115,7 @@ def test_a_store_that_is_there_is_left_and_one_of_other_data_or_damaged_is_writt
     assert [path.name for path in tmp_path.iterdir()] == ["round-2"]
 
 
-def test_stores_of_rounds_that_did_not_happen_go(tmp_path):
+def test_stores_of_rounds_that_did_not_happen_go(tmp_path: Path) -> None:
     """What an earlier, longer training left is removed; nothing else in the folder is."""
     for name in ("round-1", "round-2", "round-10", "round-x", "mine"):
         (tmp_path / name).mkdir()
@@ -118,7 +124,7 @@ def test_stores_of_rounds_that_did_not_happen_go(tmp_path):
     drop_rounds(tmp_path / "nowhere", after=1)
 
 
-def test_a_plan_comes_back_and_stands_for_the_settings_of_a_training():
+def test_a_plan_comes_back_and_stands_for_the_settings_of_a_training() -> None:
     """As JSON and back; top_k is 6, or 256 where judging is free, and the paper's filler weighs 1."""
     assert terms_from_json(TERMS.as_json()) == TERMS
     assert config_of(FitTerms()).top_k_choices == (6,)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from svr_async.training.bank.rubric_words import rubric_words
 
 
-def test_rubrics_share_the_numbers_of_the_words_that_they_share():
+def test_rubrics_share_the_numbers_of_the_words_that_they_share() -> None:
     """Stopwords, what is judged and negations have none; plural and singular are one; no text, no words."""
     texts = ["The response cites a source.", "Names the sources of each figure.", "The answer must not be.", ""]
     borders, words = rubric_words(texts)

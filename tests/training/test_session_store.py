@@ -1,6 +1,8 @@
 """Judged pools as a feature store: what was judged comes back, with its split and its own entries marked."""
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
@@ -25,7 +27,7 @@ BANK = [
 NEGATIVE = HardNegative(pair=PreferencePair(id="p0~probe1", prompt=PAIRS[0].prompt, chosen="a", rejected="c"), of="p0")
 
 
-def session():
+def session() -> Any:
     """Return what writing a store needs of a session: four training pairs, two dev pairs, some verdicts."""
     ledger = Ledger()
     ids = [candidate.rubric.id for candidate in BANK]
@@ -37,23 +39,25 @@ def session():
     return SimpleNamespace(config=TrainConfig(), material=material, ledger=ledger, crew=crew)
 
 
-def test_what_was_judged_comes_back_from_the_store(tmp_path):
+def test_what_was_judged_comes_back_from_the_store(tmp_path: Path) -> None:
     """Entries, splits, hard negatives and own marks are those of the session."""
     write_session_store(session(), tmp_path / "store", BANK, [NEGATIVE])
     store = load_store(tmp_path / "store")
     assert list(store.pair_ids) == [*(pair.id for pair in PAIRS), "p0~probe1"]
     assert store.is_dev.tolist() == [False] * 4 + [True] * 2 + [False]
-    assert (store.header.judge, store.header.marks) == ("made", {"simulated"})
+    assert (store.header.judge, store.header.marks) == ("made", frozenset({"simulated"}))
     assert [entry.candidate for entry in store.rubrics] == BANK
     train = fit_arrays(store, "train")
     assert train.z_delta.tolist() == [1.25, 0.25, -0.25]
+    assert train.z_own is not None
     assert train.z_own.tolist() == [True, False, False]
+    assert train.negative_of is not None
     assert train.negative_of.tolist() == [-1, -1, -1, -1, 0]
     dev = fit_arrays(store, "dev")
     assert dev.z_delta.tolist() == [-0.75]
 
 
-def test_a_store_is_not_written_over(tmp_path):
+def test_a_store_is_not_written_over(tmp_path: Path) -> None:
     """The same store again is left as it is; a folder that holds anything else is refused and left as it is."""
     write_session_store(session(), tmp_path / "store", BANK)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
@@ -64,7 +68,7 @@ def test_a_store_is_not_written_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path):
+def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path: Path) -> None:
     """Without marks its judge's label tells; it is read, and judging the same again leaves it as it is."""
     write_session_store(session(), tmp_path / "store", BANK, judge="made (SIMULATED endpoint)")
     meta = tmp_path / "store" / "meta.json"
@@ -82,7 +86,7 @@ def test_a_store_from_before_marks_were_kept_is_the_same_store(tmp_path):
 
 
 @pytest.mark.parametrize("marks", ["simulated", [1], ["x" * 41], {}])
-def test_marks_that_are_none_are_refused(marks, tmp_path):
+def test_marks_that_are_none_are_refused(marks: str | list[int | str], tmp_path: Path) -> None:
     """A store whose marks are no list of short words is not read."""
     write_session_store(session(), tmp_path / "store", BANK)
     meta = tmp_path / "store" / "meta.json"

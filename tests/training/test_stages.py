@@ -1,25 +1,30 @@
 """Stages on disk: read back where the inputs are the same, computed again where they are not or a run was cut off."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
 from svr_async.training.rounds.stages import Stages, digest_of
 
-ARRAYS = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
+ARRAYS: dict[str, NDArray[Any]] = {"z": np.array([0.25, np.nan, -1.25], np.float32), "n": np.arange(4)}
 
 
-def load(stages, name, digest):
+def load(stages: Stages, name: str, digest: str) -> tuple[Any, Mapping[str, NDArray[Any]]] | None:
     """Return values and arrays as they are."""
     return stages.load(name, digest, lambda values, arrays: (values, arrays))
 
 
-def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path):
+def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path: Path) -> None:
     """Values and arrays come back as they were, NaN included; another digest or name gives None."""
     stages = Stages(tmp_path / "stages")
     assert load(stages, "judge-1", "d") is None
@@ -37,7 +42,7 @@ def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path):
     assert load(stages, "judge-1", "e") == ({"entries": 0}, {})
 
 
-def test_who_answered_is_kept_with_a_stage_and_read_back_with_it(tmp_path):
+def test_who_answered_is_kept_with_a_stage_and_read_back_with_it(tmp_path: Path) -> None:
     """A run that reads everything back knows the fingerprints of the systems that answered at the time."""
     Stages(tmp_path, {"svr-sim-1", ""}).save("judge-1", "d", {})
     Stages(tmp_path, {"other"}).save("judge-2", "d", {})
@@ -49,7 +54,7 @@ def test_who_answered_is_kept_with_a_stage_and_read_back_with_it(tmp_path):
     assert later.marks == {"svr-sim-1", "", "other"}
 
 
-def test_a_stage_of_another_version_is_computed_again(tmp_path, monkeypatch):
+def test_a_stage_of_another_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What other code computed is not trusted: it may have screened or judged by other rules."""
     Stages(tmp_path).save("induce-1", "d", {"candidates": []})
     assert load(Stages(tmp_path), "induce-1", "d") is not None
@@ -57,7 +62,7 @@ def test_a_stage_of_another_version_is_computed_again(tmp_path, monkeypatch):
     assert load(Stages(tmp_path), "induce-1", "d") is None
 
 
-def test_a_stage_that_was_cut_off_between_its_files_is_none(tmp_path):
+def test_a_stage_that_was_cut_off_between_its_files_is_none(tmp_path: Path) -> None:
     """Killed after the arrays and before the head: there is no stage, or the old head is that of other inputs."""
     stages = Stages(tmp_path)
     (tmp_path / "judge-1.npz").write_bytes(b"half")
@@ -70,7 +75,7 @@ def test_a_stage_that_was_cut_off_between_its_files_is_none(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["judge-1.json", "judge-1.npz"]
 
 
-def refused(folder, name="judge-1"):
+def refused(folder: Path, name: str = "judge-1") -> str:
     """Return the line with which a stage is refused."""
     with pytest.raises(ArtefactError) as caught:
         load(Stages(folder), name, "d")
@@ -84,7 +89,7 @@ def refused(folder, name="judge-1"):
     "damage",
     [b"", b"{", b"[]", b"{}", b'"text"', b"\xff\xfe", b'{"digest": "d"}', b"null", b'{"sha256":"","stage":{}}'],
 )
-def test_a_damaged_head_is_named_in_one_line_that_says_what_to_do(tmp_path, damage):
+def test_a_damaged_head_is_named_in_one_line_that_says_what_to_do(tmp_path: Path, damage: bytes) -> None:
     """The file is named, and that removing it makes the stage be computed again."""
     (tmp_path / "judge-1.json").write_bytes(damage)
     line = refused(tmp_path)
@@ -93,7 +98,7 @@ def test_a_damaged_head_is_named_in_one_line_that_says_what_to_do(tmp_path, dama
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a whole stage."""
     folder = tmp_path_factory.mktemp("whole")
     Stages(folder).save("judge-1", "d", {"candidates": [{"sources": ["a"], "count": 1}], "rate": 0.1}, ARRAYS)
@@ -102,7 +107,9 @@ def whole(tmp_path_factory):
 
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
-def test_no_flipped_bit_and_no_cut_goes_unseen(whole, tmp_path_factory, data):
+def test_no_flipped_bit_and_no_cut_goes_unseen(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     """Any bit of either file flipped, or any number of bytes gone: refused, whichever value it is."""
     folder = tmp_path_factory.mktemp("damaged")
     for path in whole.iterdir():
@@ -122,7 +129,7 @@ def test_no_flipped_bit_and_no_cut_goes_unseen(whole, tmp_path_factory, data):
     ("key", "value"),
     [("values", []), ("values", None), ("digest", 3), ("arrays", ""), ("marks", "svr"), ("format", None), ("extra", 1)],
 )
-def test_a_head_that_was_edited_is_refused(whole, tmp_path, key, value):
+def test_a_head_that_was_edited_is_refused(whole: Path, tmp_path: Path, key: str, value: int | str | None) -> None:
     """A value changed by hand, or a key added or gone, does not match the checksum."""
     held = orjson.loads((whole / "judge-1.json").read_bytes())
     changed = {**held["stage"], key: value}
@@ -134,13 +141,13 @@ def test_a_head_that_was_edited_is_refused(whole, tmp_path, key, value):
         assert "checksum" in refused(tmp_path)
 
 
-def test_a_folder_where_a_file_should_be_is_refused(tmp_path):
+def test_a_folder_where_a_file_should_be_is_refused(tmp_path: Path) -> None:
     """Reading it fails, and the line says how."""
     (tmp_path / "judge-1.json").mkdir()
     assert "judge-1.json cannot be read" in refused(tmp_path)
 
 
-def test_arrays_that_are_gone_are_damage(tmp_path):
+def test_arrays_that_are_gone_are_damage(tmp_path: Path) -> None:
     """A head that speaks of arrays which are not there: both files are named."""
     Stages(tmp_path).save("judge-1", "d", {}, ARRAYS)
     (tmp_path / "judge-1.npz").unlink()
@@ -149,7 +156,7 @@ def test_arrays_that_are_gone_are_damage(tmp_path):
     assert "judge-1.json" in line
 
 
-def test_a_digest_tells_different_values_apart():
+def test_a_digest_tells_different_values_apart() -> None:
     """Values, their borders, types and shapes all count; the order of keys does not."""
     values = [("ab", "c"), ("a", "bc"), ("abc",), (["a", "b"],), (b"ab",), (1,), ("1",), (1.0,), (None,), (True,)]
     arrays = [np.zeros(4), np.zeros((2, 2)), np.zeros(4, np.float32), np.ones(4)]
@@ -159,7 +166,7 @@ def test_a_digest_tells_different_values_apart():
     assert digest_of(np.arange(8)[::2]) == digest_of(np.arange(0, 8, 2))
 
 
-def test_what_became_of_a_stages_questions_is_known_when_it_is_kept_and_when_it_is_read_back(tmp_path):
+def test_what_became_of_a_stages_questions_is_known_when_it_is_kept_and_when_it_is_read_back(tmp_path: Path) -> None:
     """Stages without questions say nothing; one that is not read, since its inputs differ, does not count."""
     counts = {"scored": 309, "context_too_long": 91}
     stages = Stages(tmp_path)
@@ -175,7 +182,7 @@ def test_what_became_of_a_stages_questions_is_known_when_it_is_kept_and_when_it_
     assert coverage_counts(later.outcomes) == (91, 400)
 
 
-def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_so(tmp_path):
+def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_so(tmp_path: Path) -> None:
     """With `retry`; what has all answers is read back all the same."""
     Stages(tmp_path).save("induce-1", "d", {"outcomes": {"scored": 2, "refusal": 1}})
     Stages(tmp_path).save("judge-1", "d", {"outcomes": {"scored": 9}})

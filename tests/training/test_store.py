@@ -3,8 +3,11 @@
 import os
 import pickle
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -42,7 +45,7 @@ HEADER = StoreHeader(
 )
 
 
-def rubrics(*names):
+def rubrics(*names: str) -> list[StoreRubric]:
     """Return rubrics with these texts, each mined from the pair p<place>."""
     return [
         StoreRubric(
@@ -57,7 +60,7 @@ def rubrics(*names):
     ]
 
 
-def pair_rows(*ids, rows=None, prompts=None, **columns):
+def pair_rows(*ids: str, rows: list[int] | None = None, prompts: list[str] | None = None, **columns: Any) -> PairRows:
     """Return pairs with these ids, one prompt each unless said otherwise."""
     rows = list(range(len(ids))) if rows is None else rows
     given_ = {
@@ -73,7 +76,10 @@ def pair_rows(*ids, rows=None, prompts=None, **columns):
     return PairRows(pair_id=list(ids), **{**given_, **columns})
 
 
-def csr(rows, kind=Csr, **extra):
+Matrix = TypeVar("Matrix", Csr, Judged)
+
+
+def csr(rows: list[dict[int, float]], kind: Callable[..., Matrix], **extra: Any) -> Matrix:
     """Return a matrix from rows of {column: value}."""
     return kind(
         indptr=np.cumsum([0, *map(len, rows)]).astype(np.int64),
@@ -83,13 +89,13 @@ def csr(rows, kind=Csr, **extra):
     )
 
 
-def judged(rows, flags=None):
+def judged(rows: list[dict[int, float]], flags: list[int] | None = None) -> Judged:
     """Return judged entries from rows of {rubric: z}, without flags unless given."""
     count = sum(map(len, rows))
     return csr(rows, Judged, flags=np.array(flags if flags is not None else [0] * count, np.uint8))
 
 
-def content(**changes):
+def content(**changes: Any) -> StoreContent:
     """Return three pairs, a hard negative and one more, three prompts, three rubrics; p2 is in the dev split."""
     held = StoreContent(
         rubrics=rubrics("Names the river", "Cites a source", "Is short"),
@@ -101,20 +107,20 @@ def content(**changes):
             kind=["pair", "pair", "pair", "hard_negative", "pair"],
             of=["", "", "", "p0", ""],
         ),
-        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}, {}]),
+        features=csr([{0: 0.5, 2: 0.5}, {1: 1.0}, {}], Csr),
         z=judged([{0: 1.25, 1: 0.75}, {2: 0.25}, {1: 0.75}, {0: 0.5, 2: 1.25}, {}], [OWN, 0, 0, 0, BOTH_ORDERS, 0]),
     )  # fmt: skip
     return replace(held, **changes)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """Give a store."""
     write_store(tmp_path / "store", HEADER, content())
     return tmp_path / "store"
 
 
-def rows_of(matrix):
+def rows_of(matrix: Csr | Judged) -> list[dict[int, float]]:
     """Return a matrix as rows of {column: value}."""
     return [
         dict(zip(matrix.index[a:b].tolist(), matrix.value[a:b].tolist(), strict=True))
@@ -122,7 +128,7 @@ def rows_of(matrix):
     ]
 
 
-def refused(folder):
+def refused(folder: Path) -> str:
     """Return the one-line error that loading gives."""
     with pytest.raises(ArtefactError) as caught:
         load_store(folder)
@@ -133,7 +139,7 @@ def refused(folder):
 # ── what was written comes back ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_written_comes_back(folder):
+def test_what_was_written_comes_back(folder: Path) -> None:
     """Pairs, prompts, rubrics, features, judged entries and what the store says of itself."""
     store = load_store(folder)
     assert store.pair_ids == ["p0", "p1", "p2", "h0", "p3"]
@@ -151,15 +157,15 @@ def test_what_was_written_comes_back(folder):
     assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 6}
 
 
-def test_an_empty_store_loads(tmp_path):
+def test_an_empty_store_loads(tmp_path: Path) -> None:
     """A store of nothing has no pairs."""
-    empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([]), z=judged([]))
+    empty = StoreContent(rubrics=[], pairs=pair_rows(), features=csr([], Csr), z=judged([]))
     write_store(tmp_path, HEADER, empty)
     store = load_store(tmp_path)
     assert (len(store), store.rubrics, store.z.n_rows, read_prompts(store)) == (0, (), 0, [])
 
 
-def test_the_same_content_gives_the_same_bytes(folder, tmp_path):
+def test_the_same_content_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     """Two stores of the same content are byte-identical, file by file."""
     again = tmp_path / "again"
     write_store(again, HEADER, content())
@@ -167,14 +173,16 @@ def test_the_same_content_gives_the_same_bytes(folder, tmp_path):
 
 
 @pytest.mark.parametrize("stop", range(6))
-def test_a_writer_that_stops_anywhere_leaves_no_store(tmp_path, monkeypatch, stop):
+def test_a_writer_that_stops_anywhere_leaves_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
     """Whichever file it dies before, the folder is no store: meta.json comes last."""
-    written = []
+    written: list[str] = []
 
-    def dying(name):
+    def dying(name: str) -> Callable[..., Any]:
         real = getattr(store_files, name)
 
-        def write(path, *args, **kwargs):
+        def write(path: Path, *args: Any, **kwargs: Any) -> Any:
             if len(written) == stop:
                 raise KeyboardInterrupt
             written.append(path.name)
@@ -196,14 +204,14 @@ def test_a_writer_that_stops_anywhere_leaves_no_store(tmp_path, monkeypatch, sto
     [
         ({"rubrics": rubrics("Names the river", "Is short", "Is short")}, "occurs twice"),
         ({"rubrics": rubrics("Is short", "Cites a source", "x" * 513)}, "longer than the 512"),
-        ({"features": csr([{3: 1.0}, {}, {}])}, "features: an index lies outside 0..2"),
-        ({"features": csr([{0: np.nan}, {}, {}])}, "features: value 0 is not finite"),
+        ({"features": csr([{3: 1.0}, {}, {}], Csr)}, "features: an index lies outside 0..2"),
+        ({"features": csr([{0: np.nan}, {}, {}], Csr)}, "features: value 0 is not finite"),
         ({"z": judged([{}])}, "z: indptr must have 6 entries"),
         ({"z": judged([{3: 0.25}, {}, {}, {}, {}])}, "z: an index lies outside 0..2"),
         ({"z": judged([{0: 1.5}, {}, {}, {}, {}])}, "lies outside ±1.25"),
     ],
 )
-def test_what_no_reader_takes_is_not_written(tmp_path, changes, problem):
+def test_what_no_reader_takes_is_not_written(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     """Rubrics, shapes and values are checked before the first file is written."""
     with pytest.raises(ValueError, match=problem):
         write_store(tmp_path / "store", HEADER, content(**changes))
@@ -214,33 +222,35 @@ def test_what_no_reader_takes_is_not_written(tmp_path, changes, problem):
 
 
 @pytest.mark.parametrize("value", [0.25, -0.75, 1.25, -1.25, 0.0, 0.5, 0.3, -1e-9])
-def test_any_z_that_can_be_expected_is_allowed(value):
+def test_any_z_that_can_be_expected_is_allowed(value: float) -> None:
     """A judge's Δ, the mean of several, and the Δ expected of probabilities: any number in ±1.25."""
     assert judged_problem(judged([{0: value}]), 1, 1) == ""
 
 
 @pytest.mark.parametrize("value", [1.5, -1.2500002, 1e30, np.nan, np.inf])
-def test_a_z_that_no_judgement_has_is_refused(value):
+def test_a_z_that_no_judgement_has_is_refused(value: float) -> None:
     """Beyond ±1.25, and what is no number."""
     assert judged_problem(judged([{0: value}]), 1, 1)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, np.nan], [1.0, -0.5], [np.inf, 1.0]])
-def test_weights_that_are_none_are_refused(weights):
+def test_weights_that_are_none_are_refused(weights: list[float]) -> None:
     """Too few, not a number, negative or infinite."""
     z = replace(judged([{0: 0.25, 1: 0.25}]), weight=np.array(weights, np.float32))
     assert "weight" in judged_problem(z, 1, 2)
 
 
-def test_weights_come_back(folder, tmp_path):
+def test_weights_come_back(folder: Path, tmp_path: Path) -> None:
     """Entries keep their weights; without any there is none."""
     weighed = replace(content().z, weight=np.array([2, 0.5, 0, 1, 1, 3], np.float32))
     write_store(tmp_path / "weighed", HEADER, content(z=weighed))
-    assert load_store(tmp_path / "weighed").z.weight.tolist() == [2, 0.5, 0, 1, 1, 3]
+    kept = load_store(tmp_path / "weighed").z.weight
+    assert kept is not None
+    assert kept.tolist() == [2, 0.5, 0, 1, 1, 3]
     assert load_store(folder).z.weight is None
 
 
-def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_path):
+def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_path: Path) -> None:
     """The fit's arrays lack both; measuring sees what was judged for it."""
     z = judged([{0: 1.25, 1: -0.25}, {}, {0: 0.25, 1: 0.75}, {}, {}], [0, 0, 0, MEASURED])
     write_store(tmp_path, HEADER, content(z=replace(z, weight=np.array([1, 0, 1, 2], np.float32))))
@@ -267,14 +277,14 @@ def test_what_measuring_alone_judged_and_what_weighs_nothing_is_not_fitted(tmp_p
         ({"value": np.array([0.25], np.float32)}, "2 indices but 1 values"),
     ],
 )
-def test_matrices_that_are_none_are_refused(changes, problem):
+def test_matrices_that_are_none_are_refused(changes: dict[str, Any], problem: str) -> None:
     """Shapes, types, order and flags of the judged entries are checked."""
     good = judged([{0: 0.25, 1: 0.75}, {}])
     assert judged_problem(good, 2, 2) == ""
     assert problem in judged_problem(replace(good, **changes), 2, 2)
 
 
-def test_a_new_row_may_begin_with_any_column():
+def test_a_new_row_may_begin_with_any_column() -> None:
     """Columns rise within a row only; empty rows at either end change nothing."""
     assert judged_problem(judged([{}, {0: 0.25, 1: 0.75}, {0: 0.25}, {}, {1: 0.25}, {}]), 6, 2) == ""
 
@@ -282,7 +292,7 @@ def test_a_new_row_may_begin_with_any_column():
 # ── damaged and hostile stores ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def replace_file(folder, name, data):
+def replace_file(folder: Path, name: str, data: bytes) -> None:
     """Put other bytes into a file and their digest into meta.json, as someone with ill will would."""
     old = sha256((folder / name).read_bytes()).hexdigest()
     size = (folder / name).stat().st_size
@@ -294,7 +304,7 @@ def replace_file(folder, name, data):
     (folder / "meta.json").write_text(meta.replace(entry, fresh))
 
 
-def test_every_file_is_compared_with_its_digest(folder):
+def test_every_file_is_compared_with_its_digest(folder: Path) -> None:
     """A byte that is flipped, cut off or added in any file is noticed, and the file is named."""
     for path in sorted(folder.iterdir()):
         if path.name == "meta.json":
@@ -309,7 +319,7 @@ def test_every_file_is_compared_with_its_digest(folder):
     assert len(load_store(folder)) == 5
 
 
-def test_a_missing_file_a_link_and_a_pipe_are_refused(folder, tmp_path):
+def test_a_missing_file_a_link_and_a_pipe_are_refused(folder: Path, tmp_path: Path) -> None:
     """Only plain files of the folder are read."""
     path = folder / "z-0001.npz"
     path.rename(tmp_path / "z")
@@ -321,11 +331,11 @@ def test_a_missing_file_a_link_and_a_pipe_are_refused(folder, tmp_path):
     assert "no plain file" in refused(folder)
 
 
-def test_pickles_in_an_npz_are_not_opened(folder, tmp_path):
+def test_pickles_in_an_npz_are_not_opened(folder: Path, tmp_path: Path) -> None:
     """Arrays of objects are refused by their type; nothing in them runs."""
 
     class Canary:
-        def __reduce__(self):
+        def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
             return os.mkdir, (str(tmp_path / "mark"),)
 
     for name, data in (("objects", np.array([Canary()], dtype=object)), ("bytes", pickle.dumps(Canary()))):
@@ -340,7 +350,7 @@ def test_pickles_in_an_npz_are_not_opened(folder, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-def npz(path, *, compression=zipfile.ZIP_STORED, header=None, **arrays):
+def npz(path: Path, *, compression: int = zipfile.ZIP_STORED, header: str | None = None, **arrays: Any) -> bytes:
     """Return the bytes of an npz; `header` replaces the first array's own."""
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, values in arrays.items():
@@ -370,7 +380,7 @@ def npz(path, *, compression=zipfile.ZIP_STORED, header=None, **arrays):
         ({"idf": np.zeros(4, np.float32)}, "3 terms"),
     ],
 )
-def test_hostile_npz_files_are_refused(folder, tmp_path, options, problem):
+def test_hostile_npz_files_are_refused(folder: Path, tmp_path: Path, options: dict[str, Any], problem: str) -> None:
     """Zip bombs, absurd shapes, objects, other types and other arrays are refused by what the headers say."""
     import re
 
@@ -380,7 +390,7 @@ def test_hostile_npz_files_are_refused(folder, tmp_path, options, problem):
     assert re.search(problem, line)
 
 
-def test_hostile_parquet_files_are_refused(folder, tmp_path):
+def test_hostile_parquet_files_are_refused(folder: Path, tmp_path: Path) -> None:
     """Other columns, other rows, garbage, unknown splits and missing ids are refused."""
     path = tmp_path / "x.parquet"
     good = parquet.read_table(folder / "pairs-0001.parquet")
@@ -412,7 +422,7 @@ def test_hostile_parquet_files_are_refused(folder, tmp_path):
     assert len(load_store(folder)) == 5
 
 
-def test_what_no_bank_can_hold_is_refused_before_a_fit(folder, tmp_path):
+def test_what_no_bank_can_hold_is_refused_before_a_fit(folder: Path, tmp_path: Path) -> None:
     """A term or a rubric that is too long, on writing and on reading: a fit would end with a bank that is no bank."""
     long = replace(HEADER, vocabulary={"bread": 0, "r" * 257: 1, "rain": 2})
     with pytest.raises(ValueError, match="a term longer than the 256"):
@@ -422,7 +432,7 @@ def test_what_no_bank_can_hold_is_refused_before_a_fit(folder, tmp_path):
     assert "a term longer than the 256" in refused(folder)
 
 
-def test_hostile_rubrics_are_refused(folder, tmp_path):
+def test_hostile_rubrics_are_refused(folder: Path, tmp_path: Path) -> None:
     """A rubric with another's id, an empty cell, a check that is none, or one that is not active is refused."""
     name, path = "rubrics-0001.parquet", tmp_path / "x.parquet"
     good = parquet.read_table(folder / name)
@@ -441,7 +451,7 @@ def test_hostile_rubrics_are_refused(folder, tmp_path):
         assert problem in line
 
 
-def counts(meta):
+def counts(meta: dict[str, Any]) -> tuple[Any, Any]:
     """Return both places where the counts of a store stand."""
     return meta["counts"], meta["parts"][0]["counts"]
 
@@ -475,7 +485,9 @@ def counts(meta):
         (lambda meta: meta.update(vocabulary=None), "entry is missing"),
     ],
 )
-def test_hostile_meta_is_refused(folder, change, problem):
+def test_hostile_meta_is_refused(
+    folder: Path, change: Callable[..., Any] | Callable[..., list[Any]], problem: str
+) -> None:
     """Versions, counts, parts and file names are checked before anything is opened by them."""
     meta = orjson.loads((folder / "meta.json").read_bytes())
     change(meta)
@@ -484,7 +496,7 @@ def test_hostile_meta_is_refused(folder, change, problem):
     assert any(part in line for part in problem.split("|"))
 
 
-def test_meta_that_is_no_object(folder):
+def test_meta_that_is_no_object(folder: Path) -> None:
     """Garbage in place of meta.json is refused."""
     for data in (b"", b"[]", b"{", b"\x80\x04."):
         (folder / "meta.json").write_bytes(data)
@@ -494,7 +506,7 @@ def test_meta_that_is_no_object(folder):
 # ── for the fit ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_arrays_hold_the_pairs_of_a_split(folder):
+def test_arrays_hold_the_pairs_of_a_split(folder: Path) -> None:
     """The other split is left out; negatives and source prompts keep their meaning.
 
     What a rubric was mined from counts only where it is trained on.
@@ -505,9 +517,14 @@ def test_arrays_hold_the_pairs_of_a_split(folder):
     assert (arrays.n_rubrics, arrays.n_pairs, arrays.n_prompts, arrays.n_features) == (3, 4, 3, 3)
     assert arrays.z_rubric.tolist() == [0, 1, 2, 0, 2]
     assert arrays.z_delta.tolist() == [1.25, 0.75, 0.25, 0.5, 1.25]
+    assert arrays.negative_of is not None
     assert arrays.negative_of.tolist() == [-1, -1, 0, -1]
+    assert arrays.source_indptr is not None
     assert arrays.source_indptr.tolist() == [0, 1, 2, 2]
+    assert arrays.source_prompt is not None
     assert arrays.source_prompt.tolist() == [0, 1]
+    assert arrays.redundancy_i is not None
+    assert arrays.redundancy_j is not None
     assert (arrays.redundancy_i.tolist(), arrays.redundancy_j.tolist()) == ([0], [1])
     assert fit_arrays(store, "dev").z_delta.tolist() == [0.75]
     with pytest.raises(ValueError, match="split must be one of"):

@@ -1,6 +1,8 @@
 """Importing a store: the same entries in any form give the same store, and every wrong input is one line."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,7 +15,7 @@ from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.fit.arrays import LARGEST_Z
 from svr_async.training.store.facts import store_facts
 from svr_async.training.store.imported import ImportOptions, import_store
-from svr_async.training.store.records import OWN
+from svr_async.training.store.records import OWN, FeatureStore
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
 from svr_async.vocabulary.rubric import Check, rubric_id
 
@@ -28,44 +30,44 @@ WEIGHT = np.array([2, 1, 0.5, 0])
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder with a file of rubrics."""
     monkeypatch.chdir(tmp_path)
     write_rubrics(RUBRICS)
     return tmp_path
 
 
-def write_rubrics(lines, name="rubrics.jsonl"):
+def write_rubrics(lines: Sequence[object], name: str = "rubrics.jsonl") -> None:
     """Write rubrics, a line each."""
     Path(name).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
-def write_npz(name="z.npz", **arrays):
+def write_npz(name: str = "z.npz", **arrays: Any) -> Path:
     """Write arrays, the lists of above unless said otherwise; None leaves one out."""
     held = {"pair": PAIR, "rubric": RUBRIC, "z": Z, **arrays}
     np.savez(name, **{key: value for key, value in held.items() if value is not None})
     return Path(name)
 
 
-def write_table(name="z.parquet", **columns):
+def write_table(name: str = "z.parquet", **columns: Any) -> Path:
     """Write a Parquet file likewise."""
     held = {"pair_id": PAIR.tolist(), "rubric_id": RUBRIC.tolist(), "z": Z.tolist(), **columns}
     parquet.write_table(pa.table({key: value for key, value in held.items() if value is not None}), name)
     return Path(name)
 
 
-def imported(z, out="store", **options):
+def imported(z: Path | str, out: str = "store", **options: Any) -> FeatureStore:
     """Import, everything on the training side."""
-    options = ImportOptions(**{"dev_share": 0.0, **options})
-    return import_store(PAIRS, "d", Path("rubrics.jsonl"), Path(z), Path(out), options)
+    chosen: dict[str, Any] = {"dev_share": 0.0, **options}
+    return import_store(PAIRS, "d", Path("rubrics.jsonl"), Path(z), Path(out), ImportOptions(**chosen))
 
 
-def files_of(folder):
+def files_of(folder: str) -> dict[str, bytes]:
     """Return a folder's files."""
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def refusal(z, **options):
+def refusal(z: Path | str, **options: Any) -> str:
     """Return the one line of an import that is refused, after which there is no store."""
     with pytest.raises(SvrError) as caught:
         imported(z, **options)
@@ -77,13 +79,14 @@ def refusal(z, **options):
 # ── what comes in comes back ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_brought_comes_back_with_weights_and_own_entries(home):
+def test_what_was_brought_comes_back_with_weights_and_own_entries(home: Path) -> None:
     """Z in order, soft values and zeros as they are, weights, rubrics under both of their names, and the sources."""
     store = imported(write_npz(weight=WEIGHT))
     assert store.pair_ids == [pair.id for pair in PAIRS]
     assert store.z.indptr.tolist() == [0, 2, 3, 3, 3, 4, 4]
     assert store.z.index.tolist() == [0, 1, 1, 0]
     assert store.z.value.tolist() == [0.0, -0.25, 1.25, np.float32(0.3)]
+    assert store.z.weight is not None
     assert store.z.weight.tolist() == [0.0, 1.0, 0.5, 2.0]
     assert store.z.flags.tolist() == [0, 0, OWN, 0]
     assert [entry.candidate.rubric.text for entry in store.rubrics] == ["Is brief", "Names salt"]
@@ -91,7 +94,7 @@ def test_what_was_brought_comes_back_with_weights_and_own_entries(home):
     assert store.header.judge == "imported"
 
 
-def test_all_forms_of_the_same_entries_give_the_same_store(home):
+def test_all_forms_of_the_same_entries_give_the_same_store(home: Path) -> None:
     """Lists by ids and by places, CSR, what SciPy saves, packed or not, and Parquet with plain and coded texts."""
     places = np.array([4, 0, 1, 0]), np.array([0, 1, 1, 0])
     matrix = csr_matrix((Z, places), shape=(6, 2))
@@ -113,7 +116,7 @@ def test_all_forms_of_the_same_entries_give_the_same_store(home):
     assert all(store == stores[0] for store in stores)
 
 
-def test_candidates_of_svr_induce_are_rubrics_and_their_checks_come_along(home):
+def test_candidates_of_svr_induce_are_rubrics_and_their_checks_come_along(home: Path) -> None:
     """A line as `svr induce` writes it, with a check, counts and other wordings."""
     check = {"name": "max_words", "args": {"n": 50}}
     line = {"rubric": {"text": "Is brief", "check": check}, "sources": ["p2"], "count": 3, "aliases": ["Is short"]}
@@ -123,7 +126,7 @@ def test_candidates_of_svr_induce_are_rubrics_and_their_checks_come_along(home):
     assert (candidate.observed_count, candidate.aliases) == (3, ("Is short",))
 
 
-def test_pairs_that_teach_nothing_are_left_out_with_their_entries(home):
+def test_pairs_that_teach_nothing_are_left_out_with_their_entries(home: Path) -> None:
     """Equal responses: neither the pair nor what was judged of it is in the store."""
     pairs = [*PAIRS[:4], PreferencePair(id="p4", prompt=PAIRS[4].prompt, chosen="a", rejected="a"), PAIRS[5]]
     store = import_store(pairs, "d", Path("rubrics.jsonl"), write_npz(), Path("store"), ImportOptions(dev_share=0.0))
@@ -131,7 +134,7 @@ def test_pairs_that_teach_nothing_are_left_out_with_their_entries(home):
     assert len(store.z.value) == 3
 
 
-def test_some_prompts_are_held_out_as_training_holds_them_out(home):
+def test_some_prompts_are_held_out_as_training_holds_them_out(home: Path) -> None:
     """Entries follow their pairs to the dev side, and the split is that of the seed."""
     store = imported(write_npz(), dev_share=0.5)
     held_out = [pair for pair, dev in zip(store.pair_ids, store.is_dev.tolist(), strict=True) if dev]
@@ -140,7 +143,7 @@ def test_some_prompts_are_held_out_as_training_holds_them_out(home):
     assert store.z.value[store.z.indptr[row] : store.z.indptr[row + 1]].tolist() == [np.float32(0.3)]
 
 
-def test_the_same_import_again_is_left_and_another_is_refused(home):
+def test_the_same_import_again_is_left_and_another_is_refused(home: Path) -> None:
     """A store is not written over."""
     imported(write_npz())
     before = files_of("store")
@@ -151,7 +154,7 @@ def test_the_same_import_again_is_left_and_another_is_refused(home):
     assert not Path(".store.part").exists()
 
 
-def test_the_figures_of_a_store_are_those_that_were_brought(home):
+def test_the_figures_of_a_store_are_those_that_were_brought(home: Path) -> None:
     """Counts, entries a pair, ties, weights and the plan."""
     facts = store_facts(imported(write_npz(weight=WEIGHT)))
     assert facts["pairs"] == {"train": 6, "dev": 0, "hard_negatives": 0}
@@ -163,7 +166,7 @@ def test_the_figures_of_a_store_are_those_that_were_brought(home):
     assert facts["bytes"] == sum(len(data) for data in files_of("store").values())
 
 
-def test_a_store_without_entries_has_figures_too(home):
+def test_a_store_without_entries_has_figures_too(home: Path) -> None:
     """None where there is nothing to take a mean of."""
     empty = np.array([], dtype=np.int64)
     facts = store_facts(imported(write_npz(pair=empty, rubric=empty, z=np.array([]))))
@@ -205,7 +208,7 @@ CSR = {"pair": None, "rubric": None, "z": None, "indices": np.array([0]), "data"
         ({**CSR, "indptr": np.array([0, 1, 1, 1, 1, 1, 1]), "format": np.array(b"coo")}, "not in CSR form"),
     ],
 )
-def test_wrong_npz_files_are_refused_by_name_and_value(home, arrays, problem):
+def test_wrong_npz_files_are_refused_by_name_and_value(home: Path, arrays: dict[str, Any], problem: str) -> None:
     """Unknown ids, places, ranges, NaN, lengths, types, forms, duplicates and objects."""
     line = refusal(write_npz(**arrays))
     assert line.startswith("z.npz: ")
@@ -225,7 +228,7 @@ def test_wrong_npz_files_are_refused_by_name_and_value(home, arrays, problem):
         ({"weight": [1.0, 1, 1, -1]}, "weight = -1 at entry 3"),
     ],
 )
-def test_wrong_parquet_files_are_refused_by_name_and_value(home, columns, problem):
+def test_wrong_parquet_files_are_refused_by_name_and_value(home: Path, columns: dict[str, Any], problem: str) -> None:
     """Columns that are missing, of another type, with empty cells, or with values that cannot be."""
     line = refusal(write_table(**columns))
     assert line.startswith("z.parquet: ")
@@ -233,7 +236,7 @@ def test_wrong_parquet_files_are_refused_by_name_and_value(home, columns, proble
 
 
 @pytest.mark.parametrize("name", ["z.npz", "z.parquet", "z.csv"])
-def test_files_that_are_not_there_or_are_something_else_are_refused(home, name):
+def test_files_that_are_not_there_or_are_something_else_are_refused(home: Path, name: str) -> None:
     """A missing file, garbage under a good suffix, and a suffix that is not known."""
     line = refusal(name)
     assert "unknown suffix" in line if name == "z.csv" else f"no such file: {name}" in line
@@ -256,13 +259,13 @@ def test_files_that_are_not_there_or_are_something_else_are_refused(home, name):
         ([{"id": "r", "text": "Is brief"}, {"id": "r", "text": "Is long"}], "two rubrics have the id 'r'"),
     ],
 )
-def test_wrong_rubrics_are_refused_by_line(home, lines, problem):
+def test_wrong_rubrics_are_refused_by_line(home: Path, lines: list[object], problem: str) -> None:
     """What is no rubric, or no other one."""
     write_rubrics(lines)
     assert problem in refusal(write_npz())
 
 
-def test_rubrics_that_are_not_there_and_pairs_without_any_to_train_on(home):
+def test_rubrics_that_are_not_there_and_pairs_without_any_to_train_on(home: Path) -> None:
     """Both are named."""
     with pytest.raises(DataError, match=r"cannot read none\.jsonl"):
         import_store(PAIRS, "d", Path("none.jsonl"), write_npz(), Path("store"), ImportOptions())

@@ -1,6 +1,8 @@
 """Files written whole, or not at all."""
 
 import errno
+from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -8,7 +10,7 @@ from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import write_atomic, write_atomic_with
 
 
-def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path):
+def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:
     """A file appears with its content, in folders that were not there, without a temporary beside it."""
     target = tmp_path / "a" / "b" / "file.bin"
     write_atomic(target, b"content")
@@ -16,12 +18,12 @@ def test_missing_folders_are_made_and_nothing_is_left_beside(tmp_path):
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     """Where writing fails half way, the old content stays, the temporary is gone and the error is one line."""
     target = tmp_path / "file"
     write_atomic(target, b"old")
 
-    def run_out_of_space(file):
+    def run_out_of_space(file: IO[bytes]) -> None:
         file.write(b"new")
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -32,7 +34,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
+def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     """Where a folder cannot be made, StorageError names the file and passes on the hint."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="cannot write") as caught:

@@ -3,7 +3,7 @@
 from svr_async.vocabulary.prefixes import BLOCK_CHARS, BLOCK_TOKENS, PrefixCache
 
 
-def test_a_common_beginning_is_cached_in_whole_blocks():
+def test_a_common_beginning_is_cached_in_whole_blocks() -> None:
     """Two requests that share two and a half blocks: the second finds two; another model finds none."""
     cache, shared = PrefixCache(100), "s" * (5 * BLOCK_CHARS // 2)
     assert cache.visit("m", [shared + "a" * BLOCK_CHARS]) == 0
@@ -12,7 +12,7 @@ def test_a_common_beginning_is_cached_in_whole_blocks():
     assert cache.visit("m", [shared]) == 2 * BLOCK_TOKENS
 
 
-def test_a_block_serves_only_once_it_is_computed():
+def test_a_block_serves_only_once_it_is_computed() -> None:
     """A request that comes before the lag is over finds nothing, and does not start the lag again."""
     now = [0.0]
     cache, text = PrefixCache(100, lag_s=1.0, clock=lambda: now[0]), ["x" * (2 * BLOCK_CHARS)]
@@ -23,7 +23,7 @@ def test_a_block_serves_only_once_it_is_computed():
     assert cache.visit("m", text) == 2 * BLOCK_TOKENS
 
 
-def test_without_blocks_nothing_is_cached():
+def test_without_blocks_nothing_is_cached() -> None:
     """A cache of no blocks never hits."""
     cache = PrefixCache(0)
     assert [cache.visit("m", ["x" * 4096]) for _ in range(2)] == [0, 0]

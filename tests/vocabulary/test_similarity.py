@@ -23,17 +23,17 @@ from svr_async.vocabulary.similarity import (
 texts = st.text(alphabet="abcdeABC 123.,!_é\u0301中文\n", max_size=40)
 
 
-def test_normalised_keeps_letters_and_digits_only():
+def test_normalised_keeps_letters_and_digits_only() -> None:
     """Case, punctuation, underscores, spacing and Unicode form do not matter."""
     assert normalised("  The ANSWER—in_3 steps:\n“Éclair” ﬁrst!") == "the answer in 3 steps éclair first"
 
 
-def test_content_tokens_leave_out_stopwords_and_single_letters():
+def test_content_tokens_leave_out_stopwords_and_single_letters() -> None:
     """What remains are the words and numbers that say something."""
     assert content_tokens("Does the response list 3 examples, x and 42?") == {"response", "list", "examples", "42"}
 
 
-def test_negations_and_quantities_are_content():
+def test_negations_and_quantities_are_content() -> None:
     """A rubric and its opposite must differ in their tokens."""
     assert "not" not in STOPWORDS
     assert similarity("Must mention the price", "Must not mention the price") < 1
@@ -49,29 +49,29 @@ def test_negations_and_quantities_are_content():
         (set(), set(), 0.0),
     ],
 )
-def test_jaccard_is_shared_over_all(first, second, expected):
+def test_jaccard_is_shared_over_all(first: set[str], second: set[str], expected: float) -> None:
     """Shared tokens over all tokens; nothing shared, or nothing at all, gives 0."""
     assert jaccard(frozenset(first), frozenset(second)) == pytest.approx(expected)
 
 
-def test_word_order_does_not_matter_to_the_jaccard_part():
+def test_word_order_does_not_matter_to_the_jaccard_part() -> None:
     """The same content words in another order are the same rubric."""
     assert similarity("cites sources inline", "inline, cites sources") == 1.0
 
 
-def test_spelling_matters_little_to_the_sequence_part():
+def test_spelling_matters_little_to_the_sequence_part() -> None:
     """A one-letter difference in a long text is nearly the same rubric."""
     assert similarity("Summarises the argument fairly", "Summarizes the argument fairly") > 0.95
 
 
-def test_unrelated_rubrics_are_far_apart():
+def test_unrelated_rubrics_are_far_apart() -> None:
     """Two rubrics about different things stay well below every cutoff."""
     assert similarity("Gives working Python code", "Refuses to help with a crime") < 0.5
 
 
 @given(texts, texts)
 @settings(deadline=None)
-def test_similarity_is_symmetric_and_within_bounds(first, second):
+def test_similarity_is_symmetric_and_within_bounds(first: str, second: str) -> None:
     """Order does not matter, the value lies in [0, 1], and a text equals itself."""
     value = similarity(first, second)
 
@@ -82,10 +82,10 @@ def test_similarity_is_symmetric_and_within_bounds(first, second):
 
 @given(texts, texts)
 @settings(deadline=None)
-def test_similarity_equals_an_independent_form(first, second):
+def test_similarity_equals_an_independent_form(first: str, second: str) -> None:
     """The value is the larger of the two parts, each written down a second time here."""
 
-    def words(text):
+    def words(text: str) -> str:
         return re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", text).lower()).strip()
 
     one, two = sorted((words(first), words(second)), key=lambda text: (len(text), text))
@@ -99,13 +99,13 @@ def test_similarity_equals_an_independent_form(first, second):
     assert similarity(first, second) == pytest.approx(expected)
 
 
-def test_texts_without_letters_or_digits_are_alike_only_if_equal():
+def test_texts_without_letters_or_digits_are_alike_only_if_equal() -> None:
     """Punctuation alone says nothing: difflib would call two such texts equal."""
     assert similarity("!!!", "???") == 0
     assert similarity("!!!", "!!!") == 1
 
 
-def test_long_texts_are_compared_in_full():
+def test_long_texts_are_compared_in_full() -> None:
     """Frequent letters count from 200 characters on too (difflib's `autojunk` is off)."""
     text = "ab " * 120
 
@@ -113,12 +113,12 @@ def test_long_texts_are_compared_in_full():
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5, 0.0), (0.92, 0.0), (0.96, 0.5), (1.0, 1.0)])
-def test_redundancy_rescales_what_exceeds_the_cutoff(value, expected):
+def test_redundancy_rescales_what_exceeds_the_cutoff(value: float, expected: float) -> None:
     """0 up to the cutoff of 0.92, then linear up to 1."""
     assert redundancy(value) == pytest.approx(expected)
 
 
-def test_redundancy_refuses_a_cutoff_that_divides_by_zero():
+def test_redundancy_refuses_a_cutoff_that_divides_by_zero() -> None:
     """A cutoff of 1 leaves nothing to rescale."""
     with pytest.raises(ValueError, match=r"got 1\.0"):
         redundancy(1.0, cutoff=1.0)

@@ -39,14 +39,14 @@ counts = st.integers(0, 60)
         (1, 2, 0.09453120573423074, 0.9054687942657693),
     ],
 )
-def test_wilson_matches_published_values(successes, n, low, high):
+def test_wilson_matches_published_values(successes: int, n: int, low: float, high: float) -> None:
     """Wilson's interval equals the values that independent software prints."""
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=1e-12)
 
 
 @given(st.integers(0, 400), st.integers(1, 400), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
 @settings(deadline=None)
-def test_wilson_ends_solve_the_score_equation(successes, extra, level):
+def test_wilson_ends_solve_the_score_equation(successes: int, extra: int, level: float) -> None:
     """Each end p of the interval is where |p̂ − p| equals z standard errors at p, which is how Wilson defines it."""
     n = successes + extra
     z = NormalDist().inv_cdf((1 + level) / 2)
@@ -58,7 +58,7 @@ def test_wilson_ends_solve_the_score_equation(successes, extra, level):
 
 @given(st.integers(0, 200), st.integers(0, 200))
 @settings(deadline=None)
-def test_wilson_mirrors_when_right_and_wrong_trade_places(right, wrong):
+def test_wilson_mirrors_when_right_and_wrong_trade_places(right: int, wrong: int) -> None:
     """Counting failures instead of successes mirrors the interval at one half."""
     low, high = wilson_interval(right, right + wrong)
     other_low, other_high = wilson_interval(wrong, right + wrong)
@@ -66,33 +66,33 @@ def test_wilson_mirrors_when_right_and_wrong_trade_places(right, wrong):
     assert (low, high) == pytest.approx((1 - other_high, 1 - other_low), abs=1e-12)
 
 
-def test_wilson_knows_nothing_about_nothing_observed():
+def test_wilson_knows_nothing_about_nothing_observed() -> None:
     """No observation gives the whole range, never a division by zero."""
     assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
-def test_wilson_takes_half_credit():
+def test_wilson_takes_half_credit() -> None:
     """Half successes are allowed and lie between their neighbours."""
     assert wilson_interval(5, 10).low < wilson_interval(5.5, 10).low < wilson_interval(6, 10).low
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10)])
-def test_wilson_refuses_impossible_counts(successes, n):
+def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
     """Counts outside 0..n are a mistake of the caller, named with their values."""
     with pytest.raises(ValueError, match=str(n)):
         wilson_interval(successes, n)
 
 
-def test_level_must_be_a_probability():
+def test_level_must_be_a_probability() -> None:
     """A level of 95 instead of 0.95 is refused."""
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
         wilson_interval(1, 2, level=95)
 
 
-def slow_bootstrap(values, clusters, resamples, seed):
+def slow_bootstrap(values: list[float], clusters: list[int], resamples: int, seed: int) -> tuple[float, float]:
     """Draw clusters one by one in plain Python and return the percentile interval of the mean."""
     rng = random.Random(seed)
-    groups = {}
+    groups: dict[int, list[float]] = {}
     for value, label in zip(values, clusters, strict=True):
         groups.setdefault(label, []).append(value)
     units = list(groups.values())
@@ -100,11 +100,12 @@ def slow_bootstrap(values, clusters, resamples, seed):
     for _ in range(resamples):
         drawn = [value for _ in units for value in rng.choice(units)]
         means.append(sum(drawn) / len(drawn))
-    return np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-def test_bootstrap_agrees_with_drawing_items_one_by_one(clustered):
+def test_bootstrap_agrees_with_drawing_items_one_by_one(clustered: bool) -> None:
     """The multinomial form has the distribution of drawing units with replacement, clustered or not."""
     rng = random.Random(3)
     clusters = [i // 3 if clustered else i for i in range(60)]
@@ -117,14 +118,14 @@ def test_bootstrap_agrees_with_drawing_items_one_by_one(clustered):
     assert fast == pytest.approx(tuple(slow), abs=0.05)
 
 
-def test_bootstrap_agrees_with_wilson_on_many_yes_no_answers():
+def test_bootstrap_agrees_with_wilson_on_many_yes_no_answers() -> None:
     """For a large sample of right and wrong both intervals nearly coincide."""
     values = [1] * 7_900 + [0] * 2_100
 
     assert bootstrap_interval(values) == pytest.approx(wilson_interval(7_900, 10_000), abs=0.001)
 
 
-def test_clusters_widen_the_interval_of_repeated_answers():
+def test_clusters_widen_the_interval_of_repeated_answers() -> None:
     """Ten copies of every answer carry no more information: by cluster the interval is √10 times as wide."""
     values = [i % 2 for i in range(40) for _ in range(10)]
     labels = [i for i in range(40) for _ in range(10)]
@@ -135,7 +136,7 @@ def test_clusters_widen_the_interval_of_repeated_answers():
     assert ratio == pytest.approx(math.sqrt(10), rel=0.1)
 
 
-def test_bootstrap_repeats_with_its_seed_whatever_the_order_of_items():
+def test_bootstrap_repeats_with_its_seed_whatever_the_order_of_items() -> None:
     """The same seed and the same items in any order give the same interval; another seed another one."""
     values = [0.0, 1.0, 1.0, 0.5, 0.25] * 9
 
@@ -143,25 +144,25 @@ def test_bootstrap_repeats_with_its_seed_whatever_the_order_of_items():
     assert bootstrap_interval(values, seed=4, resamples=50) != bootstrap_interval(values, seed=5, resamples=50)
 
 
-def test_bootstrap_of_equal_values_is_a_point():
+def test_bootstrap_of_equal_values_is_a_point() -> None:
     """Where every item is the same there is nothing to vary."""
     assert bootstrap_interval([1, 1, 1]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("values", [[], [float("nan")], [[1.0]]])
-def test_bootstrap_refuses_what_has_no_mean(values):
+def test_bootstrap_refuses_what_has_no_mean(values: list[float | list[float]]) -> None:
     """Nothing, NaN and tables are refused in words."""
     with pytest.raises(ValueError, match="non-empty list of finite numbers"):
         bootstrap_interval(values)
 
 
-def test_bootstrap_refuses_labels_that_do_not_fit():
+def test_bootstrap_refuses_labels_that_do_not_fit() -> None:
     """One label per value, or an error that gives both lengths."""
     with pytest.raises(ValueError, match=r"got 1 for 2"):
         bootstrap_interval([0, 1], clusters=["x"])
 
 
-def test_bootstrap_in_blocks_equals_bootstrap_at_once(monkeypatch):
+def test_bootstrap_in_blocks_equals_bootstrap_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splitting the resamples into blocks changes neither their number nor their law."""
     values = [0, 1, 1, 0, 1, 1, 1, 0] * 20
     whole = bootstrap_interval(values)
@@ -172,7 +173,9 @@ def test_bootstrap_in_blocks_equals_bootstrap_at_once(monkeypatch):
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
 @settings(deadline=None, max_examples=30)
-def test_paired_difference_brackets_the_difference_and_changes_sign_with_the_order(pairs):
+def test_paired_difference_brackets_the_difference_and_changes_sign_with_the_order(
+    pairs: list[tuple[bool, bool]],
+) -> None:
     """The interval holds the observed difference, and swapping the two judges mirrors it."""
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     forward = paired_difference_interval(first, second, resamples=2_000)
@@ -183,13 +186,13 @@ def test_paired_difference_brackets_the_difference_and_changes_sign_with_the_ord
     assert forward == pytest.approx((-backward.high, -backward.low), abs=2 / len(pairs))
 
 
-def test_paired_scores_must_pair_up():
+def test_paired_scores_must_pair_up() -> None:
     """Lists of different length are refused."""
     with pytest.raises(ValueError, match="same length"):
         paired_difference_interval([1], [1, 0])
 
 
-def test_paired_counts_fill_the_two_by_two_table():
+def test_paired_counts_fill_the_two_by_two_table() -> None:
     """Every item lands in exactly one of the four cells."""
     table = paired_counts([True, True, False, False, True], [True, False, True, False, True])
 
@@ -197,7 +200,7 @@ def test_paired_counts_fill_the_two_by_two_table():
     assert table.n == 5
 
 
-def slow_mcnemar(b, c):
+def slow_mcnemar(b: int, c: int) -> float:
     """Sum the two tails of Binomial(b + c, ½) in exact fractions."""
     n, m = b + c, min(b, c)
     tail = sum(Fraction(math.comb(n, k), 2**n) for k in range(m + 1))
@@ -206,7 +209,7 @@ def slow_mcnemar(b, c):
 
 @given(counts, counts)
 @settings(deadline=None)
-def test_mcnemar_equals_exact_fractions_and_is_symmetric(b, c):
+def test_mcnemar_equals_exact_fractions_and_is_symmetric(b: int, c: int) -> None:
     """The p-value is that of exact arithmetic, and does not mind which judge is named first."""
     assert mcnemar_exact(b, c) == pytest.approx(slow_mcnemar(b, c), rel=1e-12)
     assert mcnemar_exact(b, c) == mcnemar_exact(c, b)
@@ -223,23 +226,23 @@ def test_mcnemar_equals_exact_fractions_and_is_symmetric(b, c):
         (0, 10_000, 0.0),
     ],
 )
-def test_mcnemar_matches_published_values_up_to_millions(b, c, p):
+def test_mcnemar_matches_published_values_up_to_millions(b: int, c: int, p: float) -> None:
     """Values that independent software prints, for small and for very large counts; no overflow, no NaN."""
     assert mcnemar_exact(b, c) == pytest.approx(p, rel=1e-8)
 
 
-def test_mcnemar_refuses_negative_counts():
+def test_mcnemar_refuses_negative_counts() -> None:
     """Counts below zero are a mistake of the caller."""
     with pytest.raises(ValueError, match="-1"):
         mcnemar_exact(-1, 3)
 
 
-def test_holm_matches_a_worked_example():
+def test_holm_matches_a_worked_example() -> None:
     """Four p-values of a textbook example, in the order given."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
 
 
-def slow_holm(p_values):
+def slow_holm(p_values: list[float]) -> tuple[float, ...]:
     """Adjust each p-value by its own definition: the largest of (number not smaller) · p over all smaller ones."""
     m = len(p_values)
     ranked = sorted(range(m), key=lambda i: p_values[i])
@@ -250,7 +253,7 @@ def slow_holm(p_values):
 
 @given(st.lists(st.floats(0, 1), max_size=12))
 @settings(deadline=None)
-def test_holm_equals_its_definition_and_never_makes_a_p_value_smaller(p_values):
+def test_holm_equals_its_definition_and_never_makes_a_p_value_smaller(p_values: list[float]) -> None:
     """Adjusted values equal the step-down definition, stay in [p, 1] and keep the order of the raw ones."""
     adjusted = holm(p_values)
 
@@ -262,7 +265,7 @@ def test_holm_equals_its_definition_and_never_makes_a_p_value_smaller(p_values):
 
 
 @pytest.mark.parametrize("wrong", [[1.5], [-0.1], [float("nan")]])
-def test_holm_refuses_what_is_no_probability(wrong):
+def test_holm_refuses_what_is_no_probability(wrong: list[float]) -> None:
     """Values outside 0..1 and NaN are refused."""
     with pytest.raises(ValueError, match=r"0\.\.1"):
         holm(wrong)
@@ -270,7 +273,7 @@ def test_holm_refuses_what_is_no_probability(wrong):
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 7))
 @settings(deadline=None)
-def test_quantile_groups_partition_by_value(values, groups):
+def test_quantile_groups_partition_by_value(values: list[int], groups: int) -> None:
     """Groups are a partition in rising order, at most as many as asked for, and equal values are never split."""
     found = quantile_groups(values, groups)
 
@@ -280,18 +283,18 @@ def test_quantile_groups_partition_by_value(values, groups):
         assert max(values[i] for i in lower) < min(values[i] for i in upper)
 
 
-def test_quantile_groups_of_distinct_values_have_equal_size():
+def test_quantile_groups_of_distinct_values_have_equal_size() -> None:
     """Twenty distinct values make five groups of four."""
     assert [len(group) for group in quantile_groups(list(range(20)), 5)] == [4] * 5
 
 
-def test_quantile_groups_need_a_group():
+def test_quantile_groups_need_a_group() -> None:
     """Zero groups are refused."""
     with pytest.raises(ValueError, match=r"got 0"):
         quantile_groups([1.0], 0)
 
 
-def all_flips(differences):
+def all_flips(differences: list[int]) -> float:
     """Return the p-value by going through every choice of signs."""
     sums = [
         sum(sign * abs(d) for sign, d in zip(signs, differences, strict=True))
@@ -302,19 +305,19 @@ def all_flips(differences):
 
 @settings(deadline=None, max_examples=60)
 @given(differences=st.lists(st.integers(-4, 4), max_size=9))
-def test_flipping_whole_clusters_equals_going_through_all_signs(differences):
+def test_flipping_whole_clusters_equals_going_through_all_signs(differences: list[int]) -> None:
     """The exact test is the share of all choices of signs whose sum is as far from 0 or farther."""
     assert sign_flip_exact(differences) == pytest.approx(all_flips(differences), abs=1e-12)
     assert sign_flip_exact(differences) == sign_flip_exact([-d for d in differences])
 
 
 @given(b=st.integers(0, 300), c=st.integers(0, 300))
-def test_flipping_clusters_of_one_is_mcnemars_test(b, c):
+def test_flipping_clusters_of_one_is_mcnemars_test(b: int, c: int) -> None:
     """Where every pair stands alone nothing changes."""
     assert sign_flip_exact([-1] * b + [1] * c) == mcnemar_exact(b, c)
 
 
-def test_the_normal_limit_takes_over_smoothly():
+def test_the_normal_limit_takes_over_smoothly() -> None:
     """Beyond the exact reach the p-value is that of the normal limit, which is close to the exact one before it."""
     rng = np.random.default_rng(3)
     exact = [int(d) for d in rng.integers(-3, 4, 5000)]

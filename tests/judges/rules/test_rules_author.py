@@ -1,5 +1,7 @@
 """The rules author and its damage: deterministic, and worse in a way that can be seen."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,13 +31,13 @@ PAIR = PreferencePair(
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_changes_a_text_that_offers_it(damage):
+def test_every_damage_changes_a_text_that_offers_it(damage: Callable[..., str]) -> None:
     """Each kind makes another text of a rich one, the same one each time."""
     assert damage(RICH) != RICH
     assert damage(RICH) == damage(RICH)
 
 
-def test_each_damage_does_what_it_says():
+def test_each_damage_does_what_it_says() -> None:
     """An item less, a number more, a bracket gone, the end gone, the beginning twice."""
     assert "- salt" not in drop_an_item(RICH)
     assert change_a_number("Take 3 eggs, or 9.") == "Take 3 eggs, or 10."
@@ -47,19 +49,19 @@ def test_each_damage_does_what_it_says():
 
 @given(text=st.text(max_size=300) | st.sampled_from([RICH, "a " * 20, "1", "- a\n" * 4]), name=st.text(max_size=5))
 @settings(deadline=None, max_examples=150)
-def test_damage_is_total_and_depends_on_text_and_id_alone(text, name):
+def test_damage_is_total_and_depends_on_text_and_id_alone(text: str, name: str) -> None:
     """Any text is damaged the same way twice, or comes back as it was where no kind applies."""
     first = damaged(text, name)
     assert first == damaged(text, name)
     assert (first == text) == all(damage(text) == text for damage in DAMAGES)
 
 
-def test_pairs_get_different_damage():
+def test_pairs_get_different_damage() -> None:
     """Which damage is done depends on the id of the pair."""
     assert len({damaged(RICH, f"p{number}") for number in range(60)}) == len(DAMAGES)
 
 
-async def test_the_author_proposes_what_holds_for_the_chosen_response_only():
+async def test_the_author_proposes_what_holds_for_the_chosen_response_only() -> None:
     """Each rubric's check passes the chosen response and fails the rejected one; the same list every time."""
     author = RulesAuthor()
     found = (await author.induce(PAIR)).value
@@ -67,14 +69,18 @@ async def test_the_author_proposes_what_holds_for_the_chosen_response_only():
     assert (await author.induce(PAIR)).value == found
     prompt = view_of_prompt(PAIR.prompt)
     for rubric in found:
+        assert rubric.check is not None
         good, bad = (bound(rubric.check)(prompt, view_of(text)) for text in (PAIR.chosen, PAIR.rejected))
+        assert good is not None
         assert good.passed
+        assert bad is not None
         assert not bad.passed
     described = (await author.induce(PAIR, contrastive=False)).value
+    assert described is not None
     assert set(found) < set(described)
 
 
-async def test_the_authors_probe_is_the_damaged_response():
+async def test_the_authors_probe_is_the_damaged_response() -> None:
     """The same probe every time; a response that nothing can be done to comes back as it was."""
     author = RulesAuthor()
     assert (await author.probe(PAIR)).value == damaged(PAIR.chosen, "p") != PAIR.chosen

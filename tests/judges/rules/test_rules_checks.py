@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rules_cases import CASES, Case
 
@@ -42,7 +44,7 @@ def test_every_check_has_examples() -> None:
     assert missing == set()
 
 
-ORDERED = (
+ORDERED: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
     ("max_words", {"n": 2}, "", "one two three", "one two three four five six"),
     ("min_words", {"n": 9}, "", "one two three", "one"),
     ("exact_items", {"n": 3}, "", "- a\n- b", "- a"),
@@ -56,7 +58,7 @@ ORDERED = (
 
 
 @pytest.mark.parametrize(("name", "args", "prompt", "nearer", "farther"), ORDERED, ids=[o[0] for o in ORDERED])
-def test_degree_orders_equal_verdicts(name: str, args: dict, prompt: str, nearer: str, farther: str) -> None:
+def test_degree_orders_equal_verdicts(name: str, args: dict[str, Any], prompt: str, nearer: str, farther: str) -> None:
     """Of two responses with the same verdict, the one nearer to the rubric has the larger degree."""
     check = [Check.of(name, **args)]
     (a,), (b,) = findings(prompt, nearer, check), findings(prompt, farther, check)
@@ -68,7 +70,7 @@ def test_degree_orders_equal_verdicts(name: str, args: dict, prompt: str, nearer
 
 
 @pytest.mark.parametrize(("name", "args"), [("max_words", {"n": 9}), ("min_words", {"n": 1}), ("bold", {})])
-def test_equal_degree_gives_no_direction(name: str, args: dict) -> None:
+def test_equal_degree_gives_no_direction(name: str, args: dict[str, Any]) -> None:
     """Two responses that satisfy a bound equally have the same degree, however they differ otherwise."""
     check = [Check.of(name, **args)]
 

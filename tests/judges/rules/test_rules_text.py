@@ -90,7 +90,7 @@ def test_item_count_takes_the_outermost_list() -> None:
 
 def test_views_of_one_text_share_their_work() -> None:
     """A derived value is worked out once per view."""
-    calls = []
+    calls: list[TextView] = []
     view = TextView("a")
 
     assert view.once(calls.append) is view.once(calls.append)

@@ -1,0 +1,43 @@
+"""A judge and an author that nobody is to ask: a test's own ones are made from them and answer what the test asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.vocabulary.integrity import Marks
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
+from svr_async.vocabulary.rubric import Rubric
+
+
+class UnaskedJudge:
+    """A judge without marks that fails the test that asks it anything."""
+
+    name = label = "stand-in"
+    marks: Marks = frozenset()
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        raise AssertionError(f"asked for a preference on {shown.pair_id}")
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
+        raise AssertionError(f"asked to write rubrics for {prompt}")
+
+    async def compare(
+        self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
+    ) -> Answer[Comparisons]:
+        raise AssertionError(f"asked to compare {shown.pair_id} on {len(rubrics)} rubrics ({overall=}, {note=})")
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
+        raise AssertionError(f"asked to score {response!r} for {prompt} on {len(rubrics)} rubrics")
+
+
+class UnaskedAuthor:
+    """An author that fails the test that asks it anything."""
+
+    name = "stand-in"
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
+        raise AssertionError(f"asked for rubrics of {pair.id} ({contrastive=})")
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:
+        raise AssertionError(f"asked for a probe of {pair.id}")
