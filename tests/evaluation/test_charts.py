@@ -17,7 +17,7 @@ shares = st.floats(0, 1)
 
 def shapes(markup: Markup, name: str) -> list[ET.Element[str]]:
     """Return the shapes of a class in a figure."""
-    return [node for node in ET.fromstring(str(markup)) if node.attrib["class"] == name]
+    return [node for node in ET.fromstring(str(markup)) if node.get("class") == name]
 
 
 def percent_of(node: ET.Element[str], key: str) -> float:

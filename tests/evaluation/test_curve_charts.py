@@ -19,7 +19,7 @@ shares = st.floats(0, 1)
 
 def nodes(markup: Markup, name: str, tag: str | None = None) -> list[ET.Element[str]]:
     """Return the shapes of a class in a figure."""
-    return [node for node in ET.fromstring(str(markup)) if node.attrib["class"] == name and tag in {None, node.tag}]
+    return [node for node in ET.fromstring(str(markup)) if node.get("class") == name and tag in {None, node.tag}]
 
 
 def plot(values: list[float], **changes: Any) -> Plot:
