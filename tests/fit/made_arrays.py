@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from svr_async.fit import sparse_margin
 from svr_async.fit.arrays import FitArrays
 
 Z_VALUES = np.array([-1.25, -0.75, -0.25, 0.25, 0.75, 1.25], np.float32)
@@ -65,3 +67,14 @@ def with_negatives(arrays: FitArrays) -> FitArrays:
     negative_of = np.full(arrays.n_pairs, -1)
     negative_of[-2:] = 0
     return replace(arrays, negative_of=negative_of)
+
+
+def solve(
+    z: Any,
+    gates: NDArray[np.float64],
+    start: NDArray[np.float64],
+    penalties: sparse_margin.Penalties,
+    price: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return V of one problem."""
+    return sparse_margin.solve(z, [sparse_margin.Wanted(gates=gates, start=start, penalties=penalties, price=price)])[0]

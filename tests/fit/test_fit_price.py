@@ -1,26 +1,12 @@
 """What an effect costs: less where the topic's prompts gave the criterion often."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from made_arrays import solve
 from scipy.sparse import csr_matrix
 
 from svr_async.fit.price import LEAST, MOST, USUAL, prices
-from svr_async.fit.sparse_margin import Penalties, Wanted
-from svr_async.fit.sparse_margin import solve as solve_all
-
-
-def solve(
-    z: Any,
-    gates: NDArray[np.float64],
-    start: NDArray[np.float64],
-    penalties: Penalties,
-    price: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return V of one problem."""
-    return solve_all(z, [Wanted(gates=gates, start=start, penalties=penalties, price=price)])[0]
+from svr_async.fit.sparse_margin import Penalties
 
 
 def test_what_a_topic_gives_often_costs_less_there_than_elsewhere() -> None:

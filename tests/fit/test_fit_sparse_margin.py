@@ -4,22 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_arrays import solve
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.sparse_margin import RIDGE, Penalties, Wanted
-from svr_async.fit.sparse_margin import solve as solve_all
-
-
-def solve(
-    z: Any,
-    gates: NDArray[np.float64],
-    start: NDArray[np.float64],
-    penalties: Penalties,
-    price: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return V of one problem."""
-    return solve_all(z, [Wanted(gates=gates, start=start, penalties=penalties, price=price)])[0]
+from svr_async.fit.sparse_margin import RIDGE, Penalties
 
 
 def _problem(n_pairs: int = 400, seed: int = 0) -> tuple[NDArray[Any], NDArray[np.float64]]:
