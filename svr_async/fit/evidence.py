@@ -42,6 +42,20 @@ class Evidence:
     alike: Any
     source: Ints | None = None
 
+    def part(self, rows: Ints) -> Evidence:
+        """Return the evidence of some pairs: theirs, and their prompts in the order in which they were."""
+        prompts, prompt = np.unique(self.prompt[rows], return_inverse=True)
+        return replace(
+            self,
+            z=self.z[rows],
+            merged=self.merged[rows],
+            prompt=prompt,
+            features=self.features[prompts],
+            views={name: view[prompts] for name, view in self.views.items()},
+            mined=None if self.mined is None else self.mined[prompts],
+            source=None if self.source is None else self.source[rows],
+        )
+
     def without(self, criteria: Sequence[int]) -> Evidence:
         """Return the evidence as if nothing had been judged on some criteria."""
         if not criteria:

@@ -10,6 +10,7 @@ shrunk to those of all prompts. Of numbers that do as well as the best, but for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -29,7 +30,6 @@ SHRINKAGE = 20.0  # prompts
 MOST_PROMPTS = 8000  # tried on a sample of this many
 WORSE = 2  # so many larger numbers in a row that tell less end the search
 LEAST_RATE = 1e-6
-BLOCK = 2048  # prompts that are dense at a time
 
 ONE = Size(groups=1, directions=0)
 
@@ -52,18 +52,30 @@ def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
 
 
 def _ladder(parts: Sequence[_Part], view: View, alone: Floats, most: int) -> dict[Size, Floats]:
-    """Try more and more groups by one view, until two numbers in a row tell less than the best before them."""
+    """Try more and more groups by one view, until two numbers in a row tell less than the best before them.
+
+    Each number has one direction less; the best of them is tried with half as many, too.
+    """
     tried: dict[Size, Floats] = {}
     best, worse = float(alone.sum()), 0
     for count in COUNTS:
         if count > most or worse == WORSE:
             break
-        sizes = [Size(groups=count, directions=q, view=view) for q in sorted({max(1, count // 2), count - 1})]
-        found = {size: _told(parts, size) for size in sizes}
-        top = max(float(told.sum()) for told in found.values())
-        best, worse = max(best, top), 0 if top > best else worse + 1
-        tried |= found
+        size = Size(groups=count, directions=count - 1, view=view)
+        tried[size] = _told(parts, size)
+        told = float(tried[size].sum())
+        best, worse = max(best, told), 0 if told > best else worse + 1
+    for size in _leading(tried):
+        half = replace(size, directions=max(1, size.groups // 2))
+        tried[half] = _told(parts, half)
     return tried
+
+
+def _leading(tried: Mapping[Size, Floats]) -> list[Size]:
+    """Return the size that tells most, and the smallest that tells as much but for a standard error."""
+    return (
+        list(dict.fromkeys([max(tried, key=lambda size: float(tried[size].sum())), _smallest(tried)])) if tried else []
+    )
 
 
 def rates_of(gates: Floats, mined: Any) -> Floats:
@@ -113,17 +125,12 @@ class _Part:
         view = self._views[size.view]
         groups = groups_of(self._associations[size.view], self._features, view, size, self._seed)
         rates = rates_of(likely_groups(groups.gates(self._features), view), self._mined)
-        gates = groups.gates(self._unseen)
-        return np.concatenate(
-            [
-                _likelihood(gates[first : first + BLOCK] @ rates, self._given[first : first + BLOCK])
-                for first in range(0, len(gates), BLOCK)
-            ]
-        )
+        return _likelihood(groups.gates(self._unseen), rates, self._given)
 
 
-def _likelihood(expected: Floats, given: Any) -> Floats:
+def _likelihood(gates: Floats, rates: Floats, given: Any) -> Floats:
+    """Return the log-likelihood of what each prompt gave: an event of its own for each column, at gates · rates."""
     entries = given.tocoo()
-    told = np.log(np.maximum(expected[entries.row, entries.col], LEAST_RATE))
-    likelihood: Floats = np.bincount(entries.row, weights=told, minlength=len(expected)) - expected.sum(axis=1)
-    return likelihood
+    expected = (gates[entries.row] * rates.T[entries.col]).sum(axis=1)
+    told = np.bincount(entries.row, weights=np.log(np.maximum(expected, LEAST_RATE)), minlength=len(gates))
+    return cast("Floats", told - gates @ rates.sum(axis=1))

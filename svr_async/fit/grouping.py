@@ -146,7 +146,7 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
     told = np.sort(np.argsort(-length, kind="stable")[:kept])
     unit = direction[told] / np.maximum(length[told], 1e-12)[:, None]
     distinct = len(np.unique(unit.round(3), axis=0))
-    means = KMeans(min(size.groups, distinct), n_init=2, random_state=seed)
+    means = KMeans(min(size.groups, distinct), n_init=1, random_state=seed)
     found = means.fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
 

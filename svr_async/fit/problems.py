@@ -1,4 +1,4 @@
-"""Sparse margin problems over the same pairs, laid out for the compiled solver: gates, weights, penalties, batches.
+"""Sparse margin problems over the same pairs, laid out for the compiled solver: gates, penalties, batches.
 
 Shapes are rounded up to a few sizes, so that rounds and folds share one compiled program.
 """
@@ -26,6 +26,8 @@ Ints = npt.NDArray[np.integer]
 
 SLOTS = 16  # problems that one call of the program has room for
 CANDIDATES = 4  # gates that a batch has room for, at least
+ROWS = 1.75  # and so many topics a pair in the mean, so that batches of the same pairs share one compiled program
+LEAST_GATE = 0.02  # of a pair's largest; smaller ones are left out
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
 EDGE = 200  # what an edge of S costs, in places of a whole S
@@ -57,10 +59,9 @@ class Gates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Which gates and which row of weights of a batch, and the penalties."""
+    """Which gates of a batch, and the penalties."""
 
     gates: int = 0
-    weights: int = 0
     penalties: Penalties
 
 
@@ -72,41 +73,36 @@ class Batch:
     pairs: int
     rubrics: int
     topics: tuple[int, ...]  # by gates
-    total: tuple[float, ...]  # by row of weights
-    room: tuple[int, int]  # topics and rubrics
+    room: tuple[int, int, int]  # pairs, topics and rubrics
 
 
 def sparse_gates(dense: Floats, at_most: int | None = None, *, price: Floats | None = None) -> Gates:
-    """Return the largest gates of each row of (pair, topic), all that are not 0 or `at_most`, with rows of sum 1."""
-    most = int((dense > 0).sum(axis=1).max(initial=1))
-    size = max(1, min(most, at_most or most, dense.shape[1]))
-    topic = np.argsort(-dense, axis=1, kind="stable")[:, :size].astype(np.int32)
-    value = np.take_along_axis(dense, topic, axis=1)
+    """Return the gates of each row of (pair, topic) that count, `at_most` so many, with rows of sum 1."""
+    counts = dense >= np.maximum(LEAST_GATE * dense.max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    most = int(counts.sum(axis=1).max(initial=1))
+    size = max(1, min(most, at_most or most))
+    kept = np.where(counts, dense, 0)
+    topic = np.argsort(-kept, axis=1, kind="stable")[:, :size].astype(np.int32)
+    value = np.take_along_axis(kept, topic, axis=1)
     total = np.maximum(value.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return Gates(topic=topic, value=value / total, topics=dense.shape[1], price=price)
 
 
-def batch_of(z: Any, gates: Sequence[Gates], weights: Floats | None = None, *, alike: Any = None) -> Batch:
-    """Lay out sparse z (pair, rubric), absent = 0, beside several gates and rows of weights (row, pair) >= 0.
+def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
+    """Lay out sparse z (pair, rubric), absent = 0, beside several gates.
 
-    Without weights every pair counts 1. `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no
-    diversity term.
+    `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term.
     """
     pairs, rubrics = z.shape
-    weights = np.ones((1, pairs)) if weights is None else weights
-    room = roomy(max(each.topics for each in gates)), roomy(rubrics)
-    rubric, value, owner = _pieces(z.tocsr(), roomy(pairs))
-    topic, gate, used = _stacked(gates, roomy(pairs))
-    padded = np.zeros((roomy(len(weights)), roomy(pairs)), np.float32)
-    padded[: len(weights), :pairs] = weights
-    price = _prices(gates, len(topic), room)
-    arrays: tuple[Any, ...] = (rubric, value, owner, topic, gate, used, price, padded, _likeness(alike, room[1]))
+    room = roomy(pairs), roomy(max(each.topics for each in gates)), roomy(rubrics)
+    rubric, value, owner, per_pair = _pieces(z.tocsr(), room[0])
+    price = _prices(gates, max(roomy(len(gates)), CANDIDATES), room[1:])
+    arrays: tuple[Any, ...] = (*_rows(gates, per_pair, price.shape[:2]), price, _likeness(alike, room[2]))
     return Batch(
-        design=jax.device_put(Design(*arrays)),
+        design=jax.device_put(Design(rubric, value, owner, *arrays)),
         pairs=pairs,
         rubrics=rubrics,
         topics=tuple(each.topics for each in gates),
-        total=tuple(float(total) for total in np.asarray(weights, np.float64).sum(axis=1)),
         room=room,
     )
 
@@ -125,20 +121,19 @@ def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
 def _run(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     """Solve up to `SLOTS` problems in one call of the program."""
     tasks = jax.tree.map(partial(_padded, slots=SLOTS), _tasks(batch, problems))
-    topics, rubrics = batch.room
-    found = solve_tasks(batch.design, tasks, jnp.int32(len(problems)), topics=topics, rubrics=rubrics)
+    pairs, topics, rubrics = batch.room
+    found = solve_tasks(batch.design, tasks, jnp.int32(len(problems)), pairs=pairs, topics=topics, rubrics=rubrics)
     held = np.asarray(found)
     return [held[row, : batch.topics[each.gates], : batch.rubrics] for row, each in enumerate(problems)]
 
 
 def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
-    """Return λ, λ₀ and δ of each problem: the L1 terms grow as the noise of a sum of its weights does."""
-    noise = np.array([batch.total[each.weights] ** 0.5 for each in problems])
+    """Return λ, λ₀ and δ of each problem: the L1 terms grow as the noise of a sum over the pairs does."""
+    noise = batch.pairs**0.5
     parts = np.array([batch.topics[each.gates] ** 0.5 for each in problems])
     common = np.array([each.penalties.common for each in problems])
     numbers: dict[str, Any] = {
         "gates": np.array([each.gates for each in problems]),
-        "weight": np.array([each.weights for each in problems]),
         "own": np.array([each.penalties.sparsity for each in problems]) * noise / parts,
         "common": np.where(common > 0, common * noise, NOTHING),
         "diversity": np.array([each.penalties.diversity for each in problems]),
@@ -152,18 +147,35 @@ def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
     return np.concatenate([values, np.zeros(slots - len(values))]).astype(dtype)
 
 
-def _stacked(gates: Sequence[Gates], pairs: int) -> tuple[Ints, Singles, Ints]:
-    """Return topics and gates of all candidates (candidate, J, pair), and how many of J each uses (candidate,)."""
-    used = [each.topic.shape[1] for each in gates]
-    topic = np.zeros((max(roomy(len(gates)), CANDIDATES), roomy(max(used)), pairs), np.int32)
-    value = np.zeros(topic.shape, np.float32)
-    for number, each in enumerate(gates):
-        topic[number, : used[number], : len(each.topic)] = each.topic.T
-        value[number, : used[number], : len(each.topic)] = each.value.T
-    return topic, value, np.array([*used, *[0] * (len(topic) - len(used))], np.int32)
+def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Singles]:
+    """Return piece, topic and gate of every gate that is not 0 (candidate, row), by pairs, and their sums by topic.
+
+    `per_pair` is how many pieces each pair has, `room` how many candidates and topics there is room for.
+    """
+    held = [_laid_out(each, per_pair) for each in gates]
+    pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
+    size = room[0], roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
+    last = pieces - 1
+    piece, topic = np.full(size, last, np.int32), np.zeros(size, np.int32)
+    gate, share = np.zeros(size, np.float32), np.zeros(room, np.float32)
+    for number, (each, (own, topics, values)) in enumerate(zip(gates, held, strict=True)):
+        piece[number, : len(own)], topic[number, : len(own)], gate[number, : len(own)] = own, topics, values
+        share[number, : each.topics] = np.bincount(each.topic.ravel(), each.value.ravel(), minlength=each.topics)
+    return piece, topic, gate, share
 
 
-def _prices(gates: Sequence[Gates], candidates: int, room: tuple[int, int]) -> Singles:
+def _laid_out(gates: Gates, per_pair: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return the piece, topic and gate of each piece and gate that is not 0, in the order of pairs."""
+    pair, place = np.nonzero(gates.value)
+    first = np.cumsum(per_pair) - per_pair
+    times = per_pair[pair]
+    borders = ragged.indptr_of(times)
+    within = np.arange(borders[-1]) - np.repeat(borders[:-1], times)
+    row = np.repeat(np.arange(len(pair)), times)
+    return first[pair][row] + within, gates.topic[pair, place][row], gates.value[pair, place][row]
+
+
+def _prices(gates: Sequence[Gates], candidates: int, room: tuple[int, ...]) -> Singles:
     """Return the price of each effect by candidate (candidate, topic, rubric), 1 where none is known."""
     out = np.ones((candidates, *room), np.float32)
     for number, each in enumerate(gates):
@@ -172,8 +184,11 @@ def _prices(gates: Sequence[Gates], candidates: int, room: tuple[int, int]) -> S
     return out
 
 
-def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints]:
-    """Cut the rows of sparse z into pieces: rubric and z (piece, width), 0 where padded, and the pair of each."""
+def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints, Ints]:
+    """Cut the rows of sparse z into pieces: rubric and z (piece, width), 0 where padded, and the pair of each.
+
+    The last is how many pieces each pair has.
+    """
     width = _width(ragged.lengths(z.indptr))
     borders, per_row = ragged.pieces(z.indptr, width)
     owner = np.repeat(np.arange(len(per_row)), per_row)
@@ -181,7 +196,7 @@ def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints]:
     borders = np.append(borders, np.full(spare, borders[-1]))
     rubric = ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width)
     value = ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width)
-    return rubric, value, np.append(owner, np.full(spare, pairs - 1)).astype(np.int32)
+    return rubric, value, np.append(owner, np.full(spare, pairs - 1)).astype(np.int32), per_row
 
 
 def _width(counts: Ints) -> int:

@@ -1,7 +1,7 @@
 """The sparse margin loss solved in JAX: accelerated projected steps, many problems in one compiled program.
 
     X ← max(0, Y − ∇f(Y) / D),     Y ← X + β (X − X before)
-    D = τ · ¼ Σ_pairs weight (gate z)²  +  μ  +  δ · share · Σ_j S_ij
+    D = τ · ¼ Σ_pairs (gate z)²  +  μ  +  δ · share · Σ_j S_ij
 
 The problem is that of `fit.sparse_margin`. Where effects are at least 0 the L1 terms are linear, so a proximal step is
 a gradient step and optax's projection, and zeros are exact. D takes each coordinate's own curvature, so topics with
@@ -41,43 +41,44 @@ class Edges(NamedTuple):
 class Design(NamedTuple):
     """What problems choose from. Entries lie in pieces of equal width, so that one long pair widens no other.
 
-    `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. `topic`, `gate`
-    (candidate, J, pair) are the gates, of which the first `used` (candidate,) hold any; `price` (candidate, topic,
-    rubric) multiplies λ; `weight` (row, pair). `alike` is S, as edges or, where they are many, whole (rubric, rubric).
+    `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. Gates are rows, one for
+    each piece and topic that its pair has: `piece`, `topic`, `gate` (candidate, row), padding has gate 0. `share`
+    (candidate, topic) sums the gates of all pairs, `price` (candidate, topic, rubric) multiplies λ. `alike` is S, as
+    edges or, where they are many, whole (rubric, rubric).
     """
 
     rubric: jax.Array
     z: jax.Array
     owner: jax.Array
+    piece: jax.Array
     topic: jax.Array
     gate: jax.Array
-    used: jax.Array
+    share: jax.Array
     price: jax.Array
-    weight: jax.Array
     alike: Edges | jax.Array
 
 
 class Task(NamedTuple):
-    """Problems, (problem,) each: which gates and which row of weights, λ, λ₀ (huge: no common part) and δ."""
+    """Problems, (problem,) each: which gates, λ, λ₀ (huge: no common part) and δ."""
 
     gates: jax.Array
-    weight: jax.Array
     own: jax.Array
     common: jax.Array
     diversity: jax.Array
 
 
 class _Problem(NamedTuple):
-    """One problem, spread out: `column` (J, piece, width) into the effects laid flat, `gate` (J, piece)."""
+    """One problem, spread out: `column` (row, width) into the effects laid flat, and gate · z there."""
 
-    design: Design
     column: jax.Array
-    gate: jax.Array
-    used: jax.Array
-    weight: jax.Array  # (pair,)
+    value: jax.Array
+    owner: jax.Array  # (row,)
+    alike: Edges | jax.Array
+    nothing: jax.Array  # a zero for each pair (pair,)
+    pairs: jax.Array  # how many there are
     cost: jax.Array  # (topic + 1, rubric)
     apart: jax.Array  # δ · share (topic, 1)
-    bent: jax.Array  # ¼ Σ weight (gate z)², (topic + 1, rubric)
+    bent: jax.Array  # ¼ Σ (gate z)², (topic + 1, rubric)
     firm: jax.Array  # the part of D that does not depend on τ, (topic + 1, rubric)
 
 
@@ -94,47 +95,47 @@ class _State(NamedTuple):
     done: jax.Array
 
 
-@partial(jax.jit, static_argnames=("topics", "rubrics"))
-def solve_tasks(design: Design, tasks: Task, count: jax.Array, *, topics: int, rubrics: int) -> jax.Array:
+@partial(jax.jit, static_argnames=("pairs", "topics", "rubrics"))
+def solve_tasks(design: Design, tasks: Task, count: jax.Array, *, pairs: int, topics: int, rubrics: int) -> jax.Array:
     """Solve the first `count` tasks and return V of each (task, topic, rubric); those past the count are 0."""
 
     def body(number: jax.Array, found: jax.Array) -> jax.Array:
-        problem = _problem(design, jax.tree.map(lambda values: values[number], tasks), topics, rubrics)
+        task = jax.tree.map(lambda values: values[number], tasks)
+        problem = _problem(design, task, jnp.zeros(pairs), topics, rubrics)
         return found.at[number].set(_folded(_solved(problem).x))
 
     return cast("jax.Array", jax.lax.fori_loop(0, count, body, jnp.zeros((len(tasks.own), topics, rubrics))))
 
 
-def _problem(design: Design, task: Task, topics: int, rubrics: int) -> _Problem:
-    topic, gate, weight = design.topic[task.gates], design.gate[task.gates], design.weight[task.weight]
-    column = topic[:, design.owner, None] * rubrics + design.rubric[None]
-    share = jnp.zeros(topics).at[topic].add(gate * weight[None])
+def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubrics: int) -> _Problem:
+    piece, topic, gate = design.piece[task.gates], design.topic[task.gates], design.gate[task.gates]
+    share = design.share[task.gates]
     apart = task.diversity * share[:, None]
     problem = _Problem(
-        design=design,
-        column=column,
-        gate=gate[:, design.owner],
-        used=design.used[task.gates],
-        weight=weight,
+        column=topic[:, None] * rubrics + design.rubric[piece],
+        value=gate[:, None] * design.z[piece],
+        owner=design.owner[piece],
+        alike=design.alike,
+        nothing=nothing,
+        pairs=jnp.sum(share),
         cost=jnp.concatenate([task.own * design.price[task.gates], jnp.full((1, rubrics), task.common)]),
         apart=apart,
         bent=jnp.zeros((topics, rubrics)),
-        firm=RIDGE + _with_common(apart * _repeated(design, jnp.ones((1, rubrics)))),
+        firm=RIDGE + _with_common(apart * _repeated(design.alike, jnp.ones((1, rubrics)))),
     )
-    return problem._replace(bent=_bent(problem))
+    return problem._replace(bent=_bent(problem, design))
 
 
-def _bent(problem: _Problem) -> jax.Array:
-    """Return ¼ Σ weight (gate z)², of the common part last; gates sum to 1."""
-    design = problem.design
-    squares = problem._replace(gate=problem.gate**2, design=design._replace(z=design.z**2))
-    common = jnp.zeros(problem.bent.shape[1]).at[design.rubric].add(problem.weight[design.owner, None] * design.z**2)
-    return 0.25 * jnp.concatenate([_slopes(squares, problem.weight), common[None]])
+def _bent(problem: _Problem, design: Design) -> jax.Array:
+    """Return ¼ Σ (gate z)², of the common part last; gates sum to 1."""
+    squares = problem._replace(value=problem.value**2)
+    common = jnp.zeros(problem.bent.shape[1]).at[design.rubric].add(design.z**2)
+    return 0.25 * jnp.concatenate([_slopes(squares, jnp.ones_like(problem.nothing)), common[None]])
 
 
 def _solved(problem: _Problem) -> _State:
     """Step until a step is too short to matter, from no effects at all."""
-    nothing, margin = jnp.zeros_like(problem.bent), jnp.zeros_like(problem.weight)
+    nothing, margin = jnp.zeros_like(problem.firm), problem.nothing
     one = jnp.float32(1)
     start = _State(nothing, margin, nothing, margin, one, one, jnp.int32(0), jnp.bool_(False))
     more = lambda state: ~state.done & (state.steps < ITERATIONS)  # noqa: E731  (a line for a line)
@@ -148,7 +149,7 @@ def _step(problem: _Problem, state: _State) -> _State:
     x = optax.projections.projection_non_negative(moved)
     margin = _margins(problem, _folded(x))
     away = x - state.y
-    needed = _bending(problem, state.margin_y, margin) / jnp.maximum(jnp.sum(problem.bent * away**2), 1e-30)
+    needed = _bending(state.margin_y, margin) / jnp.maximum(jnp.sum(problem.bent * away**2), 1e-30)
     uphill = jnp.sum(bound * away * (x - state.x)) < 0
     pace = jnp.where(uphill, 1.0, state.pace)
     next_pace = (1 + jnp.sqrt(1 + 4 * pace**2)) / 2
@@ -161,7 +162,7 @@ def _step(problem: _Problem, state: _State) -> _State:
         pace=next_pace,
         together=jnp.maximum(RELIEF * state.together, LEAST),
         steps=state.steps + 1,
-        done=jnp.sum(bound * away**2) / 2 <= CONVERGED * jnp.sum(problem.weight),
+        done=jnp.sum(bound * away**2) / 2 <= CONVERGED * problem.pairs,
     )
     refused = state._replace(together=SLACK * needed, steps=state.steps + 1)
     return cast("_State", jax.tree.map(partial(jnp.where, needed <= state.together), taken, refused))
@@ -169,47 +170,42 @@ def _step(problem: _Problem, state: _State) -> _State:
 
 def _gradient(problem: _Problem, state: _State) -> jax.Array:
     """Return the slope of the whole loss at Y (topic + 1, rubric), L1 terms included."""
-    slope = _slopes(problem, -problem.weight * jax.nn.sigmoid(-state.margin_y))
-    slope = slope + problem.apart * _repeated(problem.design, _folded(state.y))
+    each = jax.lax.optimization_barrier(-jax.nn.sigmoid(-state.margin_y))  # once a pair, not once an entry
+    slope = _slopes(problem, each)
+    slope = slope + problem.apart * _repeated(problem.alike, _folded(state.y))
     return _with_common(slope) + problem.cost + RIDGE * state.y
 
 
-def _bending(problem: _Problem, before: jax.Array, after: jax.Array) -> jax.Array:
-    """Return the most that the loss bends between two sets of margins: Σ weight · max softplus'' · difference²."""
+def _bending(before: jax.Array, after: jax.Array) -> jax.Array:
+    """Return the most that the loss bends between two sets of margins: Σ max softplus'' · difference²."""
     nearest = jnp.where(before * after < 0, 0.0, jnp.minimum(jnp.abs(before), jnp.abs(after)))
-    return jnp.sum(problem.weight * jax.nn.sigmoid(nearest) * jax.nn.sigmoid(-nearest) * (after - before) ** 2)
+    return jnp.sum(jax.nn.sigmoid(nearest) * jax.nn.sigmoid(-nearest) * (after - before) ** 2)
 
 
 def _margins(problem: _Problem, effects: jax.Array) -> jax.Array:
     """Return Σ_k gate_k V_k · z of each pair (pair,)."""
-    flat, design = effects.ravel(), problem.design
-
-    def add(j: jax.Array, sums: jax.Array) -> jax.Array:
-        picked = flat.at[problem.column[j]].get(mode=IN_BOUNDS)
-        return sums + problem.gate[j] * jnp.sum(picked * design.z, axis=1)
-
-    sums = jax.lax.fori_loop(0, problem.used, add, jnp.zeros(len(design.owner)))
-    return jnp.zeros_like(problem.weight).at[design.owner].add(sums, mode=IN_BOUNDS, indices_are_sorted=True)
+    parts = effects.ravel().at[problem.column].get(mode=IN_BOUNDS) * problem.value
+    sums = _times(parts, jnp.ones(parts.shape[1]))  # on a CPU several times as fast as a sum of what is looked up
+    return problem.nothing.at[problem.owner].add(sums, mode=IN_BOUNDS, indices_are_sorted=True)
 
 
 def _slopes(problem: _Problem, slope: jax.Array) -> jax.Array:
     """Return Σ_pairs slope · gate · z, (topic, rubric): the margins' transpose."""
-    design, by_piece = problem.design, slope[problem.design.owner]
-
-    def add(j: jax.Array, flat: jax.Array) -> jax.Array:
-        return flat.at[problem.column[j]].add((by_piece * problem.gate[j])[:, None] * design.z, mode=IN_BOUNDS)
-
     topics, rubrics = len(problem.apart), problem.firm.shape[1]
-    flat: jax.Array = jax.lax.fori_loop(0, problem.used, add, jnp.zeros(topics * rubrics))
-    return flat.reshape(topics, rubrics)
+    parts = slope[problem.owner][:, None] * problem.value
+    return jnp.zeros(topics * rubrics).at[problem.column].add(parts, mode=IN_BOUNDS).reshape(topics, rubrics)
 
 
-def _repeated(design: Design, effects: jax.Array) -> jax.Array:
+def _repeated(alike: Edges | jax.Array, effects: jax.Array) -> jax.Array:
     """Return V S (topic, rubric)."""
-    if isinstance(design.alike, Edges):
-        rows = effects.T[design.alike.j] * design.alike.value[:, None]
-        return jnp.zeros_like(effects.T).at[design.alike.i].add(rows, mode=IN_BOUNDS).T
-    return jnp.matmul(effects, design.alike, precision=jax.lax.Precision.HIGHEST)
+    if isinstance(alike, Edges):
+        rows = effects.T[alike.j] * alike.value[:, None]
+        return jnp.zeros_like(effects.T).at[alike.i].add(rows, mode=IN_BOUNDS).T
+    return _times(effects, alike)
+
+
+def _times(one: jax.Array, other: jax.Array) -> jax.Array:
+    return jnp.matmul(one, other, precision=jax.lax.Precision.HIGHEST)
 
 
 def _folded(rows: jax.Array) -> jax.Array:

@@ -48,7 +48,8 @@ AVERAGED = 4  # structures at the most
 def choose(evidence: Evidence, top_ks: Sequence[int], *, best: Size, diversity: float, seed: int) -> Choice:
     """Return the structure to take; `best` is the size that tells most, `top_ks` the numbers of rubrics to try."""
     folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
-    parts = [_Fold(evidence, folds, held, seed) for held in range(folds.count)]
+    used = evidence.part(folds.used)
+    parts = [_Fold(used, folds, held, seed) for held in range(folds.count)]
     ridge = _ridge(evidence, folds, top_ks, seed)
     forms = [
         Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=own, common=common)
@@ -86,12 +87,12 @@ def _ridge_trials(ridge: Ridge | None, top_k: int) -> tuple[Trial, ...]:
 
 
 class _Fold:
-    """One fold: what was learned inside, and how candidates do outside."""
+    """One fold of the pairs that are tried: what was learned inside, and how candidates do outside."""
 
     def __init__(self, evidence: Evidence, folds: Folds, held: int, seed: int) -> None:
         self.inside, self.outside = folds.inside(held), folds.outside(held)
-        self._evidence, self._used, self._seed = evidence, folds.used, seed
-        self._prompts = np.unique(folds.prompt[self.inside])
+        self._evidence, self._seed = evidence, seed
+        self._prompts = np.unique(evidence.prompt[self.inside])
 
     def points(self, forms: Sequence[Structure], top_ks: Sequence[int], diversity: float) -> Floats:
         """Return the points of each form and number of rubrics on the pairs outside (form, k, pair)."""
@@ -101,9 +102,9 @@ class _Fold:
         found = {view: association_of(features, known, prompts, view) for view in views}
         topics = {size.groups: self._trained(size, found.get(size.view)) for size in sizes}
         solved = self._solved([form for form in forms if form.solver == "margin"], topics, diversity)
-        unseen = self._evidence.features[self._evidence.prompt[self._used[self.outside]]]
+        unseen = self._evidence.features[self._evidence.prompt[self.outside]]
         gates = {size: each.groups.gates(unseen) for size, each in topics.items()}
-        outside = self._evidence.z[self._used[self.outside]].tocsc()
+        outside = self._evidence.z[self.outside].tocsc()
         out = np.zeros((len(forms), len(top_ks), outside.shape[0]))
         for row, form in enumerate(forms):
             effects = next(solved) if form.solver == "margin" else self._one_weight(form)
@@ -123,7 +124,7 @@ class _Fold:
 
     def _solved(self, forms: Sequence[Structure], topics: dict[int, TrainedGroups], diversity: float) -> Any:
         """Yield the effects by criterion of each form, all solved in one batch."""
-        sizes, rows = list(topics), self._used[self.inside]
+        sizes, rows = list(topics), self.inside
         inside = self._evidence.merged[rows]
         held = [
             sparse_gates(each.likely[self._evidence.prompt[rows]], MOST_GATES, price=each.price)
@@ -137,7 +138,7 @@ class _Fold:
 
     def _one_weight(self, form: Structure) -> Floats:
         """Return the effects of one topic (1, rubric) that need no groups."""
-        rows = self._used[self.inside]
+        rows = self.inside
         if form.solver == "shrunken":
             return one_weight(self._evidence.z[rows])
         source = None if self._evidence.source is None else self._evidence.source[rows]
@@ -157,11 +158,13 @@ def used_points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -
     some = np.flatnonzero(effects.any(axis=0))  # the others say 0
     if not len(some):
         return np.full((len(top_ks), z.shape[0]), 0.5)
-    score, most = np.maximum(gates @ effects[:, some], 0), min(max(top_ks), len(some))
-    best = np.argpartition(-score, most - 1, axis=1)[:, :most]
-    best = np.take_along_axis(best, np.argsort(-np.take_along_axis(score, best, axis=1), axis=1, kind="stable"), axis=1)
-    judged = np.take_along_axis(z[:, some].toarray(), best, axis=1)
-    margins = (np.take_along_axis(score, best, axis=1) * judged).cumsum(axis=1)
+    most = min(max(top_ks), len(some))
+    score = np.maximum(gates.astype(np.float32) @ effects[:, some].astype(np.float32), 0)
+    best = np.argpartition(score, -most, axis=1)[:, -most:]
+    held = np.take_along_axis(score, best, axis=1)
+    order = np.argsort(-held, axis=1, kind="stable")
+    best, held = np.take_along_axis(best, order, axis=1), np.take_along_axis(held, order, axis=1)
+    margins = (held * np.take_along_axis(z[:, some].toarray(), best, axis=1)).cumsum(axis=1)
     return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
 
 

@@ -83,10 +83,8 @@ def _correlates(evidence: Evidence, size: Size, config: FitConfig) -> list[int]:
     """Return the criteria that only go with the label (`fit.correlates`), by a first solution of so many groups."""
     first = Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=FIRST_SPARSITY)
     rows = drawn(len(evidence.prompt), FIRST_PAIRS, config)
-    part = replace(
-        evidence, z=evidence.z[rows], merged=evidence.merged[rows], prompt=evidence.prompt[rows], source=None
-    )
-    trained = _trained(part, size, config)
+    part = replace(evidence.part(rows), source=None)
+    trained = _trained_of(part, [size], config)[size]
     gates = _few(trained.likely)[part.prompt]
     effects = _solved(part, [gates], [trained.price], [first], config)[0]
     return correlates(part.merged, judged_of(part.merged), gates, effects)
@@ -128,19 +126,29 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 
 def _solutions(evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> list[tuple[Groups, Floats]]:
     """Return the groups and the effects (topic, rubric) of each structure, effects of mean sum 1."""
-    trained = in_threads(lambda each: _trained(evidence, each.size, config), structures)
+    known = _trained_of(evidence, [each.size for each in structures], config)
+    trained = [known[each.size] for each in structures]
     gates = [_few(each.likely)[evidence.prompt] for each in trained]
     effects = _effects(evidence, gates, [each.price for each in trained], structures, config)
     usual = [float((each.mean(axis=0) @ found).sum()) for each, found in zip(gates, effects, strict=True)]
     return [(each.groups, found / max(size, 1e-12)) for each, found, size in zip(trained, effects, usual, strict=True)]
 
 
-def _trained(evidence: Evidence, size: Size, config: FitConfig) -> TrainedGroups:
-    """Return the groups that the training prompts tell, or a sample of them."""
+def _trained_of(evidence: Evidence, sizes: Sequence[Size], config: FitConfig) -> dict[Size, TrainedGroups]:
+    """Return the groups of each size that the training prompts tell, or a sample of them."""
     prompts = _sample(np.unique(evidence.prompt), config.seed)
     features, views = evidence.features, evidence.views
-    found = association_of(features, views, prompts, size.view) if size.groups > 1 else None
-    return trained_groups(found, features, views, evidence.mined, prompts, size, config.seed)
+    grouped = list(dict.fromkeys(size.view for size in sizes if size.groups > 1))
+    found = dict(
+        zip(grouped, in_threads(lambda view: association_of(features, views, prompts, view), grouped), strict=True)
+    )
+    distinct = list(dict.fromkeys(sizes))
+
+    def trained(size: Size) -> TrainedGroups:
+        told = found.get(size.view) if size.groups > 1 else None
+        return trained_groups(told, features, views, evidence.mined, prompts, size, config.seed)
+
+    return dict(zip(distinct, in_threads(trained, distinct), strict=True))
 
 
 def _effects(
