@@ -11,6 +11,8 @@ from svr_async.fit.grouping import Size, View
 Solver = Literal["margin", "moments", "shrunken"]
 LeftOut = Literal["prompts", "sources"]
 
+PROVEN = 2.0  # standard errors above a coin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
@@ -74,6 +76,16 @@ class Choice:
     left_out: LeftOut = "prompts"
     aside: tuple[int, ...] = ()
     ridges: tuple[Trial, ...] = ()  # how the ridge of the candidate with solver `moments` was chosen
+
+    @property
+    def taken(self) -> Trial | None:
+        """How the structure taken did; None where the settings named it."""
+        return next((trial for trial in self.trials if trial.structure == self.structure), None)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it decided prompts that were left out better than a coin does; True where none was tried."""
+        return self.taken is None or self.taken.accuracy > 0.5 + PROVEN * self.taken.error
 
     def as_json(self) -> dict[str, Any]:
         """Return the choice as plain values."""

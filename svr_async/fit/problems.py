@@ -97,9 +97,10 @@ def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
     room = roomy(pairs), roomy(max(each.topics for each in gates)), roomy(rubrics)
     rubric, value, owner, per_pair = _pieces(z.tocsr(), room[0])
     price = _prices(gates, max(roomy(len(gates)), CANDIDATES), room[1:])
-    arrays: tuple[Any, ...] = (*_rows(gates, per_pair, price.shape[:2]), price, _likeness(alike, room[2]))
+    rows = _rows(gates, per_pair, price.shape[:2])
+    arrays: tuple[Any, ...] = (rubric, value, owner, *rows, price, _likeness(alike, room[2]))
     return Batch(
-        design=jax.device_put(Design(rubric, value, owner, *arrays)),
+        design=jax.device_put(Design(*arrays)),
         pairs=pairs,
         rubrics=rubrics,
         topics=tuple(each.topics for each in gates),

@@ -19,6 +19,7 @@ from svr_async.fit import batches
 from svr_async.fit.arrays import FitArrays, require_signal
 from svr_async.fit.batches import Rows, Steps, Table
 from svr_async.fit.checkpoints import Progress, load_progress, save_progress
+from svr_async.fit.choices import Choice
 from svr_async.fit.config import PAPER, FitConfig
 from svr_async.fit.device import device_label, is_out_of_memory
 from svr_async.fit.epoch import State, StepLog, objective_of, run_epoch, run_margins, start_state
@@ -138,7 +139,7 @@ def _solved(
         halvings=0,
         slices=1,
         device=device_label(),
-        warnings=_warnings(selector, train),
+        warnings=(*_warnings(selector, train), *(_doubts(solved.choice) if solved else ())),
         choice=solved.choice if solved else None,
     )
 
@@ -315,6 +316,16 @@ def _result(progress: Progress, train: FitArrays, config: FitConfig) -> FitResul
         device=device_label(),
         warnings=_warnings(selector, train),
     )
+
+
+def _doubts(choice: Choice) -> list[str]:
+    """Say that too little was learned to decide by, where it was."""
+    if choice.is_proven or choice.taken is None:
+        return []
+    share, error = 100 * choice.taken.accuracy, 100 * choice.taken.error
+    return [
+        f"{choice.left_out} that were left out were decided {share:.1f} % right, ± {error:.1f}: no better than a coin"
+    ]
 
 
 def _warnings(selector: Selector, train: FitArrays) -> tuple[str, ...]:

@@ -63,11 +63,15 @@ class BankRubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceSettings:
-    """How rubrics are chosen: `top_k` of the best `selection_pool`; slots left free weigh `filler_weight` each."""
+    """How rubrics are chosen: `top_k` of the best `selection_pool`; slots left free weigh `filler_weight` each.
+
+    With `direct` the judge is asked without rubrics: the fit knew no better than a coin on prompts that were left out.
+    """
 
     top_k: int = 6  # app:hparams
     selection_pool: int = 18  # app:hparams
     filler_weight: float = 1.0  # app:topk; a fit chooses its own on the dev split
+    direct: bool = False
 
     def __post_init__(self) -> None:
         for name in ("top_k", "selection_pool"):
@@ -76,6 +80,11 @@ class InferenceSettings:
                 raise ValueError(f"{name} must be a whole number >= 1 (got {value!r})")
         if not is_number(self.filler_weight) or not 0 <= self.filler_weight < math.inf:
             raise ValueError(f"filler_weight must be >= 0 and finite (got {self.filler_weight!r})")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as plain values; `direct` only where it is so, which older versions did not know."""
+        plain = {"top_k": self.top_k, "selection_pool": self.selection_pool, "filler_weight": float(self.filler_weight)}
+        return plain | ({"direct": True} if self.direct else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

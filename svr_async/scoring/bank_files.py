@@ -78,7 +78,6 @@ def bank_contents(bank: BankContent) -> dict[str, bytes]:
 
 def bank_json(bank: BankContent, files: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return bank.json as plain values; `files` are the entries of the other files."""
-    settings = bank.inference
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -89,11 +88,7 @@ def bank_json(bank: BankContent, files: Mapping[str, Any] | None = None) -> dict
         "prompts_digest": bank.prompts_digest,
         "data_digests": dict(bank.data_digests),
         "notes": list(bank.notes),
-        "inference": {
-            "top_k": settings.top_k,
-            "selection_pool": settings.selection_pool,
-            "filler_weight": float(settings.filler_weight),
-        },
+        "inference": bank.inference.as_json(),
         "fit_settings": dict(bank.fit_settings),
         "dev_metrics": dict(bank.dev_metrics),
         "selector": {
@@ -286,6 +281,7 @@ def _bank(
             top_k=_get(settings, "top_k", int),
             selection_pool=_get(settings, "selection_pool", int),
             filler_weight=_number(settings, "filler_weight"),
+            direct="direct" in settings and _get(settings, "direct", bool),
         ),
         fit_settings=_get(described, "fit_settings", dict),
         dev_metrics=_get(described, "dev_metrics", dict),

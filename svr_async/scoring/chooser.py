@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Chooser:
     @property
     def identity(self) -> dict[str, Any]:
         """What of the bank can change an item: its digest and how its rubrics are selected."""
-        return {"bank": [self.bank.digest, asdict(self.settings)]}
+        return {"bank": [self.bank.digest, self.settings.as_json()]}
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
         """Return the rubrics for a prompt, most important first; with `uniform` each of them weighs 1."""
@@ -65,8 +65,8 @@ class Chooser:
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:
-    """Return the chooser of a bank, with another `top_k` than the bank's where one is given."""
+    """Return the chooser of a bank, with another `top_k` than the bank's where one is given: then rubrics decide."""
     settings = bank.inference
     if top_k is not None:
-        settings = replace(settings, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
+        settings = replace(settings, direct=False, top_k=top_k, selection_pool=max(settings.selection_pool, top_k))
     return Chooser(bank, settings, uniform)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -62,7 +61,7 @@ def test_every_name_makes_a_method_of_that_name(name: str) -> None:
 
 def test_identities_are_those_that_digests_were_made_of() -> None:
     """A bank's method is its digest and settings, a list its texts and weights, in the very shape of earlier runs."""
-    bank = {"bank": [BANK.digest, asdict(BANK.inference)]}
+    bank = {"bank": [BANK.digest, {"top_k": 6, "selection_pool": 18, "filler_weight": 1.0}]}
     assert made("svr").facts.identity == made("uniform").facts.identity == bank
     assert made("pointwise", rubrics=()).facts.identity == bank
     assert made("fixed").facts.identity == {"rubrics": [["Is it one?", 2.0]]}

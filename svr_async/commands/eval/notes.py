@@ -29,6 +29,11 @@ def notes_of(run: Prepared, given: frozenset[str], *, quiet: bool) -> Iterator[s
     yield from _of_endpoints(run, given)
     if "top_k" in given and run.settings.bank is None:
         yield f"--top-k changes nothing: {run.method.name} has no bank to choose rubrics from"
+    if run.method.facts.bank is not None and run.method.facts.bank.direct:
+        yield (
+            "the bank decided unseen prompts no better than a coin when it was fitted, so the judge is asked directly; "
+            "--top-k has its rubrics decide all the same"
+        )
     if quiet or run.settings.jury is not None or "judge" in given:
         return
     if run.judges.jurors[0].name == run.settings.judge:  # none, where no judge is asked

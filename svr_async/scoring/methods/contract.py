@@ -29,9 +29,13 @@ class Decider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankUse:
-    """How a method uses its bank: how many rubrics for a prompt; itself with another number, or with a rephraser."""
+    """How a method uses its bank: how many rubrics for a prompt; itself with another number, or with a rephraser.
+
+    `direct`: the bank learned too little, so the judge is asked without its rubrics.
+    """
 
     top_k: int
+    direct: bool
     with_top_k: Callable[[int], Method]
     with_rephraser: Callable[[Rephraser], Method]
 

@@ -10,6 +10,7 @@ from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import BankUse, Facts, Parts, Recipe
 from svr_async.scoring.methods.decisions import decided, total, undecided
+from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephraser import UNOPENED, Rephraser, worded
 from svr_async.scoring.selection import Active
 from svr_async.vocabulary.pair import Presentation
@@ -21,7 +22,8 @@ class Svr:
     """F = Σ alpha · weight · Δ over the rubrics that the bank chooses (paper `sec:margin`, `app:topk`).
 
     `name` is `svr`, or `uniform` for the ablation in which the chosen rubrics weigh 1 each. With a `rephraser` the
-    chosen rubrics are put in words that fit the prompt first, which costs a second call a prompt.
+    chosen rubrics are put in words that fit the prompt first, which costs a second call a prompt. `svr` asks directly
+    with a bank that learned too little to decide by (`InferenceSettings.direct`).
     """
 
     chooser: Chooser
@@ -34,6 +36,7 @@ class Svr:
         chooser = self.chooser
         use = BankUse(
             top_k=chooser.settings.top_k,
+            direct=self._is_direct,
             with_top_k=lambda top_k: replace(
                 self, chooser=open_chooser(chooser.bank, top_k=top_k, uniform=chooser.uniform)
             ),
@@ -41,8 +44,14 @@ class Svr:
         )
         return Facts(identity=chooser.identity, staged=self.rephraser is not None, bank=use)
 
-    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+    @property
+    def _is_direct(self) -> bool:
+        return self.chooser.settings.direct and not self.chooser.uniform
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
         """Ask for verdicts on the chosen rubrics, in the bank's stable order of ids, and add them up."""
+        if self._is_direct:
+            return await Vanilla().decide(judge, shown, human_rubrics)
         active = self.chooser.choose(shown.prompt)
         rubrics = sorted((self.chooser.bank.rubrics[entry.index].rubric for entry in active), key=lambda r: r.id)
         asked = await worded(self.rephraser, shown.prompt, rubrics)

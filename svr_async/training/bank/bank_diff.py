@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from svr_async.scoring.bank import BankRubric, RubricBank
@@ -89,7 +89,7 @@ def _settings(first: RubricBank, second: RubricBank) -> dict[str, tuple[Any, Any
 
 def _flat(bank: RubricBank) -> dict[str, Any]:
     groups: dict[str, Mapping[str, Any]] = {
-        "inference": asdict(bank.inference),
+        "inference": bank.inference.as_json(),
         "fit": bank.fit_settings,
         "dev": bank.dev_metrics,
         "data": bank.data_digests,

@@ -127,4 +127,4 @@ def _agreed(values: Sequence[str]) -> str:
 
 
 def _shared(settings: Sequence[InferenceSettings]) -> InferenceSettings:
-    return settings[0] if len(set(settings)) == 1 else InferenceSettings()
+    return replace(settings[0], direct=False) if len(set(settings)) == 1 else InferenceSettings()

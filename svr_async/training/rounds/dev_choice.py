@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -45,7 +46,8 @@ def choose_settings(
 ) -> tuple[InferenceSettings, float]:
     """Choose top_k and filler weight by accuracy on dev pairs, judged as at inference; return it beside them.
 
-    A top_k that was chosen with the structure, on many more pairs, stands.
+    A top_k that was chosen with the structure, on many more pairs, stands. A structure that did no better than a coin
+    leaves pairs to the judge's direct verdict.
 
     `texts` are those of the selector's rubrics, `dev` holds their entries. Ties of accuracy go to the smaller top_k,
     then the smaller filler weight. A tied margin counts half; an entry that is not there counts 0.
@@ -65,7 +67,7 @@ def choose_settings(
         if best is None or accuracy > best[0]:
             best = (accuracy, settings)
     assert best is not None
-    return best[1], best[0]
+    return replace(best[1], direct=choice is not None and not choice.is_proven), best[0]
 
 
 def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:

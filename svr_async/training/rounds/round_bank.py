@@ -17,6 +17,10 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.session import FittedRound, Session
 
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
+DIRECT = (
+    "The fit decided prompts that were left out no better than a coin, so with this bank the judge is asked directly. "
+    "--top-k has the rubrics decide all the same."
+)
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 
 
@@ -76,6 +80,7 @@ def assemble(
         vocabulary=vocabulary.terms,
         idf=vocabulary.idf,
         inference=settings,
+        notes=(DIRECT,) if settings.direct else (),
         **facts,
     )
 
