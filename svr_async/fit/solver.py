@@ -170,7 +170,8 @@ def _step(problem: _Problem, state: _State) -> _State:
 
 def _gradient(problem: _Problem, state: _State) -> jax.Array:
     """Return the slope of the whole loss at Y (topic + 1, rubric), L1 terms included."""
-    each = jax.lax.optimization_barrier(-jax.nn.sigmoid(-state.margin_y))  # once a pair, not once an entry
+    # Once a pair, not once an entry: a fused program would work it out again wherever it is looked up.
+    each = jax.lax.optimization_barrier(-jax.nn.sigmoid(-state.margin_y))  # type: ignore[no-untyped-call]  # JAX's
     slope = _slopes(problem, each)
     slope = slope + problem.apart * _repeated(problem.alike, _folded(state.y))
     return _with_common(slope) + problem.cost + RIDGE * state.y

@@ -18,6 +18,7 @@ from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
 from svr_async.fit.shrinkage import SHRINKAGE, shrunken
 from svr_async.fit.topics import solve_topics
+from svr_async.fit.training import fit
 
 TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
 ONE = replace(DEFAULT, structure=Structure(groups=1, sparsity=0.3, top_k=6))
@@ -194,3 +195,17 @@ def test_equal_inputs_give_equal_bytes() -> None:
     assert first.choice == second.choice
     for name, value in first.selector.tensors().items():
         assert value.tobytes() == second.selector.tensors()[name].tobytes()
+
+
+@pytest.mark.parametrize(("noise", "proven"), [(False, True), (True, False)])
+def test_a_fit_says_whether_it_decides_better_than_a_coin(noise: bool, proven: bool) -> None:
+    """On prompts that were left out: rubrics that speak are told from verdicts by lot, of which a warning tells."""
+    arrays = made_arrays(n_pairs=300)
+    lot = np.random.default_rng(3).choice(np.float32([-1, 1]), arrays.n_pairs)[np.repeat(np.arange(arrays.n_pairs), 6)]
+    result = fit(replace(arrays, z_delta=np.abs(arrays.z_delta) * lot) if noise else arrays, None, DEFAULT)
+
+    assert result.choice is not None
+    assert result.choice.is_proven is proven
+    assert [warning for warning in result.warnings if warning.endswith("no better than a coin")] == (
+        [] if proven else list(result.warnings)
+    )

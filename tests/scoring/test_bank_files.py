@@ -21,7 +21,7 @@ from made_bank import made_bank
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.fit import tensors
 from svr_async.scoring import bank_files
-from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.vocabulary.rubric import Check, Rubric
 
 FILES = ("bank.json", "selector.safetensors", "vocabulary.json", "card.md")
@@ -78,6 +78,14 @@ def test_the_same_bank_comes_back(folder: Path) -> None:
     for name in ("vocabulary", "inference", "fit_settings", "dev_metrics", "data_digests", "notes", "licence", "judge"):
         assert getattr(back, name) == getattr(bank, name)
     assert back.digest == bank.digest
+
+
+def test_a_bank_remembers_that_the_judge_is_asked_directly(folder: Path, tmp_path: Path) -> None:
+    """`direct` comes back, and is written only where it is so: banks without it have the bytes that they had."""
+    assert "direct" not in orjson.loads((folder / "bank.json").read_bytes())["inference"]
+    made_bank(inference=InferenceSettings(direct=True)).save(tmp_path / "direct")
+    assert RubricBank.load(tmp_path / "direct").inference == InferenceSettings(direct=True)
+    assert not RubricBank.load(folder).inference.direct
 
 
 def test_two_saves_are_byte_identical(folder: Path, tmp_path: Path) -> None:

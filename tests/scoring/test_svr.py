@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from stand_ins import UnaskedJudge
 
-from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.judges.protocol import Answer, Comparisons, Preference
 from svr_async.scoring.bank import UNIFORM, BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.scoring.methods.pointwise import SvrPointwise
@@ -69,6 +69,27 @@ async def test_contributions_add_up_to_the_margin(top_k: int | None, uniform: bo
     assert judge.asked == [sorted(judge.asked[0])]
     if uniform:
         assert {(entry.alpha, entry.weight) for entry in found.contributions} == {(1.0, 1.0)}
+
+
+class DirectJudge(UnaskedJudge):
+    """Prefers A when asked directly, and fails the test that asks it anything else."""
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        return Answer(value=Preference(margin=1.0))
+
+
+async def test_a_bank_that_learned_too_little_has_the_judge_asked_directly() -> None:
+    """Its rubrics are not asked, unless a top_k is named or they weigh the same; facts and identity say so."""
+    unproven = bank(inference=InferenceSettings(top_k=3, direct=True))
+    method = Svr(open_chooser(unproven))
+    found = await method.decide(DirectJudge(), shown(), ())
+    assert (found.margin, found.contributions) == (1.0, ())
+    assert method.facts.bank is not None
+    assert method.facts.bank.direct
+    assert method.facts.identity["bank"][1]["direct"] is True
+
+    for chooser in (open_chooser(unproven, top_k=3), open_chooser(unproven, uniform=True)):
+        assert len((await Svr(chooser).decide(Judge(), shown(), ())).contributions) == 3
 
 
 async def test_swapping_the_responses_turns_the_margin() -> None:
