@@ -201,7 +201,9 @@ def test_equal_inputs_give_equal_bytes() -> None:
 def test_a_fit_says_whether_it_decides_better_than_a_coin(noise: bool, proven: bool) -> None:
     """On prompts that were left out: rubrics that speak are told from verdicts by lot, of which a warning tells."""
     arrays = made_arrays(n_pairs=300)
-    lot = np.random.default_rng(3).choice(np.float32([-1, 1]), arrays.n_pairs)[np.repeat(np.arange(arrays.n_pairs), 6)]
+    lot = np.random.default_rng(3).choice(np.array([-1, 1], np.float32), arrays.n_pairs)[
+        np.repeat(np.arange(arrays.n_pairs), 6)
+    ]
     result = fit(replace(arrays, z_delta=np.abs(arrays.z_delta) * lot) if noise else arrays, None, DEFAULT)
 
     assert result.choice is not None
