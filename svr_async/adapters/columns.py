@@ -90,12 +90,14 @@ def renamed(row: Row, columns: Mapping[str, str]) -> Row:
     values = row.values
     if row.problem:
         return row
+    meant = {plain: name for name, plain in _plain_names(tuple(values)).items()} | {name: name for name in values}
     for column in columns.values():
-        if column not in values:
+        if column not in meant:
             found = ", ".join(map(str, values)) or "none"
             raise DataError(f"{row.where}: --columns names {column!r}; columns found: {found}", hint="correct the name")
-    moved = {name: value for name, value in values.items() if name not in columns and name not in columns.values()}
-    return replace(row, values=moved | {name: values[column] for name, column in columns.items()})
+    taken = {name: meant[column] for name, column in columns.items()}
+    kept = {name: value for name, value in values.items() if name not in taken and name not in taken.values()}
+    return replace(row, values=kept | {name: values[column] for name, column in taken.items()})
 
 
 def response_columns(names: Collection[str]) -> list[Two]:
@@ -136,7 +138,7 @@ def beside(two: Two, stems: Iterable[str], names: Collection[str]) -> Two | None
 
 
 def model_columns(two: Two, names: Collection[str]) -> Two | None:
-    """Return the columns that name who wrote each response: model_a, generator_1, response_a_model …"""
+    """Return the columns that name who wrote each response: model_a, generator_1 or response_a_model."""
     return beside(two, ("model", "generator", "model_name", "name"), names)
 
 

@@ -38,7 +38,7 @@ def read_answer(value: Any, *, transcript: bool) -> Answered:
 
 
 def stored_messages(value: Any) -> Any:
-    """Return the messages that a text holds as JSON, or as Python prints them, as a csv file has them; else the value."""
+    """Return the messages that a text holds as JSON or as Python prints them, as in csv files; else the value."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[{", "{'role'", '{"role"')):
         return value
     for read in (orjson.loads, ast.literal_eval):
@@ -63,7 +63,9 @@ def past_turns(history: Any) -> Prompt:
     """Return the turns of a `history` column: a list of [question, answer]; nothing of any other form."""
     if not isinstance(history, list) or not all(isinstance(one, list) and len(one) == 2 for one in history):
         return ()
-    return tuple(turn for asked, said in history for turn in (*user_prompt(str(asked)), Message("assistant", str(said))))
+    return tuple(
+        turn for asked, said in history for turn in (*user_prompt(str(asked)), Message("assistant", str(said)))
+    )
 
 
 def transcript_turns(text: str) -> Prompt:

@@ -164,7 +164,7 @@ class Fields:
         place = ", an element is" if within else ","
         verb = "" if within else " found"
         error = RowError(self.row, f"column {column!r}: expected {expected}", f"{place}{verb} {describe(found)}")
-        if isinstance(found, str | int | float) and found == found and found != "":
+        if (isinstance(found, str | int) and found != "") or (isinstance(found, float) and not math.isnan(found)):
             error.value = f"column {column!r}: {describe(found)}"
         return error
 

@@ -18,18 +18,24 @@ PUBLIC_HUB = "https://huggingface.co"
 PROBE_TIMEOUT_S = 5.0
 
 
-
 class OnHub(Protocol):
     """What is fetched of an adapter."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """What the data is."""
+
     @property
-    def hub_id(self) -> str: ...
+    def hub_id(self) -> str:
+        """Where on the hub it is; empty where it is not."""
+
     @property
-    def hub_files(self) -> tuple[str, ...]: ...
+    def hub_files(self) -> tuple[str, ...]:
+        """Its files there."""
+
     @property
-    def homepage(self) -> str: ...
+    def homepage(self) -> str:
+        """Where people get it by hand."""
 
 
 CACHE = Path("cache/hub")
@@ -91,6 +97,13 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
         names = choose_files([one.relative_to(folder).as_posix() for one in folder.rglob("*")], wanted)
     pinned = wanted._replace(revision=folder.name)
     return Fetched(folder, tuple(folder / name for name in sorted(names)), str(pinned))
+
+
+def fetch_whole(adapter: OnHub, cache_dir: Path | None = None) -> Fetched:
+    """Download all files of an adapter; see `fetch`."""
+    files = [fetch(adapter, cache_dir or CACHE, file=file) for file in adapter.hub_files or ("",)]
+    folder = files[0].parents[adapter.hub_files[0].count("/")]
+    return Fetched(folder, tuple(files), f"{SCHEME}{adapter.hub_id}@{folder.name}")
 
 
 def choose_files(names: Sequence[str], wanted: Wanted) -> list[str]:

@@ -84,7 +84,9 @@ def _shape(values: Mapping[str, Any]) -> Shape | None:
     return next((shape for shape in SHAPES if shape.fits(values)), None)
 
 
-def read_file(rows: Iterable[Row], labels: str = "", told: frozenset[str] = frozenset()) -> tuple[RowParser, Sequence[str]]:
+def read_file(
+    rows: Iterable[Row], labels: str = "", told: frozenset[str] = frozenset()
+) -> tuple[RowParser, Sequence[str]]:
     """Look at all rows and return how to read one of them, and how labels are read, for people.
 
     `labels` is `--labels`, `told` the names that `--columns` gives. DataError where a label can be read in two ways.
@@ -152,7 +154,7 @@ def _by_label(fields: Fields, layout: Layout, readings: Readings) -> Parsed:
     try:
         return replace(_finish(fields, Ends(*layout.two, verdict is Verdict.A)), value=value)
     except RowError as error:
-        error.value = value
+        error.value = error.value or value
         raise
 
 
@@ -171,13 +173,13 @@ def _verdict(fields: Fields, layout: Layout, readings: Readings) -> Verdict:
 def _read_label(fields: Fields, layout: Layout, readings: Readings) -> Verdict:
     labelled = labelled_by(fields, layout)
     if is_missing(labelled.value):
-        raise fields.missing(layout.label)
+        raise fields.unfit(layout.label, "a value", labelled.value)
     reading = readings.of(layout)
     verdict = reading.read(labelled)
     if verdict is None:
         expected = reading.says.format(a=layout.two.first, b=layout.two.second)
         error = fields.unfit(layout.label, f"a label ({expected}) or tie", labelled.value)
-        error.hint = f"mend the row, say what that means (--labels '{reading.flag},…'), or skip such rows with --lenient"
+        error.hint = f"mend the row, say what it means (--labels '{reading.flag},…'), or skip such rows with --lenient"
         raise error
     return verdict
 
@@ -194,7 +196,8 @@ def _unknown_form(fields: Fields) -> RowError:
         "no known form of preference pair",
         f"; columns found: {', '.join(found) or 'none'}; wanted a prompt and: response_a + response_b + label; "
         "chosen + rejected" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        hint="name the columns: --columns prompt=…,chosen=…,rejected=… or prompt=…,response_a=…,response_b=…,label=…",
+        hint="name the columns, as --columns prompt=…,chosen=…,rejected=… or prompt=…,response_a=…,response_b=…,label=…, "
+        "or skip such rows with --lenient",
     )
 
 
@@ -301,7 +304,7 @@ ADAPTER = Adapter(
         "rejected": "the same; without a prompt both may be whole Human/Assistant transcripts",
         "response_a": "instead of chosen and rejected: two responses (also answer_1, output_b …) and a label",
         "response_b": "see response_a",
-        "label": f"which is better, told from all rows; also {', '.join(LABEL_COLUMNS[1:])}, a_is_better, score_a + score_b",
+        "label": f"which is better, told from all rows; also {', '.join(LABEL_COLUMNS[1:])}, a_is_better …",
         "id": "optional: text or whole number; one that is repeated gets a number",
         "domain": "optional text",
         "subset": "optional text",

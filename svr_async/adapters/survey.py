@@ -121,7 +121,9 @@ class Evidence:
         if len(values) == 2:
             a, b = values
             return DataError(message, hint=f"say which is which: --labels '{a}=a,{b}=b' or --labels '{b}=a,{a}=b'")
-        return DataError(message, hint="say what each means: --labels VALUE=a,VALUE=b,VALUE=tie, or name another column")
+        return DataError(
+            message, hint="say what each means: --labels VALUE=a,VALUE=b,VALUE=tie, or name another --columns label="
+        )
 
     def _says(self, reading: Reading) -> str:
         two = self.layout.two
@@ -209,9 +211,9 @@ class Survey:
         assert layout.scores is not None
         a, b = layout.two
         return DataError(
-            f"{self._file}: {a} has the worse of {layout.scores.first} and {layout.scores.second} in {against} of {rows} "
-            f"rows: either the two columns are swapped, or their scores mean the other thing",
-            hint=f"--columns chosen={b},rejected={a} in the first case, --columns chosen={a},rejected={b} in the second",
+            f"{self._file}: {a} has the worse of {layout.scores.first} and {layout.scores.second} in {against} of "
+            f"{rows} rows: either the two columns are swapped, or lower scores are better",
+            hint=f"--columns chosen={b},rejected={a} in the first case, --labels lower in the second",
         )
 
 

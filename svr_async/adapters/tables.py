@@ -1,4 +1,4 @@
-"""Rows from json, jsonl, csv, tsv and parquet files, plain or gzipped, or from a folder of them, within caps on size."""
+"""Rows from json, jsonl, csv, tsv and parquet files, plain or gzipped, or a folder of them, within caps on size."""
 
 from __future__ import annotations
 

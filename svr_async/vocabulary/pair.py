@@ -72,8 +72,9 @@ def _joined_parts(content: Any) -> Any:
     """Return the text of content in OpenAI's parts, [{type: text, text: …}]; anything else as it is, also images."""
     if not isinstance(content, Sequence) or isinstance(content, str) or not content:
         return content
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    return "\n".join(texts) if all(isinstance(text, str) for text in texts) else content
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n".join(texts) if len(texts) == len(parts) else content
 
 
 def prompt_text(prompt: Prompt) -> str:

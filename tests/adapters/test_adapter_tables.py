@@ -49,7 +49,8 @@ def test_an_unknown_suffix_names_the_accepted_ones(write: Callable[..., Path], n
     """A file of another kind, nested packing and loading scripts included, is refused with the list of kinds."""
     with pytest.raises(DataError) as caught:
         data_files(write(name, b"x"))
-    assert "unknown suffix — accepted: .json, .jsonl, .ndjson, .csv, .tsv, .parquet (each also" in caught.value.one_line()
+    accepted = "unknown suffix — accepted: .json, .jsonl, .ndjson, .csv, .tsv, .parquet (each also with .gz)"
+    assert accepted in caught.value.one_line()
 
 
 def test_a_missing_file_and_an_empty_folder_say_so(tmp_path: Path) -> None:
