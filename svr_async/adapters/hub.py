@@ -78,25 +78,35 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
     server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
     by_hand = f"get its files by hand and pass them with --data PATH; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
     hub = _library(str(wanted), by_hand)
-    online = reachable(server)
-    fixed = {"repo_type": "dataset", "cache_dir": cache_dir or CACHE, "endpoint": server}
+    online, place = reachable(server), cache_dir or CACHE
     try:
-        if online:
-            info = hub.HfApi(endpoint=server).dataset_info(wanted.repo, revision=wanted.revision)
-            names = choose_files([one.rfilename for one in info.siblings or ()], wanted)
-            found = hub.snapshot_download(wanted.repo, revision=wanted.revision, allow_patterns=names, **fixed)
-        else:
-            found = hub.snapshot_download(wanted.repo, revision=wanted.revision, local_files_only=True, **fixed)
+        found = (_download if online else _look_up)(hub, wanted, place, server)
     except DataError:
         raise
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = _first_line(error) if online else f"no connection to {server}, and it is not in {cache_dir or CACHE}"
+        why = _first_line(error) if online else f"no connection to {server}, and it is not in {place}"
         raise DataError(f"could not fetch {wanted} ({why})", hint=by_hand) from error
-    folder = Path(found)
-    if not online:
-        names = choose_files([one.relative_to(folder).as_posix() for one in folder.rglob("*")], wanted)
-    pinned = wanted._replace(revision=folder.name)
-    return Fetched(folder, tuple(folder / name for name in sorted(names)), str(pinned))
+    folders = {file.parents[name.count("/")] for name, file in found.items()}
+    if len(folders) != 1:
+        raise DataError(f"{wanted} changed while it was fetched", hint="fetch it again, or name a revision")
+    (folder,) = folders
+    return Fetched(folder, tuple(found.values()), str(wanted._replace(revision=folder.name)))
+
+
+def _download(hub: Any, wanted: Wanted, place: Path, server: str) -> dict[str, Path]:
+    """Return the files of a split by name, downloaded where they are not in the cache."""
+    info = hub.HfApi(endpoint=server).dataset_info(wanted.repo, revision=wanted.revision)
+    names = sorted(choose_files([one.rfilename for one in info.siblings or ()], wanted))
+    fixed = {"repo_type": "dataset", "revision": wanted.revision, "cache_dir": place, "endpoint": server}
+    return {name: Path(hub.hf_hub_download(wanted.repo, name, **fixed)) for name in names}
+
+
+def _look_up(hub: Any, wanted: Wanted, place: Path, server: str) -> dict[str, Path]:
+    """Return the files of a split by name, as an earlier download left them."""
+    fixed = {"repo_type": "dataset", "revision": wanted.revision, "cache_dir": place, "endpoint": server}
+    folder = Path(hub.snapshot_download(wanted.repo, local_files_only=True, **fixed))
+    names = choose_files([one.relative_to(folder).as_posix() for one in folder.rglob("*")], wanted)
+    return {name: folder / name for name in sorted(names)}
 
 
 def fetch_whole(adapter: OnHub, cache_dir: Path | None = None) -> Fetched:

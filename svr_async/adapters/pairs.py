@@ -179,7 +179,7 @@ def _read_label(fields: Fields, layout: Layout, readings: Readings) -> Verdict:
     if verdict is None:
         expected = reading.says.format(a=layout.two.first, b=layout.two.second)
         error = fields.unfit(layout.label, f"a label ({expected}) or tie", labelled.value)
-        error.hint = f"mend the row, say what it means (--labels '{reading.flag},…'), or skip such rows with --lenient"
+        error.hint = f"mend the row, say what that is (--labels '{reading.flag},…') or skip such rows with --lenient"
         raise error
     return verdict
 
@@ -196,7 +196,7 @@ def _unknown_form(fields: Fields) -> RowError:
         "no known form of preference pair",
         f"; columns found: {', '.join(found) or 'none'}; wanted a prompt and: response_a + response_b + label; "
         "chosen + rejected" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        hint="name the columns, as --columns prompt=…,chosen=…,rejected=… or prompt=…,response_a=…,response_b=…,label=…, "
+        hint="name the columns: --columns prompt=…,chosen=…,rejected=… or prompt=…,response_a=…,response_b=…,label=…; "
         "or skip such rows with --lenient",
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import os
+import shutil
 import sys
 import tempfile
 from functools import cache
@@ -43,13 +43,14 @@ def _spooled() -> Path:
         raise UsageError("--data - reads standard input, and that is a terminal", hint="pipe a file into it")
     stream = sys.stdin.buffer
     start = stream.read(_START_BYTES)
-    handle, name = tempfile.mkstemp(suffix=f"-stdin{kind_of(start)}")
-    atexit.register(Path(name).unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as file:
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / f"stdin{kind_of(start)}"
+    with path.open("wb") as file:
         while start:
             file.write(start)
             start = stream.read(_START_BYTES)
-    return Path(name)
+    return path
 
 
 def kind_of(start: bytes) -> str:

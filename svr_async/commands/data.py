@@ -271,6 +271,13 @@ def _told(dataset: Any) -> str:
     return f" ({odd})" if odd else ""
 
 
+def _listed(value: Any) -> str:
+    """Return counts and lists as a line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {count:,}" for name, count in value.items())
+    return "; ".join(value) if isinstance(value, list) else str(value)
+
+
 def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
@@ -283,7 +290,7 @@ def _print(facts: dict[str, Any]) -> None:
         console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")
     for name in _FACTS:
         if facts.get(name):
-            console.print(f"[dim]{name}[/]  {escape(str(facts[name]))}", soft_wrap=True)
+            console.print(f"[dim]{name}[/]  {escape(for_terminal(_listed(facts[name])))}", soft_wrap=True)
     for name, text in facts.get("pair", {}).items():
         shown = "\n".join(text) if isinstance(text, list) else str(text)
         console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")

@@ -88,103 +88,312 @@ READ = [
     Case(name="floats of pandas", file="a.csv", data=two("1.0", "2.0")),
     Case(name="letters", file="a.jsonl", data=two("A", "B")),
     Case(name="small letters", file="a.jsonl", data=two("a", "b", "answer_a", "answer_b", "preferred")),
-    Case(name="names of columns", file="a.csv", data=two("response_1", "response_2", "response_1", "response_2", "winner")),
-    Case(name="columns counted from 0", file="a.jsonl", data=two(0, 1, "response_0", "response_1", "better_response_id")),
+    Case(
+        name="names of columns",
+        file="a.csv",
+        data=two("response_1", "response_2", "response_1", "response_2", "winner"),
+    ),
+    Case(
+        name="columns counted from 0", file="a.jsonl", data=two(0, 1, "response_0", "response_1", "better_response_id")
+    ),
     Case(name="judges' brackets", file="a.jsonl", data=two("[[A]]", "[[B]]", label="verdict")),
     Case(name="greater than", file="a.jsonl", data=two("A>B", "B>>A", "response_A", "response_B")),
-    Case(name="spaces in names", file="a.csv", data=two("Response A", "Response B", "Response A", "Response B", "Winner")),
+    Case(
+        name="spaces in names", file="a.csv", data=two("Response A", "Response B", "Response A", "Response B", "Winner")
+    ),
     Case(name="model names", file="a.jsonl", data=both(two("x", "x", label="winner"), *UNEQUAL)),
     Case(name="the response's text", file="a.jsonl", data=two("good 1", "good 2", "answer1", "answer2", "best")),
     Case(name="flag for a", file="a.jsonl", data=two(True, False, label="a_is_better")),
-    Case(name="flag for the second", file="a.csv", data=two("False", "True", "output_1", "output_2", "second_is_better")),
-    Case(name="one-hot", file="a.csv", data=both([{k: v for k, v in row.items() if k != "label"} for row in two(0, 1)], *HOT)),
-    Case(name="ranks, less is better", file="a.jsonl",
-         data=both(two(1, 2, "response_1", "response_2", "rank_1"), {"rank_2": 2}, {"rank_2": 1})),
-    Case(name="scores, more is better", file="a.jsonl", data=both(two(9, 2, label="score_a"), {"score_b": 4.5}, {"score_b": 3})),
+    Case(
+        name="flag for the second", file="a.csv", data=two("False", "True", "output_1", "output_2", "second_is_better")
+    ),
+    Case(
+        name="one-hot",
+        file="a.csv",
+        data=both([{k: v for k, v in row.items() if k != "label"} for row in two(0, 1)], *HOT),
+    ),
+    Case(
+        name="ranks, less is better",
+        file="a.jsonl",
+        data=both(two(1, 2, "response_1", "response_2", "rank_1"), {"rank_2": 2}, {"rank_2": 1}),
+    ),
+    Case(
+        name="scores, more is better",
+        file="a.jsonl",
+        data=both(two(9, 2, label="score_a"), {"score_b": 4.5}, {"score_b": 3}),
+    ),
     Case(name="Arena", file="a.parquet", data=ARENA, left_out={"ties": 2}),
     Case(name="SHP, where 1 is the first", file="a.jsonl", data=SHP),
     Case(name="AlpacaEval", file="a.json", data=two(1.0002, 1.93, "output_1", "output_2", "preference")),
-    Case(name="HelpSteer2, where below 0 is the first", file="a.jsonl",
-         data=two(-2, 1, "response_1", "response_2", "preference_strength")),
-    Case(name="UltraFeedback, binarized", file="a.parquet",
-         data=[{"prompt": "hi?", "chosen": chat("hi?", f"good {n}"), "rejected": chat("hi?", "bad"), "score_chosen": 8.0,
-                "score_rejected": 5.5, "messages": chat("hi?", "good")} for n in range(2)]),
-    Case(name="UltraFeedback, scored completions", file="a.jsonl", left_out={"ties": 1},
-         data=[{"instruction": f"{rated}?", "completions": [{"model": str(m), "response": text, "fine-grained_score": score}
-                for m, (text, score) in enumerate(rated)]}
-               for rated in ([("fair", 3.5), ("good", 4.25), ("bad", 1.0)], [("bad", 1), ("good", 2)], [("x", 1), ("y", 1)])]),
-    Case(name="ranked texts", file="a.jsonl",
-         data=[{"prompt": "hi?", "responses": ["fair", "bad", f"good {n}"], "ranks": [2, 3, 1]} for n in range(2)]),
-    Case(name="two in a list", file="a.jsonl", data=[{"question": f"{n}?", "responses": pair, "label": n}
-                                                     for n, pair in enumerate((["good", "bad"], ["bad", "good"]))]),
-    Case(name="HH-RLHF", file="a.jsonl.gz",
-         data=[{side: f"\n\nHuman: hi {n}?\n\nAssistant: {word}" for side, word in (("chosen", "good"), ("rejected", "bad"))}
-               for n in range(2)]),
-    Case(name="OpenAI's preference file", file="a.jsonl",
-         data=[{"input": {"messages": chat(f"{n}?")}, "preferred_output": parts("good"), "non_preferred_output": parts("bad")}
-               for n in range(2)]),
-    Case(name="messages as Python prints them", file="a.csv",
-         data=[{"prompt": "hi?", "chosen": str(chat("hi?", f"good {n}")), "rejected": str(chat("hi?", "bad"))} for n in range(2)]),
+    Case(
+        name="HelpSteer2, where below 0 is the first",
+        file="a.jsonl",
+        data=two(-2, 1, "response_1", "response_2", "preference_strength"),
+    ),
+    Case(
+        name="UltraFeedback, binarized",
+        file="a.parquet",
+        data=[
+            {
+                "prompt": "hi?",
+                "chosen": chat("hi?", f"good {n}"),
+                "rejected": chat("hi?", "bad"),
+                "score_chosen": 8.0,
+                "score_rejected": 5.5,
+                "messages": chat("hi?", "good"),
+            }
+            for n in range(2)
+        ],
+    ),
+    Case(
+        name="UltraFeedback, scored completions",
+        file="a.jsonl",
+        left_out={"ties": 1},
+        data=[
+            {
+                "instruction": f"{rated}?",
+                "completions": [
+                    {"model": str(m), "response": text, "fine-grained_score": score}
+                    for m, (text, score) in enumerate(rated)
+                ],
+            }
+            for rated in (
+                [("fair", 3.5), ("good", 4.25), ("bad", 1.0)],
+                [("bad", 1), ("good", 2)],
+                [("x", 1), ("y", 1)],
+            )
+        ],
+    ),
+    Case(
+        name="ranked texts",
+        file="a.jsonl",
+        data=[{"prompt": "hi?", "responses": ["fair", "bad", f"good {n}"], "ranks": [2, 3, 1]} for n in range(2)],
+    ),
+    Case(
+        name="two in a list",
+        file="a.jsonl",
+        data=[
+            {"question": f"{n}?", "responses": pair, "label": n}
+            for n, pair in enumerate((["good", "bad"], ["bad", "good"]))
+        ],
+    ),
+    Case(
+        name="HH-RLHF",
+        file="a.jsonl.gz",
+        data=[
+            {
+                side: f"\n\nHuman: hi {n}?\n\nAssistant: {word}"
+                for side, word in (("chosen", "good"), ("rejected", "bad"))
+            }
+            for n in range(2)
+        ],
+    ),
+    Case(
+        name="OpenAI's preference file",
+        file="a.jsonl",
+        data=[
+            {
+                "input": {"messages": chat(f"{n}?")},
+                "preferred_output": parts("good"),
+                "non_preferred_output": parts("bad"),
+            }
+            for n in range(2)
+        ],
+    ),
+    Case(
+        name="messages as Python prints them",
+        file="a.csv",
+        data=[
+            {"prompt": "hi?", "chosen": str(chat("hi?", f"good {n}")), "rejected": str(chat("hi?", "bad"))}
+            for n in range(2)
+        ],
+    ),
     Case(name="tabs", file="a.tsv", data=table(two(1, 2), "\t").encode()),
-    Case(name="semicolons, with Excel's mark", file="a.csv", data=("\ufeff" + table(two("B", "A", "answer_b", "answer_a"), ";")).encode()),
+    Case(
+        name="semicolons, with Excel's mark",
+        file="a.csv",
+        data=("\ufeff" + table(two("B", "A", "answer_b", "answer_a"), ";")).encode(),
+    ),
     Case(name="Excel's Unicode text", file="a.csv", data=table(two("A", "B"), "\t").encode("utf-16")),
-    Case(name="newlines in quotes", file="a.csv",
-         data=b'prompt,chosen,rejected\n"one,\ntwo","good\n""quoted"", and on",bad\nhi,good,"bad\n"\n'),
-    Case(name="mixed encodings", file="a.csv", data="prompt,chosen,rejected\nnaïve?,good ü,bad\n".encode() + "é?,good,bad ö".encode("latin-1")),
-    Case(name="wrapped", file="a.json", data=json.dumps({"version": 1, "data": two("b", "a", "answer_b", "answer_a")}).encode()),
+    Case(
+        name="newlines in quotes",
+        file="a.csv",
+        data=b'prompt,chosen,rejected\n"one,\ntwo","good\n""quoted"", and on",bad\nhi,good,"bad\n"\n',
+    ),
+    Case(
+        name="mixed encodings",
+        file="a.csv",
+        data="prompt,chosen,rejected\nnaïve?,good ü,bad\n".encode() + "é?,good,bad ö".encode("latin-1"),
+    ),
+    Case(
+        name="wrapped",
+        file="a.json",
+        data=json.dumps({"version": 1, "data": two("b", "a", "answer_b", "answer_a")}).encode(),
+    ),
     Case(name="one id for two pairs", file="a.jsonl", data=both(two(0, 1), {"id": 7}), left_out={"repeated": 1}),
-    Case(name="columns that are named", file="a.csv", data=two("left", "right", "l", "r", "who"),
-         flags={"columns": "response_a=l,response_b=r,label=who"}),
-    Case(name="columns that are turned", file="a.csv", data=[{"q": "hi?", "chosen": "bad", "rejected": f"good {n}"} for n in range(2)],
-         flags={"columns": "chosen=rejected,rejected=chosen,prompt=q"}),
+    Case(
+        name="columns that are named",
+        file="a.csv",
+        data=two("left", "right", "l", "r", "who"),
+        flags={"columns": "response_a=l,response_b=r,label=who"},
+    ),
+    Case(
+        name="columns that are turned",
+        file="a.csv",
+        data=[{"q": "hi?", "chosen": "bad", "rejected": f"good {n}"} for n in range(2)],
+        flags={"columns": "chosen=rejected,rejected=chosen,prompt=q"},
+    ),
     Case(name="an empty response", file="a.jsonl", data=chosen({"rejected": ""}, {})),
-    Case(name="system and history", file="a.jsonl", data=chosen({"system": "Be kind."}, {"history": [["hi", "hello"]]})),
-]  # fmt: skip
+    Case(
+        name="system and history", file="a.jsonl", data=chosen({"system": "Be kind."}, {"history": [["hi", "hello"]]})
+    ),
+]
 REFUSED = [
-    Case(name="only 1", file="a.jsonl", data=[two(1, 2)[0]] * 3, pairs=3, left_out={"repeated": 2},
-         refused="column 'label' (1 ×3) can be read in two ways: 0 is response_a, 1 is response_b, then a.jsonl row 1 "
-         "prefers 'bad 1'; or 1 is response_a, 2 is response_b, then it prefers 'good 1'", mend={"labels": "1=a,2=b"}),
-    Case(name="0, 1 and 2, with 0 a tie", file="a.jsonl", data=[*two(1, 2), *two(0, 0)[:1]], left_out={"ties": 1},
-         refused="can be read in two ways: 0 is response_a, 1 is response_b, 2 is a tie", mend={"labels": "0=tie,1=a,2=b"}),
-    Case(name="signed", file="a.jsonl", data=two(3, -1, label="preference"),
-         refused="below 0 is response_a, above is response_b, then a.jsonl row 1 prefers 'bad 1'", mend={"labels": ">0=a,<0=b"}),
-    Case(name="probabilities", file="a.csv", data=two("0.91", "0.2", label="preference"),
-         refused="(0.91 ×1, 0.2 ×1) can be read in two ways", mend={"labels": ">0.5=a,<0.5=b"}),
-    Case(name="true and false", file="a.jsonl", data=two(False, True),
-         refused="true is response_a, false is response_b", mend={"labels": "false=a,true=b"}),
-    Case(name="a scale of five", file="a.jsonl", data=[*two(1, 5), *two(2, 4), *two(3, 3)], pairs=4,
-         left_out={"ties": 2, "repeated": 2}, refused="which nothing here explains", mend={"labels": "<3=a,>3=b"}),
-    Case(name="names of models that no column has", file="a.jsonl", data=two("gpt", "claude", label="winner"),
-         refused="holds gpt ×1, claude ×1, which nothing here explains", mend={"labels": "gpt=a,claude=b"}),
-    Case(name="letters that are names as well", file="a.jsonl", data=both(two("B", "B", label="winner"),
-         {"model_a": "B", "model_b": "A"}, {"model_a": "A", "model_b": "B"}),
-         refused="or it names who wrote the better response, then it prefers 'good 1'", mend={"labels": "names"}),
-    Case(name="two labels", file="a.jsonl", data=both(two(1, 2), {"winner": "b"}),
-         refused="several columns may be the label: label, winner", mend={"columns": "label=label"}),
-    Case(name="three responses", file="a.jsonl", data=both(two(1, 2, "response_1", "response_2"), {"response_3": "fair"}),
-         refused="more than two responses: response_1, response_2, response_3",
-         mend={"columns": "response_a=response_1,response_b=response_2"}),
-    Case(name="swapped columns", file="a.jsonl", refused="chosen has the worse of score_chosen and score_rejected in 2 of 2 rows",
-         data=[{"prompt": "hi?", "chosen": "bad", "rejected": f"good {n}", "score_chosen": 2, "score_rejected": 9}
-               for n in range(2)], mend={"columns": "chosen=rejected,rejected=chosen"}),
-    Case(name="losses, not scores", file="a.jsonl", refused="or lower scores are better", mend={"labels": "lower"},
-         data=chosen(*[{"chosen_score": 0.1, "rejected_score": 2.5}] * 2)),
-    Case(name="a label against its scores", file="a.jsonl", data=both(two(1, 0), {"score_a": 9, "score_b": 2},
-         {"score_a": 1, "score_b": 5}), refused="contradicts score_a and score_b in 2 of 2 rows", mend={"labels": "1=a,0=b"}),
-    Case(name="no prompt named so", file="a.csv", data=[{"asked": "hi?", "good one": f"good {n}", "bad one": "bad"} for n in range(2)],
-         refused="columns found: asked, good_one, bad_one", mend={"columns": "prompt=asked,chosen=good_one,rejected=bad_one"}),
-    Case(name="a winner that both have", file="a.jsonl",
-         data=both([*two("x", "x", label="winner"), *two("z", "z", label="winner")[:1]], {"model_a": "x", "model_b": "y"},
-                   {"model_a": "y", "model_b": "x"}, {"model_a": "z", "model_b": "z"}),
-         refused="a.jsonl row 3: column 'winner': expected a label (it names who wrote the better response)",
-         mend={"lenient": "yes"}, left_out={"skipped": 1}),
-    Case(name="rows without a winner", file="a.csv", data=[*two("A", "B"), *two("", "")[:1]], left_out={"skipped": 1},
-         refused="a.csv row 3: column 'label': expected a value, found text ''", mend={"lenient": "yes"}),
-    Case(name="NaN for a winner", file="a.jsonl", data=[*two(0.0, 1.0), *two(float("nan"), 1)[:1]], left_out={"skipped": 1},
-         refused="a.jsonl row 3: column 'label': expected a value, found number nan", mend={"lenient": "yes"}),
-    Case(name="NaN for a response", file="a.jsonl", data=[*chosen({}, {}), *chosen({"rejected": float("nan")})],
-         left_out={"skipped": 1}, refused="row 3: column 'rejected': expected text", mend={"lenient": "yes"}),
-]  # fmt: skip
+    Case(
+        name="only 1",
+        file="a.jsonl",
+        data=[two(1, 2)[0]] * 3,
+        pairs=3,
+        left_out={"repeated": 2},
+        refused="column 'label' (1 ×3) can be read in two ways: 0 is response_a, 1 is response_b, then a.jsonl row 1 "
+        "prefers 'bad 1'; or 1 is response_a, 2 is response_b, then it prefers 'good 1'",
+        mend={"labels": "1=a,2=b"},
+    ),
+    Case(
+        name="0, 1 and 2, with 0 a tie",
+        file="a.jsonl",
+        data=[*two(1, 2), *two(0, 0)[:1]],
+        left_out={"ties": 1},
+        refused="can be read in two ways: 0 is response_a, 1 is response_b, 2 is a tie",
+        mend={"labels": "0=tie,1=a,2=b"},
+    ),
+    Case(
+        name="signed",
+        file="a.jsonl",
+        data=two(3, -1, label="preference"),
+        refused="below 0 is response_a, above is response_b, then a.jsonl row 1 prefers 'bad 1'",
+        mend={"labels": ">0=a,<0=b"},
+    ),
+    Case(
+        name="probabilities",
+        file="a.csv",
+        data=two("0.91", "0.2", label="preference"),
+        refused="(0.91 ×1, 0.2 ×1) can be read in two ways",
+        mend={"labels": ">0.5=a,<0.5=b"},
+    ),
+    Case(
+        name="true and false",
+        file="a.jsonl",
+        data=two(False, True),
+        refused="true is response_a, false is response_b",
+        mend={"labels": "false=a,true=b"},
+    ),
+    Case(
+        name="a scale of five",
+        file="a.jsonl",
+        data=[*two(1, 5), *two(2, 4), *two(3, 3)],
+        pairs=4,
+        left_out={"ties": 2, "repeated": 2},
+        refused="which nothing here explains",
+        mend={"labels": "<3=a,>3=b"},
+    ),
+    Case(
+        name="names of models that no column has",
+        file="a.jsonl",
+        data=two("gpt", "claude", label="winner"),
+        refused="holds gpt ×1, claude ×1, which nothing here explains",
+        mend={"labels": "gpt=a,claude=b"},
+    ),
+    Case(
+        name="letters that are names as well",
+        file="a.jsonl",
+        data=both(two("B", "B", label="winner"), {"model_a": "B", "model_b": "A"}, {"model_a": "A", "model_b": "B"}),
+        refused="or it names who wrote the better response, then it prefers 'good 1'",
+        mend={"labels": "names"},
+    ),
+    Case(
+        name="two labels",
+        file="a.jsonl",
+        data=both(two(1, 2), {"winner": "b"}),
+        refused="several columns may be the label: label, winner",
+        mend={"columns": "label=label"},
+    ),
+    Case(
+        name="three responses",
+        file="a.jsonl",
+        data=both(two(1, 2, "response_1", "response_2"), {"response_3": "fair"}),
+        refused="more than two responses: response_1, response_2, response_3",
+        mend={"columns": "response_a=response_1,response_b=response_2"},
+    ),
+    Case(
+        name="swapped columns",
+        file="a.jsonl",
+        refused="chosen has the worse of score_chosen and score_rejected in 2 of 2 rows",
+        data=[
+            {"prompt": "hi?", "chosen": "bad", "rejected": f"good {n}", "score_chosen": 2, "score_rejected": 9}
+            for n in range(2)
+        ],
+        mend={"columns": "chosen=rejected,rejected=chosen"},
+    ),
+    Case(
+        name="losses, not scores",
+        file="a.jsonl",
+        refused="or lower scores are better",
+        mend={"labels": "lower"},
+        data=chosen(*[{"chosen_score": 0.1, "rejected_score": 2.5}] * 2),
+    ),
+    Case(
+        name="a label against its scores",
+        file="a.jsonl",
+        data=both(two(1, 0), {"score_a": 9, "score_b": 2}, {"score_a": 1, "score_b": 5}),
+        refused="contradicts score_a and score_b in 2 of 2 rows",
+        mend={"labels": "1=a,0=b"},
+    ),
+    Case(
+        name="no prompt named so",
+        file="a.csv",
+        data=[{"asked": "hi?", "good one": f"good {n}", "bad one": "bad"} for n in range(2)],
+        refused="columns found: asked, good_one, bad_one",
+        mend={"columns": "prompt=asked,chosen=good_one,rejected=bad_one"},
+    ),
+    Case(
+        name="a winner that both have",
+        file="a.jsonl",
+        data=both(
+            [*two("x", "x", label="winner"), *two("z", "z", label="winner")[:1]],
+            {"model_a": "x", "model_b": "y"},
+            {"model_a": "y", "model_b": "x"},
+            {"model_a": "z", "model_b": "z"},
+        ),
+        refused="a.jsonl row 3: column 'winner': expected a label (it names who wrote the better response)",
+        mend={"lenient": "yes"},
+        left_out={"skipped": 1},
+    ),
+    Case(
+        name="rows without a winner",
+        file="a.csv",
+        data=[*two("A", "B"), *two("", "")[:1]],
+        left_out={"skipped": 1},
+        refused="a.csv row 3: column 'label': expected a value, found text ''",
+        mend={"lenient": "yes"},
+    ),
+    Case(
+        name="NaN for a winner",
+        file="a.jsonl",
+        data=[*two(0.0, 1.0), *two(float("nan"), 1)[:1]],
+        left_out={"skipped": 1},
+        refused="a.jsonl row 3: column 'label': expected a value, found number nan",
+        mend={"lenient": "yes"},
+    ),
+    Case(
+        name="NaN for a response",
+        file="a.jsonl",
+        data=[*chosen({}, {}), *chosen({"rejected": float("nan")})],
+        left_out={"skipped": 1},
+        refused="row 3: column 'rejected': expected text",
+        mend={"lenient": "yes"},
+    ),
+]
 
 
 def load(case: Case, write: Callable[..., Path], **flags: Any) -> None:
@@ -288,7 +497,7 @@ def test_what_comes_before_the_responses_reaches_the_prompt(write: Callable[...,
         ({"labels": "7=a,8=b"}, "row 1: column 'label': expected a label (as --labels says)"),
     ],
 )
-def test_wrong_flags_are_named(write: Callable[..., Path], flags: dict[str, str], says: str) -> None:
+def test_wrong_flags_are_named(write: Callable[..., Path], flags: dict[str, Any], says: str) -> None:
     """A name, a column or a value that is not there is one line."""
     with pytest.raises(UsageError) as caught:
         ADAPTER.load(write("a.jsonl", two(1, 2)), **flags)
