@@ -160,7 +160,8 @@ def read_text(labelled: Labelled) -> Verdict | None:
 
 
 def _one_of(value: Any, ends: tuple[Any, Any]) -> Verdict | None:
-    same = [isinstance(end, str) and isinstance(value, str) and end.strip() == value.strip() for end in ends]
+    plain = value.strip() if isinstance(value, str) else value
+    same = [plain == (end.strip() if isinstance(end, str) else end) for end in ends]
     if same[0] == same[1]:
         return None
     return Verdict.A if same[0] else Verdict.B
@@ -178,9 +179,13 @@ NAMES = Reading("it names who wrote the better response", "names", read_name)
 TEXTS = Reading("it is the better response's text", "texts", read_text)
 FIRST_IS_1 = Reading("1 is {a}, 0 is {b}", "1=a,0=b", by_numbers({1: _A, 0: _B}))
 LOW_IS_FIRST = Reading("below 0 is {a}, above is {b}", "<0=a,>0=b", by_threshold(0, _A, _B, _ALL))
+HIGH_IS_FIRST = Reading("above 0 is {a}, below is {b}", ">0=a,<0=b", by_threshold(0, _B, _A, _ALL))
+SIGNED = (LOW_IS_FIRST, HIGH_IS_FIRST)
+"""Readings of numbers of which some are below 0."""
+
 ONE_TO_TWO = Reading("below 1.5 is {a}, above is {b}", "<1.5=a,>1.5=b", by_threshold(1.5, _A, _B, (1, 2)))
-PLAIN = (ZERO_BASED, ONE_BASED, NAMES, TEXTS)
-"""Readings of which one that explains all rows is enough, where no other disagrees."""
+OF_THE_ROW = (NAMES, TEXTS)
+"""Readings that look at more than the label. With 0 or 1 and 1 or 2, those that are enough where none disagrees."""
 
 DOUBTFUL = (
     Reading("0 is {a}, 1 is {b}, 2 is a tie", "0=a,1=b,2=tie", by_numbers({0: _A, 1: _B, 2: _T})),
@@ -188,8 +193,7 @@ DOUBTFUL = (
     ONE_TO_TWO,
     Reading("below 0.5 is {a}, above is {b}", "<0.5=a,>0.5=b", by_threshold(0.5, _A, _B, (0, 1))),
     Reading("above 0.5 is {a}, below is {b}", ">0.5=a,<0.5=b", by_threshold(0.5, _B, _A, (0, 1))),
-    LOW_IS_FIRST,
-    Reading("above 0 is {a}, below is {b}", ">0=a,<0=b", by_threshold(0, _B, _A, _ALL)),
+    *SIGNED,
     Reading("true is {a}, false is {b}", "true=a,false=b", by_flag(_A, _B)),
     Reading("false is {a}, true is {b}", "false=a,true=b", by_flag(_B, _A)),
 )
@@ -238,6 +242,6 @@ def _told(exact: Mapping[str, Verdict], bounds: list[tuple[str, float, Verdict]]
     return read
 
 
-def for_numbered(two: Two) -> tuple[Reading, ...]:
-    """Return the plain readings for these columns: response_0 and response_1 are not counted from 1."""
-    return tuple(one for one in PLAIN if one is not ONE_BASED) if suffixes(two) == ("0", "1") else PLAIN
+def by_value(two: Two) -> tuple[Reading, ...]:
+    """Return how whole numbers may count these columns: response_0 and response_1 are not counted from 1."""
+    return (ZERO_BASED,) if suffixes(two) == ("0", "1") else (ZERO_BASED, ONE_BASED)

@@ -58,19 +58,24 @@ def layout_of(names: tuple[str, ...], told: frozenset[str] = frozenset()) -> Lay
     pairs = [given] if told >= set(given) else response_columns(names)
     for two in pairs:
         others = () if told >= set(given) else further_responses(two, names)
-        if layout := _labelled(two, [name for name in names if name not in (chosen or ())], told, others):
-            return layout
+        if found := _labelled(two, names, told, chosen, others):
+            return found
     return None if chosen is None else Layout(two=chosen, labelled=False, scores=score_columns(chosen, names))
 
 
-def _labelled(two: Two, names: Collection[str], told: frozenset[str], more: tuple[str, ...]) -> Layout | None:
+def _labelled(
+    two: Two, names: Collection[str], told: frozenset[str], chosen: Two | None, more: tuple[str, ...]
+) -> Layout | None:
     """Return the layout of two responses with what says which is better; None where nothing does."""
+    names = [name for name in names if name not in (chosen or ())]
     scores, models = score_columns(two, names), model_columns(two, names)
     if two == HELPSTEER2 and "preference_strength" in names and "label" not in told:
         return Layout(two=two, label="preference_strength", fixed=LOW_IS_FIRST, more=more)
     labels = ["label"] if "label" in told else list(label_columns(names, two))
     flags = [] if "label" in told else [(name, side) for name, side in flag_columns(two).items() if name in names]
     hot = None if "label" in told else one_hot_columns(two, names)
+    if chosen and not (labels or flags or hot):
+        labels = [chosen.first]  # "chosen" beside two responses says which of them, by letter or text
     rivals = (*labels, *(name for name, _ in flags), *((hot[0],) if hot else ()))
     if not rivals and scores is None:
         return None

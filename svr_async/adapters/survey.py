@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.labels import (
     DOUBTFUL,
+    OF_THE_ROW,
+    SIGNED,
     Labelled,
     Reading,
     Verdict,
     as_number,
-    for_numbered,
+    by_value,
     is_missing,
     parse_labels,
     shown,
@@ -33,7 +35,8 @@ Pattern = tuple[Verdict | None, ...]
 class Evidence:
     """What the rows of one layout say: values, how each reading takes them, and whether scores bear that out.
 
-    A pattern is what all readings make of a row, and then what its scores do; each is counted, and its first row kept.
+    A pattern is what all readings make of a row, those first that look at all of it, and then what its scores say; each
+    is counted, and its first row kept.
     """
 
     layout: Layout
@@ -44,6 +47,7 @@ class Evidence:
     high: float = 0.0
     patterns: Counter[Pattern] = field(default_factory=Counter)
     examples: dict[Pattern, tuple[Row, Labelled]] = field(default_factory=dict)
+    _known: dict[tuple[type, str], tuple[Verdict | None, ...]] = field(default_factory=dict)
 
     def add(self, fields: Fields, *, lower: bool | None) -> None:
         """Take in a row; one without a label says nothing."""
@@ -56,28 +60,40 @@ class Evidence:
         number = as_number(labelled.value)
         if number is not None:
             self.low, self.high = min(self.low, number), max(self.high, number)
-        scored = scores_say(fields, self.layout, lower=lower)
-        pattern = (*(reading.read(labelled) for reading in self.readings), scored)
+        pattern = (*self._verdicts(labelled, value), scores_say(fields, self.layout, lower=lower))
         self.patterns[pattern] += 1
         self.examples.setdefault(pattern, (fields.row, labelled))
 
+    def _verdicts(self, labelled: Labelled, value: str) -> tuple[Verdict | None, ...]:
+        """Return what each reading says; what does not hang on the rest of the row is worked out once a value."""
+        key = (type(labelled.value), value)
+        known = self._known.get(key)
+        if known is None:
+            known = tuple(one.read(labelled) for one in self.readings[len(OF_THE_ROW) :])
+            if len(self._known) < _MOST_VALUES:
+                self._known[key] = known
+        return (*(one.read(labelled) for one in OF_THE_ROW), *known)
+
     def decide(self) -> Reading:
         """Return the reading that explains all rows, or else most; DataError where two do and disagree, or none."""
-        rows = self.patterns.total()
-        fits = {
-            reading: sum(n for pattern, n in self.patterns.items() if pattern[place] is not None)
-            for place, reading in enumerate(self.readings)
-        }
+        rows, fits = self.patterns.total(), self._fits()
         plain = [one for one in self.readings if one not in DOUBTFUL]
-        doubtful = [one for one in self.readings if one in DOUBTFUL and (self.low < 0 or not _signed(one))]
+        doubtful = [one for one in self.readings if one in DOUBTFUL and (self.low < 0 or one not in SIGNED)]
         most = max(fits[one] for one in plain)
         kept = [one for one in plain if fits[one] == rows] or [one for one in doubtful if fits[one] == rows]
-        kept = kept or [one for one in plain if fits[one] == most]
+        kept = sorted(kept or [one for one in plain if fits[one] == most], key=OF_THE_ROW.__contains__)
         if rows and fits[kept[0]] * 2 < rows:
             raise self._unknown()
         self._refuse_two(kept)
         self._refuse_contradiction(kept[0])
         return kept[0]
+
+    def _fits(self) -> dict[Reading, int]:
+        """Return how many rows each reading explains."""
+        return {
+            reading: sum(count for pattern, count in self.patterns.items() if pattern[place] is not None)
+            for place, reading in enumerate(self.readings)
+        }
 
     def _refuse_two(self, kept: list[Reading]) -> None:
         """Raise where two of these readings prefer different responses in a row."""
@@ -139,10 +155,6 @@ class Evidence:
         return ", ".join(common) + (f" and {left} more" if left else "")
 
 
-def _signed(reading: Reading) -> bool:
-    return reading.flag in ("<0=a,>0=b", ">0=a,<0=b")
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
@@ -193,7 +205,7 @@ class Survey:
             if verdict in (Verdict.A, Verdict.B):
                 self._swapped[layout, verdict is Verdict.B] += 1
         elif layout.label and not layout.fixed and not self.told and layout.label in fields.row.values:
-            readings = (*for_numbered(layout.two), *DOUBTFUL)
+            readings = (*OF_THE_ROW, *by_value(layout.two), *DOUBTFUL)
             evidence = self._evidence.setdefault(layout, Evidence(layout, fields.row.file, readings))
             evidence.add(fields, lower=self.lower)
 

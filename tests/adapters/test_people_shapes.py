@@ -208,6 +208,16 @@ READ = [
             for n in range(2)
         ],
     ),
+    Case(
+        name="chosen and rejected by letter",
+        file="a.jsonl",
+        data=both(two("A", "B", label="chosen"), {"rejected": "B"}, {"rejected": "A"}),
+    ),
+    Case(
+        name="chosen beside both responses",
+        file="a.jsonl",
+        data=both(two("good 1", "good 2", label="chosen"), {"rejected": "bad"}),
+    ),
     Case(name="tabs", file="a.tsv", data=table(two(1, 2), "\t").encode()),
     Case(
         name="semicolons, with Excel's mark",
