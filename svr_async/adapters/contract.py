@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svr_async.adapters.dataset import OfficialCounts, RowParser, load_dataset
+from svr_async.adapters.columns import parse_columns
+from svr_async.adapters.dataset import FileReader, OfficialCounts, RowParser, RowReading, load_dataset
 from svr_async.adapters.records import Dataset, PairResult, Parsed
 from svr_async.adapters.tables import DEFAULT_CAPS, Caps
+from svr_async.errors import UsageError
 from svr_async.vocabulary.pair import PreferencePair
 
 __all__ = ["Adapter", "Dataset", "OfficialCounts", "PairResult", "Parsed"]
@@ -27,7 +29,8 @@ class Adapter:
     `hub_id` and `hub_files` say what `hub.fetch` downloads (the first file unless told otherwise); they are empty
     where there is nothing to download. `schema` describes the columns. `tie_credit` is the official credit for a tie.
     `title` says what the data is, `label` is its name in reports (`name` where empty). Data that is for evaluation only
-    (not `training`) is told by its name in lower case, or by `spelling`, a pattern. `ruled`: its authors say how to
+    (not `training`) is told by its name in lower case, or by `spelling`, a pattern. `read_file`, where rows can only be
+    understood together, looks at all of them and returns what `parse` is in its place. `ruled`: its authors say how to
     score it; `shares_prompts`: several of its pairs have one prompt; `sampled`: the shipped sample is in its form.
     """
 
@@ -40,6 +43,7 @@ class Adapter:
     hub_id: str = ""
     hub_files: tuple[str, ...] = ()
     homepage: str = ""
+    read_file: FileReader | None = None
     counts: OfficialCounts = NO_COUNTS
     tie_credit: float = 0.0
     training: bool = False
@@ -50,12 +54,26 @@ class Adapter:
     sampled: bool = False
 
     def load(
-        self, path: Path | str, *, lenient: bool = False, official: bool = False, caps: Caps = DEFAULT_CAPS
+        self,
+        path: Path | str,
+        *,
+        lenient: bool = False,
+        official: bool = False,
+        columns: str = "",
+        labels: str = "",
+        caps: Caps = DEFAULT_CAPS,
     ) -> Dataset:
-        """Load a file or folder; see `dataset.load_dataset` for `lenient`, `official` and errors."""
-        return load_dataset(
-            self.name, self.parse, self.counts, Path(path), lenient=lenient, official=official, caps=caps
+        """Load a file, a folder, `-` (standard input) or hf:org/name[@revision][:split].
+
+        `columns` names the file's columns as NAME=COLUMN,…, NAME one of the schema's; `labels` says what the values of
+        a label mean, as 1=a,2=b. See `dataset.load_dataset` for `lenient`, `official` and errors.
+        """
+        if labels and self.read_file is None:
+            raise UsageError(f"--labels is for pairs; {self.name} has labels of its own", hint="leave --labels out")
+        how = RowReading(
+            self.parse, self.read_file, columns=parse_columns(columns, self.schema), labels=labels, lenient=lenient
         )
+        return load_dataset(self.name, how, self.counts, Path(path), official=official, caps=caps)
 
     def official_scores(
         self, pairs: Iterable[PreferencePair], results: Iterable[PairResult], *, tie_credit: float = 0.0

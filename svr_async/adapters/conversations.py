@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from svr_async.vocabulary.pair import Message, Prompt, parse_prompt
+import orjson
+
+from svr_async.vocabulary.pair import Message, Prompt, parse_prompt, user_prompt
 
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 _ROLES = {"Human": "user", "Assistant": "assistant"}
@@ -24,6 +27,7 @@ def read_answer(value: Any, *, transcript: bool) -> Answered:
 
     `transcript`: a text is a whole "Human: … Assistant: …" exchange, as there is no prompt beside it.
     """
+    value = stored_messages(value)
     if isinstance(value, str):
         return _last_turn(transcript_turns(value)) if transcript else Answered((), value)
     if isinstance(value, Mapping):
@@ -31,6 +35,37 @@ def read_answer(value: Any, *, transcript: bool) -> Answered:
     if isinstance(value, list | tuple) and value and all(isinstance(turn, Mapping) for turn in value):
         return _last_turn(parse_prompt(value))
     raise ValueError("expected text, a message or a list of messages")
+
+
+def stored_messages(value: Any) -> Any:
+    """Return the messages that a text holds as JSON or as Python prints them, as in csv files; else the value."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[{", "{'role'", '{"role"')):
+        return value
+    for read in (orjson.loads, ast.literal_eval):
+        try:
+            found = read(value.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        messages = found if isinstance(found, list) else [found]
+        if all(isinstance(one, Mapping) and ("role" in one or "from" in one) for one in messages):
+            return messages
+    return value
+
+
+def read_prompt(value: Any) -> Any:
+    """Return a prompt's text or messages; those inside an object are what OpenAI's preference files have."""
+    if isinstance(value, Mapping) and isinstance(value.get("messages"), list):
+        return value["messages"]
+    return stored_messages(value)
+
+
+def past_turns(history: Any) -> Prompt:
+    """Return the turns of a `history` column: a list of [question, answer]; nothing of any other form."""
+    if not isinstance(history, list) or not all(isinstance(one, list) and len(one) == 2 for one in history):
+        return ()
+    return tuple(
+        turn for asked, said in history for turn in (*user_prompt(str(asked)), Message("assistant", str(said)))
+    )
 
 
 def transcript_turns(text: str) -> Prompt:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from svr_async.adapters.columns import renamed
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import Dataset, Parsed, pairs_digest
+from svr_async.adapters.source import Source, open_source
 from svr_async.adapters.tables import DEFAULT_CAPS, REPLACED, Caps, Row, read_rows
 from svr_async.errors import DataError
 from svr_async.vocabulary.pair import PreferencePair
 
 _REPEATED = "repeated rows (same contents), kept with #2, #3 … after their ids"
 _CONTRADICTED = "repeated rows with another label or category, kept with #2, #3 … after their ids"
+_SAME_ID = "rows with the id of an earlier one but other contents, kept with #2, #3 … after their ids"
+_SYSTEMATIC = 0.01  # of the rows; single odd values may all be mishaps
 
 RowParser = Callable[[Fields], Parsed]
 """Turns one row into pairs; raises RowError where the row breaks its schema."""
+
+FileReader = Callable[[Iterable[Row], str, frozenset[str]], tuple[RowParser, Sequence[str]]]
+"""Looks at all rows, with what --labels and --columns say, and returns what parses one, and how labels are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +58,59 @@ class OfficialCounts:
         return f"{found} labels prefer the first response, officially {self.first_chosen}: {what}?"
 
 
+@dataclass(frozen=True, slots=True)
+class RowReading:
+    """How the rows of a file are read: by `parse`, or by what `read_file` makes of all rows together.
+
+    `columns` are the file's columns by the schema's names, `labels` says what a label's values mean. Strict: the first
+    invalid row raises; `lenient`: invalid rows are left out and counted.
+    """
+
+    parse: RowParser
+    read_file: FileReader | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: str = ""
+    lenient: bool = False
+
+    def rows(self, source: Source, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
+        """Yield the rows of a source, with the schema's names for the columns."""
+        rows = read_rows(source.path, repairs, caps, source.files)
+        return (renamed(row, self.columns) for row in rows) if self.columns else rows
+
+    def settled(self, source: Source, caps: Caps) -> tuple[RowParser, Sequence[str]]:
+        """Return what parses a row, and how labels are read; DataError where that cannot be told."""
+        if self.read_file is None:
+            return self.parse, ()
+        return self.read_file(self.rows(source, Counter(), caps), self.labels, frozenset(self.columns))
+
+
 def load_dataset(
     name: str,
-    parse: RowParser,
+    how: RowReading,
     counts: OfficialCounts,
     path: Path,
     *,
-    lenient: bool = False,
     official: bool = False,
     caps: Caps = DEFAULT_CAPS,
 ) -> Dataset:
-    """Read a file or folder into a data set.
+    """Read a file, a folder, standard input or files of the hub into a data set.
 
-    Strict (the default): the first invalid row raises. `lenient`: invalid rows are skipped and counted.
     `official`: the path came from the official release, so other counts than the official ones raise.
-    DataError also where two rows share an id with different contents, and where no usable pair is left.
+    DataError also where no usable pair is left, and where `lenient` would leave out every row with one label.
     """
+    source = open_source(path)
     repairs: Counter[str] = Counter()
-    collected = _Collector(parse, lenient)
-    for row in read_rows(path, repairs, caps):
+    parse, readings = how.settled(source, caps)
+    collected = _Collector(parse, how.lenient)
+    for row in how.rows(source, repairs, caps):
         collected.add(row)
+    collected.refuse_systematic(path)
     pairs = tuple(collected.used().pairs)
     if not pairs:
         raise DataError(
             f"0 usable pairs in {path} ({collected.why_none()})", hint="see `svr data show` for the columns"
         )
+    contradicting = _contradicting(pairs)
     mismatch = counts.mismatch(collected.n_rows, collected.groups)
     if mismatch and official:
         raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
@@ -85,10 +120,25 @@ def load_dataset(
         source=path,
         digest=pairs_digest(pairs),
         n_rows=collected.n_rows,
-        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs)),
+        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs, contradicting)),
         skipped=dict(collected.skipped()),
         official=bool(counts.rows) and not mismatch and not collected.invalid,
+        readings=tuple(readings),
+        origin=source.origin,
+        repeated=collected.repeated(),
+        contradicting=contradicting,
     )
+
+
+def _contradicting(pairs: Sequence[PreferencePair]) -> int:
+    """Return how many pairs prefer the other response of two than an earlier pair does, for the same prompt."""
+    preferred: dict[int, str] = {}
+    against = 0
+    for pair in pairs:
+        if pair.has_preference and pair.chosen != pair.rejected and not pair.item:
+            key = hash((pair.prompt, frozenset((pair.chosen, pair.rejected))))
+            against += preferred.setdefault(key, pair.chosen) != pair.chosen
+    return against
 
 
 def _notes(
@@ -97,6 +147,7 @@ def _notes(
     counts: OfficialCounts,
     mismatch: str,
     repairs: Counter[str],
+    contradicting: int,
 ) -> list[str]:
     notes = [f"{mismatch}: scores are not benchmark scores"] if mismatch else []
     if note := "" if mismatch else counts.label_note(pairs):
@@ -108,6 +159,10 @@ def _notes(
         notes.append(fallback)
     if same := sum(pair.chosen == pair.rejected for pair in pairs):
         notes.append(f"{_rows(same)} with two identical responses: such a pair can only tie")
+    if empty := sum(not pair.chosen.strip() or not pair.rejected.strip() for pair in pairs):
+        notes.append(f"{_rows(empty)} with an empty response")
+    if contradicting:
+        notes.append(f"{_rows(contradicting)} with the label turned round from an earlier row with the same texts")
     if repairs[REPLACED]:
         notes.append(f"{repairs[REPLACED]} {REPLACED}")
     return notes
@@ -138,6 +193,8 @@ class _Collector:
         self._invalid_reasons: Counter[str] = Counter()
         self._seen: dict[str, tuple[tuple[PreferencePair, ...], str]] = {}
         self._repeats: Counter[str] = Counter()
+        self._kept: set[str] = set()
+        self._lost: dict[str, tuple[str, int]] = {}
 
     def add(self, row: Row) -> None:
         """Parse one row and take in what it became."""
@@ -148,6 +205,9 @@ class _Collector:
             if not self._lenient:
                 raise
             self.invalid += 1
+            if error.value:
+                first, count = self._lost.get(error.value, (error.message, 0))
+                self._lost[error.value] = first, count + 1
             self._invalid_reasons[f"invalid: {error.reason}"] += 1
             return
         self._take(parsed, row)
@@ -178,6 +238,19 @@ class _Collector:
             return ""
         return "; ".join(f"{count} {kind} left out" for kind, count in self._spare_rows.items())
 
+    def repeated(self) -> int:
+        """Return how many rows have the id or the texts of an earlier one."""
+        return sum(self.used().notes[note] for note in (_REPEATED, _CONTRADICTED, _SAME_ID))
+
+    def refuse_systematic(self, path: Path) -> None:
+        """Raise where all rows with one value are left out as invalid: that is no mishap of single rows."""
+        for value, (first, count) in self._lost.items():
+            if value not in self._kept and count > 1 and count >= _SYSTEMATIC * self.n_rows:
+                raise DataError(
+                    f"{path.name}: --lenient would leave out all {count} rows with {value} (the first: {first})",
+                    hint="say what the value means with --labels, as 1=a,2=b or x=skip, or name the right --columns",
+                )
+
     def _take(self, parsed: Parsed, row: Row) -> None:
         if parsed.group:
             self.groups[parsed.group] += 1
@@ -185,6 +258,8 @@ class _Collector:
         if parsed.fallback:
             part = self._spare
             self._spare_rows[parsed.fallback] += 1
+        if parsed.value:
+            self._kept.add(parsed.value)
         part.notes.update(parsed.notes)
         part.skipped.update(parsed.skipped)
         if parsed.pairs:
@@ -197,14 +272,17 @@ class _Collector:
         if earlier[1] == row.where:
             return parsed.pairs
         same = earlier[0] == parsed.pairs
-        if parsed.id and not same:
-            raise DataError(
-                f"{earlier[1]} and {row.where} have the same id {key!r} but different contents",
-                hint="ids must tell rows apart",
-            )
-        self._repeats[key] += 1
-        part.notes[_REPEATED if same else _CONTRADICTED] += 1
-        return _renamed(parsed.pairs, f"#{self._repeats[key] + 1}")
+        part.notes[_REPEATED if same else _SAME_ID if parsed.id else _CONTRADICTED] += 1
+        return _renamed(parsed.pairs, f"#{self._next(key)}")
+
+    def _next(self, key: str) -> int:
+        """Return the next number for an id that is taken, passing over those that the data has of its own."""
+        while True:
+            self._repeats[key] += 1
+            number = self._repeats[key] + 1
+            if f"{key}#{number}" not in self._seen:
+                self._seen[f"{key}#{number}"] = self._seen[key]
+                return number
 
 
 def _renamed(pairs: tuple[PreferencePair, ...], suffix: str) -> tuple[PreferencePair, ...]:

@@ -22,13 +22,17 @@ _RUBRIC_KEYS = ("rubric", "text", "criterion", "description")
 
 
 class RowError(DataError):
-    """A row that breaks its schema; `reason` says why without the row's own values, so that rows can be counted."""
+    """A row that breaks its schema; `reason` says why without the row's own values, so that rows can be counted.
+
+    `value` is the column's value that is the cause, or the row's label: where no row with it is kept, it is no mishap.
+    """
 
     def __init__(self, row: Row, reason: str, detail: str = "", *, hint: str = "") -> None:
         super().__init__(
             f"{row.where}: {reason}{detail}", hint=hint or "mend the row, or skip such rows with --lenient"
         )
         self.reason = reason
+        self.value = ""
 
 
 def describe(value: Any) -> str:
@@ -159,7 +163,10 @@ class Fields:
         """Return the error for a value of the wrong kind, or, `within`, for an element of a list."""
         place = ", an element is" if within else ","
         verb = "" if within else " found"
-        return RowError(self.row, f"column {column!r}: expected {expected}", f"{place}{verb} {describe(found)}")
+        error = RowError(self.row, f"column {column!r}: expected {expected}", f"{place}{verb} {describe(found)}")
+        if (isinstance(found, str | int) and found != "") or (isinstance(found, float) and not math.isnan(found)):
+            error.value = f"column {column!r}: {describe(found)}"
+        return error
 
 
 def as_integer(value: Any) -> int | None:

@@ -1,135 +1,258 @@
-"""Any file of preference pairs: a table of the forms that rows come in, tried in order."""
+"""Any file of preference pairs: published forms first, else two responses and what says which is better."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.adapters import helpsteer3, rmb
+from svr_async.adapters.columns import (
+    CHOSEN_PAIRS,
+    ID_COLUMNS,
+    LABEL_COLUMNS,
+    LIST_COLUMNS,
+    PROMPT_COLUMNS,
+    RUBRIC_COLUMNS,
+    SYSTEM_COLUMNS,
+    with_plain_names,
+)
 from svr_async.adapters.contract import Adapter
-from svr_async.adapters.conversations import join_prompt, read_answer
+from svr_async.adapters.conversations import join_prompt, past_turns, read_answer, read_prompt
 from svr_async.adapters.dataset import RowParser
-from svr_async.adapters.fields import Fields, RowError, as_integer
+from svr_async.adapters.fields import Fields, RowError
+from svr_async.adapters.labels import Verdict, is_missing, shown
+from svr_async.adapters.layouts import Layout, by_flag_column, by_one_hot, by_scores, labelled_by, layout_of
+from svr_async.adapters.ranked import best_and_worst
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
-from svr_async.vocabulary.pair import PreferencePair, Prompt, user_prompt
+from svr_async.adapters.survey import Readings, survey
+from svr_async.adapters.tables import Row
+from svr_async.vocabulary.pair import Message, PreferencePair, Prompt, user_prompt
 
-PROMPT_COLUMNS = (
-    "prompt", "messages", "conversations", "conversation", "context", "instruction", "question", "query",
-)  # fmt: skip
-ID_COLUMNS = ("id", "pair_id", "case_id", "uid", "idx")
-LABEL_COLUMNS = ("label", "winner", "chosen_candidate", "preference")
-RUBRIC_COLUMNS = ("rubrics", "reference_rubrics")
 ANNOTATORS = ("annotator1", "annotator2", "annotator3")
 TIE = "tie (the data prefers neither)"
 NO_MAJORITY = "the annotators disagree"
 DIFFERENT_PROMPTS = "chosen and rejected answer different conversations"
-_A_NAMES = ("0", "a", "response_a", "model_a", "[[a]]")
-_B_NAMES = ("1", "b", "response_b", "model_b", "[[b]]")
-_TIE_NAMES = ("tie", "tie (bothbad)", "bothbad", "both", "equal", "same", "neither", "draw", "c", "[[c]]")
+RECORDED = "a judge's recorded results, not data"
+TOLD = "left out by --labels"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One form of row: it applies where all `columns` are present and, if `one_of` is given, one of those."""
+    """A form of row that its publisher describes: it applies where all `columns` are present."""
 
     name: str
     columns: tuple[str, ...]
     parse: RowParser
-    one_of: tuple[str, ...] = ()
 
-    def fits(self, fields: Fields) -> bool:
+    def fits(self, values: Mapping[str, Any]) -> bool:
         """Whether a row has this form."""
-        values = fields.row.values
-        return all(c in values for c in self.columns) and (not self.one_of or any(c in values for c in self.one_of))
-
-    def __str__(self) -> str:
-        wanted = [*self.columns, "|".join(self.one_of)] if self.one_of else self.columns
-        return " + ".join(wanted)
+        return all(column in values for column in self.columns)
 
 
-def _prompt(fields: Fields) -> Prompt:
-    """Return the prompt from the first prompt column there is; an alpaca-style `input` goes below the instruction."""
-    column = fields.first(PROMPT_COLUMNS)
-    if not column:
-        return ()
-    if column == "instruction":
-        return _instruction(fields)
-    return fields.prompt(column)
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Two responses of a row, and whether the first is better; None where its order says so and another is drawn."""
 
-
-def _instruction(fields: Fields) -> Prompt:
-    extra = fields.optional_text("input")
-    if not extra.strip() or not isinstance(fields.value("instruction"), str):
-        return fields.prompt("instruction")
-    instruction = fields.text("instruction")
-    return user_prompt(f"{instruction}\n\n{extra}" if instruction.strip() else extra)
-
-
-def _parse_labelled(fields: Fields) -> Parsed:
-    """Read `response_a`, `response_b` and a label; the two may be texts, messages or lists of messages."""
-    label = _label(fields)
-    if label is None:
-        return Parsed(skipped=(TIE,))
-    return _finish(fields, _prompt(fields), "response_a", "response_b", first_is_chosen=label == 0)
-
-
-def _label(fields: Fields) -> int | None:
-    """Return 0 where A is better, 1 where B is, None for a tie."""
-    column = fields.first(LABEL_COLUMNS)
-    if not column:
-        raise fields.missing("label")
-    value = fields.value(column)
-    number = as_integer(value)
-    name = str(value if number is None else number).strip().casefold()
-    if name in _TIE_NAMES:
-        return None
-    if name not in _A_NAMES + _B_NAMES or isinstance(value, bool):
-        raise fields.unfit(column, "0, 1, A, B, response_a, response_b or tie", value)
-    return 0 if name in _A_NAMES else 1
-
-
-def _parse_chosen(fields: Fields) -> Parsed:
-    """Read `chosen` and `rejected`: texts, messages, lists of messages, or whole transcripts without a prompt."""
-    return _finish(fields, _prompt(fields), "chosen", "rejected", first_is_chosen=None)
-
-
-def _parse_llmbar(fields: Fields) -> Parsed:
-    """Read LLMBar's form: `input`, `output_1`, `output_2`, label 1 or 2; files of judges' results are left out."""
-    if fields.has("results"):
-        return Parsed(skipped=("a judge's recorded results, not data",))
-    label = fields.integer("label", 1, 2)
-    return _finish(fields, fields.prompt("input"), "output_1", "output_2", first_is_chosen=label == 1)
+    first: str
+    second: str
+    first_is_chosen: bool | None = None
 
 
 def _parse_pandalm(fields: Fields) -> Parsed:
     """Read PandaLM's form: the majority of three annotators, 0 for a tie, 1 or 2 for the better response."""
     votes = Counter(fields.integer(column, 0, 2) for column in ANNOTATORS)
     winner, count = votes.most_common(1)[0]
-    prompt = _instruction(fields)
-    parsed = _finish(fields, prompt, "response1", "response2", first_is_chosen=winner == 1)
+    parsed = _finish(fields, Ends("response1", "response2", winner == 1))
     if count == 1:
         return Parsed(skipped=(NO_MAJORITY,))
     return parsed if winner else Parsed(skipped=(TIE,))
 
 
-def _finish(fields: Fields, given: Prompt, first: str, second: str, *, first_is_chosen: bool | None) -> Parsed:
-    """Build the pair from two response columns; None for `first_is_chosen`: the first is chosen, the order is drawn."""
+SHAPES = (
+    Shape("HelpSteer3", ("context", "response1", "response2", "overall_preference"), helpsteer3.parse),
+    Shape("RMB", rmb.PAIR_COLUMNS, rmb.parse),
+    Shape("RMB best-of-N", rmb.BEST_OF_N_COLUMNS, rmb.parse),
+    Shape("PandaLM", ("instruction", "response1", "response2", *ANNOTATORS), _parse_pandalm),
+)
+_PLAIN_COLUMNS = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
+
+
+def _shape(values: Mapping[str, Any]) -> Shape | None:
+    return next((shape for shape in SHAPES if shape.fits(values)), None)
+
+
+def read_file(
+    rows: Iterable[Row], labels: str = "", told: frozenset[str] = frozenset()
+) -> tuple[RowParser, Sequence[str]]:
+    """Look at all rows and return how to read one of them, and how labels are read, for people.
+
+    `labels` is `--labels`, `told` the names that `--columns` gives. DataError where a label can be read in two ways.
+    """
+    readings = survey(_labelled_rows(rows, told), labels)
+    return lambda fields: _parse(Fields(with_plain_names(fields.row)), readings, told), readings.says
+
+
+def parse(fields: Fields) -> Parsed:
+    """Turn one row into a pair, with nothing known of others."""
+    return read_file([fields.row])[0](fields)
+
+
+def _labelled_rows(rows: Iterable[Row], told: frozenset[str]) -> Iterator[tuple[Fields, Layout]]:
+    for row in rows:
+        plain = with_plain_names(row)
+        if plain.problem or _shape(plain.values) or plain.values.get("results") is not None:
+            continue
+        prepared = _spread(Fields(plain))
+        if layout := layout_of(tuple(prepared.row.values), told):
+            yield prepared, layout
+
+
+def _spread(fields: Fields) -> Fields:
+    """Return a row with two responses in one list as one with a column for each."""
+    values = fields.row.values
+    for name in LIST_COLUMNS:
+        listed = values.get(name)
+        if isinstance(listed, list) and len(listed) == 2 and all(isinstance(one, str) for one in listed):
+            spread = {"response_a": listed[0], "response_b": listed[1]}
+            return Fields(replace(fields.row, values={**values, **spread}))
+    return fields
+
+
+def _parse(fields: Fields, readings: Readings, told: frozenset[str]) -> Parsed:
+    """Turn one row into a pair by the first form that it has."""
+    if shape := _shape(fields.row.values):
+        return shape.parse(fields)
+    if not told & {"chosen", "response_a"} and (ranked := best_and_worst(fields, lower=readings.lower)):
+        return _ranked(fields, *ranked)
+    fields = _spread(fields)
+    layout = layout_of(tuple(fields.row.values), told)
+    if layout is None:
+        raise _unknown_form(fields)
+    if layout.labelled:
+        return _by_label(fields, layout, readings)
+    return _finish(fields, Ends(*layout.two))
+
+
+def _ranked(fields: Fields, best: str, worst: str) -> Parsed:
+    if not best:
+        return Parsed(skipped=(TIE,))
+    values = {**fields.row.values, "chosen": best, "rejected": worst}
+    return _finish(Fields(replace(fields.row, values=values)), Ends("chosen", "rejected"))
+
+
+def _by_label(fields: Fields, layout: Layout, readings: Readings) -> Parsed:
+    """Read a row with a label; what it is refused for is told beside its label, for all of one label to be missed."""
+    if layout.label and fields.has("results"):
+        return Parsed(skipped=(RECORDED,))
+    verdict = _verdict(fields, layout, readings)
+    value = f"column {layout.label!r}: {shown(fields.value(layout.label))}" if layout.label else str(verdict)
+    if verdict in (Verdict.TIE, Verdict.SKIP):
+        return Parsed(skipped=(TIE if verdict is Verdict.TIE else TOLD,), value=value)
+    try:
+        return replace(_finish(fields, Ends(*layout.two, verdict is Verdict.A)), value=value)
+    except RowError as error:
+        error.value = error.value or value
+        raise
+
+
+def _verdict(fields: Fields, layout: Layout, readings: Readings) -> Verdict:
+    """Return what a row's label, flag or scores say."""
+    if layout.label:
+        return _read_label(fields, layout, readings)
+    if layout.flag:
+        return by_flag_column(fields, layout.flag[0], speaks_for_first=layout.flag[1])
+    if layout.hot:
+        return by_one_hot(fields, layout.hot)
+    assert layout.scores is not None
+    return by_scores(fields, layout.scores, lower=readings.lower)
+
+
+def _read_label(fields: Fields, layout: Layout, readings: Readings) -> Verdict:
+    labelled = labelled_by(fields, layout)
+    if is_missing(labelled.value):
+        raise fields.unfit(layout.label, "a value", labelled.value)
+    reading = readings.of(layout)
+    verdict = reading.read(labelled)
+    if verdict is None:
+        expected = reading.says.format(a=layout.two.first, b=layout.two.second)
+        error = fields.unfit(layout.label, f"a label ({expected}) or tie", labelled.value)
+        error.hint = f"mend the row, say what that is (--labels '{reading.flag},…') or skip such rows with --lenient"
+        raise error
+    return verdict
+
+
+def _unknown_form(fields: Fields) -> RowError:
+    found = [str(column) for column in fields.row.values]
+    near = [
+        f"{c!r} for {m[0]!r}"
+        for c in found
+        if (m := difflib.get_close_matches(c, _PLAIN_COLUMNS, 1, 0.75)) != [c] and m
+    ]
+    return RowError(
+        fields.row,
+        "no known form of preference pair",
+        f"; columns found: {', '.join(found) or 'none'}; wanted a prompt and: response_a + response_b + label; "
+        "chosen + rejected" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        hint="name the columns: --columns prompt=…,chosen=…,rejected=… or prompt=…,response_a=…,response_b=…,label=…; "
+        "or skip such rows with --lenient",
+    )
+
+
+def _prompt(fields: Fields) -> Prompt:
+    """Return the prompt from the first prompt column there is, with the system's turn and earlier ones before it."""
+    column = fields.first(PROMPT_COLUMNS)
+    if not column:
+        return _with_system(fields, ())
+    prompt = _instruction(fields) if column == "instruction" else _read_prompt(fields, column)
+    past = past_turns(fields.value("history")) if column != "history" and fields.has("history") else ()
+    return _with_system(fields, past + prompt)
+
+
+def _read_prompt(fields: Fields, column: str) -> Prompt:
+    """Return a conversation from a text or messages, also as OpenAI's preference files have them, or as JSON."""
+    value = read_prompt(fields.value(column))
+    return Fields(replace(fields.row, values={**fields.row.values, column: value})).prompt(column)
+
+
+def _instruction(fields: Fields) -> Prompt:
+    """Return an alpaca-style instruction, with its input below it."""
+    extra = fields.optional_text("input")
+    if not extra.strip() or not isinstance(fields.value("instruction"), str):
+        return _read_prompt(fields, "instruction")
+    instruction = fields.text("instruction")
+    return user_prompt(f"{instruction}\n\n{extra}" if instruction.strip() else extra)
+
+
+def _with_system(fields: Fields, prompt: Prompt) -> Prompt:
+    """Return a prompt after the system's turn, where a column holds one that the prompt does not begin with."""
+    column = fields.first(SYSTEM_COLUMNS)
+    if not column or not isinstance(fields.value(column), str) or not fields.text(column).strip():
+        return prompt
+    if any(turn.role == "system" for turn in prompt):
+        return prompt
+    return (Message("system", fields.text(column)), *prompt)
+
+
+def _finish(fields: Fields, ends: Ends) -> Parsed:
+    """Build the pair from two response columns."""
+    given = _prompt(fields)
+    alone = all(turn.role == "system" for turn in given)
     answers = []
-    for column in (first, second):
+    for column in (ends.first, ends.second):
         try:
-            answers.append(read_answer(fields.value(column), transcript=not given))
+            answers.append(read_answer(fields.value(column), transcript=alone))
         except ValueError as error:
             raise fields.unfit(column, str(error).removeprefix("expected "), fields.value(column)) from error
     (before, a), (other_before, b) = answers
     if before != other_before:
         return Parsed(skipped=(DIFFERENT_PROMPTS,))
-    prompt = fields.filled(join_prompt(given, before), fields.first(PROMPT_COLUMNS) or first)
+    prompt = fields.filled(join_prompt(given, before), fields.first(PROMPT_COLUMNS) or ends.first)
     own_id = fields.identifier(ID_COLUMNS)
     pair_id = own_id or content_id(prompt, a, b)
-    chosen, rejected = (b, a) if first_is_chosen is False else (a, b)
+    chosen, rejected = (b, a) if ends.first_is_chosen is False else (a, b)
     column = fields.first(RUBRIC_COLUMNS)
     pair = PreferencePair(
         id=pair_id,
@@ -138,7 +261,7 @@ def _finish(fields: Fields, given: Prompt, first: str, second: str, *, first_is_
         rejected=rejected,
         domain=fields.optional_text("domain", "all"),
         subset=fields.optional_text("subset"),
-        chosen_first=drawn_first(pair_id) if first_is_chosen is None else first_is_chosen,
+        chosen_first=drawn_first(pair_id) if ends.first_is_chosen is None else ends.first_is_chosen,
         strength=fields.integer("strength", 0, 1_000_000) if fields.has("strength") else None,
         rubrics=fields.rubrics(column) if column else (),
         source=_source(fields),
@@ -149,38 +272,6 @@ def _finish(fields: Fields, given: Prompt, first: str, second: str, *, first_is_
 def _source(fields: Fields) -> str:
     """Return the name of where a pair is from; a column of that name that holds no text means something else."""
     return fields.text("source") if isinstance(fields.row.values.get("source"), str) else ""
-
-
-SHAPES = (
-    Shape("HelpSteer3", ("context", "response1", "response2", "overall_preference"), helpsteer3.parse),
-    Shape("RMB", rmb.PAIR_COLUMNS, rmb.parse),
-    Shape("RMB best-of-N", rmb.BEST_OF_N_COLUMNS, rmb.parse),
-    Shape("PandaLM", ("instruction", "response1", "response2", *ANNOTATORS), _parse_pandalm),
-    Shape("LLMBar", ("input", "output_1", "output_2", "label"), _parse_llmbar),
-    Shape("labelled", ("response_a", "response_b"), _parse_labelled, LABEL_COLUMNS),
-    Shape("chosen and rejected", ("chosen", "rejected"), _parse_chosen),
-)
-_PLAIN_COLUMNS = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
-
-
-def parse(fields: Fields) -> Parsed:
-    """Turn one row into a pair by the first form that it has."""
-    for shape in SHAPES:
-        if shape.fits(fields):
-            return shape.parse(fields)
-    found = [str(column) for column in fields.row.values]
-    near = [
-        f"{c!r} for {m[0]!r}"
-        for c in found
-        if (m := difflib.get_close_matches(c, _PLAIN_COLUMNS, 1, 0.75)) != [c] and m
-    ]
-    wanted = "; ".join(map(str, SHAPES[-2:]))
-    raise RowError(
-        fields.row,
-        "no known form of preference pair",
-        f"; columns found: {', '.join(found) or 'none'}; wanted a prompt and: {wanted}"
-        + (f"; did you mean {', '.join(near)}?" if near else ""),
-    )
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:
@@ -207,13 +298,14 @@ ADAPTER = Adapter(
     ruled=False,
     sampled=True,
     schema={
-        "prompt": "text or list of {role, content} (or messages, conversations, instruction + input, question …)",
-        "chosen": "text, message, or list of messages; with `rejected`",
+        "prompt": f"text or messages; also {', '.join(PROMPT_COLUMNS[1:])}",
+        "system": "optional text: a system's turn before the prompt",
+        "chosen": f"text, message, or messages; with `rejected` (also {', '.join(map(' + '.join, CHOSEN_PAIRS[1:]))})",
         "rejected": "the same; without a prompt both may be whole Human/Assistant transcripts",
-        "response_a": "instead of chosen and rejected: two responses and a label",
+        "response_a": "instead of chosen and rejected: two responses (also answer_1, output_b …) and a label",
         "response_b": "see response_a",
-        "label": "0, A or response_a; 1, B or response_b; ties are left out and counted",
-        "id": "optional: text or whole number, unique",
+        "label": f"which is better, told from all rows; also {', '.join(LABEL_COLUMNS[1:])}, a_is_better …",
+        "id": "optional: text or whole number; one that is repeated gets a number",
         "domain": "optional text",
         "subset": "optional text",
         "rubrics": "optional: criteria, one a line, or a list",
@@ -221,5 +313,6 @@ ADAPTER = Adapter(
         "source": "optional text: where the pair is from; the default fit learns what sources have in common",
     },
     parse=parse,
+    read_file=read_file,
     score=score,
 )

@@ -19,7 +19,9 @@ class Dataset:
 
     `digest` is the SHA-256 of the pairs' canonical contents, whatever file format they came in.
     `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.
-    `official` is True where the row counts are those of the official release.
+    `official` is True where the row counts are those of the official release. `readings` say how labels were read;
+    `origin` is where the file is from and its pinned revision, empty for one of the user's own. `repeated` rows have
+    an earlier one's id or texts, `contradicting` ones prefer the other response of the same two.
     """
 
     name: str
@@ -30,6 +32,21 @@ class Dataset:
     notes: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     official: bool = False
+    readings: tuple[str, ...] = ()
+    origin: str = ""
+    repeated: int = 0
+    contradicting: int = 0
+
+    def left_out(self) -> dict[str, int]:
+        """Return how many rows are not, or not once, among the pairs: ties, other skipped rows; and odd pairs."""
+        ties = sum(count for reason, count in self.skipped.items() if reason.startswith("tie"))
+        found = {
+            "ties": ties,
+            "skipped": sum(self.skipped.values()) - ties,
+            "repeated": self.repeated,
+            "contradicting": self.contradicting,
+        }
+        return {name: count for name, count in found.items() if count}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +55,8 @@ class Parsed:
 
     `id` is the row's own id, or empty where the pairs' ids are hashes of their contents. `group` is what official
     counts are kept by. `skipped` and `notes` are reasons that the loader counts. Pairs of a `fallback` row are
-    used only when no other row gives any: `fallback` names such rows in the note that says so.
+    used only when no other row gives any: `fallback` names such rows in the note that says so. `value` is the row's
+    label, as errors of rows name theirs.
     """
 
     pairs: tuple[PreferencePair, ...] = ()
@@ -47,6 +65,7 @@ class Parsed:
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     fallback: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import orjson
-
+from svr_async.adapters.written import write_pairs
 from svr_async.errors import UsageError
-from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.splits import split_by_prompt
 
@@ -26,20 +24,5 @@ def write_split(pairs: Sequence[PreferencePair], share: float, seed: str, out: P
         )
     sides = {"train": train, "test": test}
     for name, side in sides.items():
-        write_atomic(out / f"{name}.jsonl", b"".join(_line(pair) for pair in side))
+        write_pairs(out / f"{name}.jsonl", side)
     return {name: len(side) for name, side in sides.items()}
-
-
-def _line(pair: PreferencePair) -> bytes:
-    """Return a pair as a line in the format that `pairs` reads."""
-    messages = [{"role": turn.role, "content": turn.content} for turn in pair.prompt]
-    row = {
-        "id": pair.id,
-        "prompt": messages,
-        "response_a": pair.response_a,
-        "response_b": pair.response_b,
-        "label": "A" if pair.chosen_first else "B",
-        "domain": pair.domain,
-        "subset": pair.subset,
-    }
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

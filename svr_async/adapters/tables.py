@@ -1,7 +1,8 @@
-"""Rows from json, jsonl, csv and parquet files, plain or gzipped, or from a folder of them, within caps on size."""
+"""Rows from json, jsonl, csv, tsv and parquet files, plain or gzipped, or a folder of them, within caps on size."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -9,7 +10,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,15 @@ import orjson
 
 from svr_async.errors import DataError
 
-SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 REPLACED = "characters replaced by U+FFFD (NUL, lone surrogates, bytes that are not UTF-8)"
 """The key under which `read_rows` counts what it replaced."""
 
 _MIB = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_DELIMITERS = (",", ";", "\t")
+_HEADER_BYTES = 1 << 16
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 _PARQUET_BATCH_ROWS = 64  # small, so that a dictionary page cannot unfold into gigabytes at once
 
@@ -66,14 +70,18 @@ class Row:
         return f"{self.file} row {self.number}"
 
 
-def read_rows(path: Path, repairs: Counter[str] | None = None, caps: Caps = DEFAULT_CAPS) -> Iterator[Row]:
+def read_rows(
+    path: Path, repairs: Counter[str] | None = None, caps: Caps = DEFAULT_CAPS, files: Sequence[Path] = ()
+) -> Iterator[Row]:
     """Yield the rows of a file, or of all data files below a folder in sorted order; DataError says what is wrong.
+
+    With `files` only these of the folder are read.
 
     NUL, lone surrogates and bytes that are not UTF-8 become U+FFFD and are counted in `repairs[REPLACED]`.
     A line that is not a JSON object comes as a row with a `problem`; a file that cannot be read at all raises.
     """
     repairs = Counter() if repairs is None else repairs
-    for file in data_files(path):
+    for file in files or data_files(path):
         name = file.relative_to(path).as_posix() if path.is_dir() else file.name
         with _one_line_errors(name):
             yield from _READERS[_kind(file)](file, name, repairs, caps)
@@ -155,6 +163,35 @@ def _open(path: Path, name: str, caps: Caps, most: int) -> io.BufferedReader:
     return io.BufferedReader(_Capped(gzip.open(path, "rb"), name, allowed), _MIB)
 
 
+class _Narrowed(io.RawIOBase):
+    """The UTF-8 bytes of a stream of UTF-16, as Excel and PowerShell write it; what is not UTF-16 becomes U+FFFD."""
+
+    def __init__(self, raw: IO[bytes], encoding: str) -> None:
+        self._raw, self._left = raw, b""
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left and (chunk := self._raw.read(len(buffer))):
+            self._left = self._decoder.decode(chunk).encode()
+        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _open_text(path: Path, name: str, caps: Caps, most: int) -> io.BufferedReader:
+    """Open a file of text for reading its unpacked bytes in UTF-8."""
+    stream = _open(path, name, caps, most)
+    encoding = _WIDE.get(stream.peek(2)[:2])
+    return io.BufferedReader(_Narrowed(stream, encoding), _MIB) if encoding else stream
+
+
 def _scrub(value: Any, repairs: Counter[str]) -> Any:
     """Replace characters that cannot be sent or stored, in every text of a JSON value, and count them."""
     if isinstance(value, str):
@@ -187,7 +224,7 @@ def _row(name: str, number: int, value: Any) -> Row:
 
 
 def _read_jsonl(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
-    with _open(path, name, caps, caps.max_bytes) as stream:
+    with _open_text(path, name, caps, caps.max_bytes) as stream:
         yield from _json_lines(stream, name, repairs, caps)
 
 
@@ -208,7 +245,7 @@ def _json_lines(stream: IO[bytes], name: str, repairs: Counter[str], caps: Caps)
 
 
 def _read_json(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
-    with _open(path, name, caps, caps.max_whole_bytes) as stream:
+    with _open_text(path, name, caps, caps.max_whole_bytes) as stream:
         raw = stream.read()
     try:
         value = _parse_json(raw, repairs)
@@ -242,13 +279,21 @@ def _scalar(value: Mapping[str, Any]) -> bool:
 
 def _read_csv(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
     csv.field_size_limit(caps.max_row_bytes)
-    with _open(path, name, caps, caps.max_bytes) as stream:
+    with _open_text(path, name, caps, caps.max_bytes) as stream:
+        delimiter = _delimiter(stream.peek(_HEADER_BYTES)[:_HEADER_BYTES])
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-        for number, cells in enumerate(csv.DictReader(text), 1):
+        for number, cells in enumerate(csv.DictReader(text, delimiter=delimiter), 1):
             if None in cells:
                 yield Row(name, number, {}, "more cells than the header has columns")
             else:
                 yield Row(name, number, _scrub(cells, repairs))
+
+
+def _delimiter(start: bytes) -> str:
+    """Return what parts the header of a table into most columns: a comma, or what Excel writes in its place."""
+    lines = start.decode("utf-8-sig", "replace").splitlines(keepends=True)
+    widths = {mark: len(next(csv.reader(lines, delimiter=mark), [])) for mark in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda mark: widths[mark])
 
 
 def _read_parquet(path: Path, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
@@ -296,6 +341,8 @@ def _check_parquet_size(metadata: Any, name: str, caps: Caps) -> None:
 _READERS: Mapping[str, Callable[[Path, str, Counter[str], Caps], Iterator[Row]]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
     ".csv": _read_csv,
+    ".tsv": _read_csv,
     ".parquet": _read_parquet,
 }

@@ -8,15 +8,17 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.options import common, lenient_option
+from svr_async.commands.options import common, reading
 
 
 @click.group()
 def data() -> None:
-    """Benchmarks and training sets.
+    """Benchmarks, training sets and files of pairs.
 
     \b
-    Example:  svr data show rubricbench --sample
+    Examples:
+      svr data show rubricbench --sample
+      svr data check my_pairs.csv
     """
 
 
@@ -54,8 +56,17 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
 @click.option("--data", "path", type=click.Path(path_type=Path), metavar="PATH", help="Read this file or folder.")
 @click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
 @click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@reading
 @common
-def show(name: str, path: Path | None, sample: bool, row: int, config: object, as_json: bool) -> None:  # noqa: ARG001
+def show(
+    name: str,
+    path: Path | None,
+    sample: bool,
+    row: int,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+    **how: Any,
+) -> None:
     """Show the schema of NAME, and counts and one pair of a file in it.
 
     \b
@@ -64,24 +75,115 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
       svr data show pairs --data my_pairs.jsonl --row 7
     """
     from svr_async.adapters import get_adapter, load_sample
-    from svr_async.errors import UsageError
 
     adapter = get_adapter(name)
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
     if sample or path is not None:
-        dataset = load_sample() if path is None else adapter.load(path)
-        if row > len(dataset.pairs):
-            raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
-        facts |= _describe(dataset, row)
+        facts |= _describe(load_sample() if path is None else adapter.load(path, **how), row)
+    _show(facts, as_json=as_json)
+
+
+_format_option = click.option(
+    "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH."
+)
+
+
+@data.command(short_help="Read a file as a run would, and say how.")
+@click.argument("path", type=click.Path(path_type=Path))
+@_format_option
+@click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
+@reading
+@common
+def check(
+    path: Path,
+    adapter: str,
+    row: int,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Read PATH (a file, a folder, - or hf:org/name) as a run would: counts, how labels are read, one pair.
+
+    \b
+    Examples:
+      svr data check my_pairs.csv
+      svr data check votes.jsonl --labels 1=a,2=b,0=tie --row 7
+    """
+    from svr_async.adapters import get_adapter
+
+    known = get_adapter(adapter)
+    _show({"name": known.name, "title": known.title, **_describe(known.load(path, **how), row)}, as_json=as_json)
+
+
+@data.command(short_help="Write pairs of any form in one form.")
+@click.argument("path", type=click.Path(path_type=Path))
+@_format_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz."
+)
+@reading
+@common
+def convert(
+    path: Path,
+    adapter: str,
+    out: Path,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Write the pairs of PATH as jsonl with prompt, response_a, response_b and label, which every command reads.
+
+    \b
+    Example:  svr data convert arena.parquet --out pairs.jsonl
+    """
+    from svr_async.adapters import get_adapter
+    from svr_async.adapters.written import write_pairs
+    from svr_async.errors import UsageError
+
+    if not out.name.endswith((".jsonl", ".jsonl.gz")):
+        raise UsageError(f"--out {out} is no jsonl file", hint="name it .jsonl or .jsonl.gz")
+    dataset = get_adapter(adapter).load(path, **how)
+    pairs = [pair for pair in dataset.pairs if pair.has_preference]
+    write_pairs(out, pairs)
     if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps({"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}))
     else:
-        _print(facts)
+        click.echo(f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}")
+
+
+@data.command(short_help="Download a benchmark, or a data set of the hub.")
+@click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Copy the files here as well.")
+@common
+def fetch(name: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
+
+    \b
+    Examples:
+      svr data fetch rewardbench
+      svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out data/
+    """
+    import shutil
+
+    from svr_async.adapters.hub import SCHEME, fetch_split, fetch_whole, parse_hub
+    from svr_async.adapters.registry import get_adapter
+
+    found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_whole(get_adapter(name))
+    files = list(found.files)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        files = [Path(shutil.copy(file, out / file.name)) for file in files]
+    if as_json:
+        click.echo(orjson.dumps({"origin": found.origin, "files": [str(file) for file in files]}))
+        return
+    click.echo(found.origin)
+    for file in files:
+        click.echo(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB")
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter for PATH.")
+@_format_option
 @click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
     "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
@@ -89,7 +191,7 @@ def show(name: str, path: Path | None, sample: bool, row: int, config: object, a
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
 )
-@lenient_option
+@reading
 @common
 def split(
     path: Path,
@@ -97,9 +199,9 @@ def split(
     share: float,
     seed: str,
     out: Path,
-    lenient: bool,
     config: object,  # noqa: ARG001  (eager)
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
@@ -109,7 +211,7 @@ def split(
     from svr_async.adapters import get_adapter
     from svr_async.adapters.split import write_split
 
-    counts = write_split(get_adapter(adapter).load(path, lenient=lenient).pairs, share, seed, out)
+    counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
     if as_json:
         click.echo(orjson.dumps(counts))
     else:
@@ -119,14 +221,21 @@ def split(
 def _describe(dataset: Any, row: int) -> dict[str, Any]:
     from collections import Counter
 
+    from svr_async.errors import UsageError
     from svr_async.vocabulary.pair import prompt_text
 
+    if row > len(dataset.pairs):
+        raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
     pair = dataset.pairs[row - 1]
     return {
         "path": str(dataset.source),
         "rows": dataset.n_rows,
         "pairs": len(dataset.pairs),
         "digest": dataset.digest,
+        "origin": dataset.origin,
+        "labels": list(dataset.readings),
+        "first preferred": sum(p.chosen_first for p in dataset.pairs),
+        "left out": dataset.left_out(),
         "official": dataset.official,
         "skipped": dict(dataset.skipped),
         "notes": list(dataset.notes),
@@ -144,6 +253,31 @@ def _describe(dataset: Any, row: int) -> dict[str, Any]:
     }
 
 
+_FACTS = ("path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped", "notes",
+          "domains")  # fmt: skip
+
+
+def _show(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+    else:
+        _print(facts)
+
+
+def _told(dataset: Any) -> str:
+    from svr_async.evaluation.wording import left_out
+
+    odd = left_out(dataset.left_out())
+    return f" ({odd})" if odd else ""
+
+
+def _listed(value: Any) -> str:
+    """Return counts and lists as a line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {count:,}" for name, count in value.items())
+    return "; ".join(value) if isinstance(value, list) else str(value)
+
+
 def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
@@ -152,11 +286,11 @@ def _print(facts: dict[str, Any]) -> None:
 
     console = styled_console()
     console.print(f"[bold]{facts['title']}[/]")
-    for column, text in facts["schema"].items():
+    for column, text in facts.get("schema", {}).items():
         console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")
-    for name in ("path", "rows", "pairs", "digest", "skipped", "notes", "domains"):
+    for name in _FACTS:
         if facts.get(name):
-            console.print(f"[dim]{name}[/]  {escape(str(facts[name]))}", soft_wrap=True)
+            console.print(f"[dim]{name}[/]  {escape(for_terminal(_listed(facts[name])))}", soft_wrap=True)
     for name, text in facts.get("pair", {}).items():
         shown = "\n".join(text) if isinstance(text, list) else str(text)
         console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")

@@ -155,7 +155,30 @@ def given_flags(context: click.Context) -> frozenset[str]:
     return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)
 
 
-lenient_option = click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them.")
+_READING = (
+    click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them."),
+    click.option(
+        "--columns",
+        default="",
+        metavar="NAME=COLUMN,…",
+        help="Which columns hold what, as prompt=question,chosen=best,rejected=worst. Default: told by their names.",
+    ),
+    click.option(
+        "--labels",
+        default="",
+        metavar="VALUE=a,…",
+        help="What the values of a label mean, as 1=a,2=b,0=tie or '<0=a,>0=b'. Default: told from all rows together.",
+    ),
+)
+
+
+def reading(function: F) -> F:
+    """Add to a command that reads pairs how it reads them."""
+    for option in reversed(_READING):
+        function = option(function)
+    return function
+
+
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 learning_curve_option = click.option(
@@ -223,7 +246,7 @@ def asking(function: F) -> F:
             help="Who is asked: a judge of `svr judges`, URL#model, rules.",
         ),
         limited,
-        lenient_option,
+        reading,
         limit_option,
         click.option(
             "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.options import common, lenient_option
+from svr_async.commands.options import common, reading
 
 
 @click.group()
@@ -56,7 +56,7 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, help="Seed of the split.")
 @click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="STORE", help="The feature store.")
-@lenient_option
+@reading
 @common
 def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG001
     """Make a feature store of pairs, rubrics and a z for some of the entries between them; docs/store.md has the forms.
@@ -71,7 +71,9 @@ def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG00
 
     refuse_benchmark_for_training(flags["pairs"])
     refuse_benchmark_for_training(flags["adapter"])
-    dataset = get_adapter(flags["adapter"]).load(flags["pairs"], lenient=flags["lenient"])
+    dataset = get_adapter(flags["adapter"]).load(
+        flags["pairs"], lenient=flags["lenient"], columns=flags["columns"], labels=flags["labels"]
+    )
     options = ImportOptions(dev_share=flags["dev_share"], terms=FitTerms(seed=flags["seed"]), judge=flags["judge"])
     files = flags["rubrics"], flags["z"], flags["out"]
     made = import_store(dataset.pairs, dataset.digest, *files, options)

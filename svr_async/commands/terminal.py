@@ -215,10 +215,14 @@ def _plain(text: str) -> str:
 
 
 def _headline(metrics: Mapping[str, Any]) -> str:
+    from svr_async.evaluation.wording import left_out
+
     n, accuracy = metrics["n_total"], metrics["accuracy"]
     low, high = metrics["accuracy_bounds"]
     told = f"accuracy [bold]{_percent(accuracy)}[/] {_interval(metrics['accuracy_ci95'])} of {n} pairs, "
     told += f"coverage {_percent(metrics['coverage'])}"
+    if odd := left_out(metrics.get("left_out")):
+        told += f" ({odd})"
     half = metrics["accuracy_half_credit"]
     if low == high == half == accuracy:  # every pair has a verdict that is no tie
         return told

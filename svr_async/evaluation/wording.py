@@ -44,6 +44,20 @@ def plural(value: int, one: str, many: str = "") -> str:
     return f"{count(value)} {one if value == 1 else many or one + 's'}"
 
 
+def left_out(counts: object) -> str:
+    """Return what a data set left out and what is odd in it, as `left out: 3 ties, 2 rows`; nothing where all is well.
+
+    `counts` is `left_out` of metrics.json, which runs of older versions do not have.
+    """
+    found = {name: n for name, n in counts.items() if isinstance(n, int)} if isinstance(counts, dict) else {}
+    gone = [("ties", "tie"), ("skipped", "other row")]
+    odd = {"repeated": "repeated", "contradicting": "with opposite labels"}
+    parts = [plural(found[name], one) for name, one in gone if found.get(name)]
+    text = f"left out: {', '.join(parts)}" if parts else ""
+    kept = [f"{plural(found[name], 'row')} {words}" for name, words in odd.items() if found.get(name)]
+    return "; ".join(filter(None, (text, f"kept: {', '.join(kept)}" if kept else "")))
+
+
 def p_value(value: float) -> str:
     """Return a p-value with two meaningful digits: `0.034`, `0.50`, `< 0.0001`."""
     if value < 0.0001:

@@ -59,12 +59,22 @@ def _parse_message(turn: Any) -> Message:
     if not isinstance(turn, Mapping):
         raise ValueError(f"a message is an object with role and content, not {type(turn).__name__}")
     role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
-    role = {"human": "user", "gpt": "assistant"}.get(str(role), role)
+    role = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}.get(str(role), role)
+    content = _joined_parts(content)
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; expected one of {', '.join(ROLES)}")
     if not isinstance(content, str):
         raise ValueError(f"the content of a {role} message is {type(content).__name__}, not text")
     return Message(str(role), content)
+
+
+def _joined_parts(content: Any) -> Any:
+    """Return the text of content in OpenAI's parts, [{type: text, text: …}]; anything else as it is, also images."""
+    if not isinstance(content, Sequence) or isinstance(content, str) or not content:
+        return content
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n".join(texts) if len(texts) == len(parts) else content
 
 
 def prompt_text(prompt: Prompt) -> str:

@@ -14,14 +14,14 @@ import pytest
 
 
 def encoded(rows: list[dict[str, Any]], kind: str) -> bytes:
-    """Return rows as the bytes of a json, jsonl, csv or parquet file."""
+    """Return rows as the bytes of a json, jsonl, csv, tsv or parquet file."""
     if kind == "json":
         return json.dumps(rows).encode()
-    if kind == "jsonl":
+    if kind in ("jsonl", "ndjson"):
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "surrogateescape")
-    if kind == "csv":
+    if kind in ("csv", "tsv"):
         text = io.StringIO(newline="")
-        table = csv.DictWriter(text, list(rows[0]))
+        table = csv.DictWriter(text, list(rows[0]), delimiter="," if kind == "csv" else "\t")
         table.writeheader()
         table.writerows(rows)
         return text.getvalue().encode()

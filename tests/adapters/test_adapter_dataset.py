@@ -32,9 +32,9 @@ def counted(counts: OfficialCounts) -> Adapter:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": "maybe"}, "column 'label': expected 0, 1, A, B, response_a, response_b or tie, found text 'maybe'"),
+        ({"label": "maybe"}, r"column 'label': expected a label \(0 is response_a, 1 is .*, found text 'maybe'"),
         ({"label": True}, "column 'label': expected .*, found flag true"),
-        ({"label": 2}, "column 'label': expected .*, found number 2"),
+        ({"label": 7}, "column 'label': expected .*, found number 7"),
         ({"label": None}, "column 'label': expected a value, found null"),
         ({"response_a": None}, "column 'response_a': expected text, .*, found null"),
         ({"response_a": float("nan")}, "column 'response_a': expected text, .*, found number nan"),
@@ -79,18 +79,18 @@ def test_a_missing_column_lists_what_there_is_and_the_nearest(write: Callable[..
 def test_lenient_loading_skips_and_counts_invalid_rows(write: Callable[..., Path]) -> None:
     """With `lenient`, invalid rows are left out and counted by reason; their values are not in the reasons."""
     lines = [
-        GOOD,
+        *({**GOOD, "id": f"1{letter}"} for letter in "abc"),
         {**GOOD, "id": "2", "label": "x"},
         {**GOOD, "id": "3", "label": "y"},
         {**GOOD, "id": "4", "prompt": ""},
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines) + "{broken\n"
     dataset = PAIRS.load(write("data.jsonl", text.encode()), lenient=True)
-    assert [pair.id for pair in dataset.pairs] == ["1"]
-    assert dataset.n_rows == 5
+    assert [pair.id for pair in dataset.pairs] == ["1a", "1b", "1c"]
+    assert dataset.n_rows == 7
     assert sorted(dataset.skipped.values()) == [1, 1, 2]
     assert "4 rows left out as invalid" in dataset.notes
-    assert dataset.skipped["invalid: column 'label': expected 0, 1, A, B, response_a, response_b or tie"] == 2
+    assert dataset.skipped["invalid: column 'label': expected a label (0 is response_a, 1 is response_b) or tie"] == 2
 
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -130,13 +130,18 @@ def test_the_same_row_twice_gives_two_pairs_with_ids_of_their_own(write: Callabl
     assert any("repeated rows" in note and "2 rows" in note for note in dataset.notes)
 
 
-def test_one_id_with_two_contents_is_refused_with_both_rows(write: Callable[..., Path]) -> None:
-    """An id that stands for two different pairs stops the load and names both places."""
-    path = write("a.jsonl", [GOOD, {**GOOD, "id": "2"}, {**GOOD, "response_a": "other"}])
-    with pytest.raises(
-        DataError, match=r"a\.jsonl row 1 and a\.jsonl row 3 have the same id '1' but different contents"
-    ):
-        PAIRS.load(path)
+def test_one_id_with_two_contents_is_numbered_and_told(write: Callable[..., Path]) -> None:
+    """An id that stands for different pairs gets a number, also where the data has an id of that form, and is told."""
+    other = {**GOOD, "response_a": "other"}
+    dataset = PAIRS.load(write("a.jsonl", [GOOD, {**GOOD, "id": "2"}, other, {**GOOD, "id": "1#2"}]))
+    assert [(pair.id, pair.response_a) for pair in dataset.pairs] == [
+        ("1", "a"),
+        ("2", "a"),
+        ("1#2", "other"),
+        ("1#2#2", "a"),
+    ]
+    assert any("id of an earlier one but other contents" in note for note in dataset.notes)
+    assert dataset.repeated == 2
 
 
 def test_the_same_texts_with_another_label_are_kept_where_the_data_has_no_ids(write: Callable[..., Path]) -> None:
@@ -146,7 +151,11 @@ def test_the_same_texts_with_another_label_are_kept_where_the_data_has_no_ids(wr
     first, second = dataset.pairs
     assert second.id == f"{first.id}#2"
     assert (first.chosen, second.chosen) == ("a", "b")
-    assert dataset.notes == ("repeated rows with another label or category, kept with #2, #3 … after their ids: 1 row",)
+    assert dataset.notes == (
+        "repeated rows with another label or category, kept with #2, #3 … after their ids: 1 row",
+        "1 row with the label turned round from an earlier row with the same texts",
+    )
+    assert (dataset.repeated, dataset.contradicting) == (1, 1)
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -201,7 +210,7 @@ def test_one_row_is_enough(write: Callable[..., Path]) -> None:
                 "prompt": st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip),
                 "response_a": st.text(st.characters(codec="utf-8")),
                 "response_b": st.text(st.characters(codec="utf-8")),
-                "label": st.sampled_from(["0", "1"]),
+                "label": st.sampled_from(["[[A]]", "[[B]]"]),
             }
         ),
         min_size=1,
@@ -250,7 +259,7 @@ def test_other_counts_are_noted_for_a_users_file_and_refused_for_an_official_one
 
 def test_labels_that_fall_otherwise_than_officially_are_noted(write: Callable[..., Path]) -> None:
     """With official row counts, a different number of labels for the first response is pointed out."""
-    rows = [{**GOOD, "id": str(n), "label": "1"} for n in range(2)]
+    rows = [{**GOOD, "id": str(n), "label": "B"} for n in range(2)]
     dataset = counted(OfficialCounts(rows=(2,), first_chosen=2)).load(write("a.jsonl", rows))
     assert dataset.notes == ("0 labels prefer the first response, officially 2: are they flipped?",)
 
@@ -258,7 +267,7 @@ def test_labels_that_fall_otherwise_than_officially_are_noted(write: Callable[..
 def test_skipped_rows_are_not_official(write: Callable[..., Path]) -> None:
     """A data set from which invalid rows were left out is not official, whatever its counts."""
     adapter = counted(OfficialCounts(rows=(2,)))
-    assert not adapter.load(write("a.jsonl", [GOOD, {**GOOD, "id": "2", "label": 9}]), lenient=True).official
+    assert not adapter.load(write("a.jsonl", [GOOD, {**GOOD, "id": "2", "prompt": 9}]), lenient=True).official
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Fetching from the hub, against a local server that answers as the hub does."""
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,40 +10,51 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.hub import fetch, reachable
-from svr_async.errors import DataError
+from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub, reachable
+from svr_async.errors import DataError, UsageError
 
 COMMIT = "c" * 40
+FILES = (
+    "data/train-00000-of-00002.jsonl",
+    "data/train-00001-of-00002.jsonl",
+    "data/test-00000-of-00001.parquet",
+    "extra/test.jsonl",
+)
 FILE = "data/filtered-00000-of-00001.parquet"
 ADAPTER = get_adapter("rewardbench")
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path]) -> Iterator[list[str]]:
-    """Serve one parquet file under the hub's addresses, and point HF_ENDPOINT at it."""
+    """Serve a benchmark's file and a data set of several under the hub's addresses, and point HF_ENDPOINT there."""
     row = {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "hep-go", "id": 1}
-    body = write("served.parquet", [row]).read_bytes()
+    rows = {name: write(f"served/{name}", [{**row, "chosen": name}]).read_bytes() for name in FILES}
+    served = {f"/datasets/me/mine/resolve/main/{name}": body for name, body in rows.items()}
+    served[f"/datasets/allenai/reward-bench/resolve/main/{FILE}"] = write("served.parquet", [row]).read_bytes()
+    listed = {"id": "me/mine", "sha": COMMIT, "siblings": [{"rfilename": name} for name in ("README.md", *FILES)]}
+    served["/api/datasets/me/mine/revision/main"] = json.dumps(listed).encode()
     asked = []
 
     class Answer(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            self.answer(b"")
+            self.answer(whole=False)
 
         def do_GET(self) -> None:
-            self.answer(body)
+            self.answer(whole=True)
 
-        def answer(self, content: bytes) -> None:
+        def answer(self, *, whole: bool) -> None:
             asked.append(f"{self.command} {self.path}")
-            found = self.path == f"/datasets/allenai/reward-bench/resolve/main/{FILE}"
+            found = (path := self.path.partition("?")[0]) in served
+            body = served.get(path, b"")
             self.send_response(200 if found else 404)
-            self.send_header("Content-Length", str(len(body)) if found else "0")
+            self.send_header("Content-Length", str(len(body)))
             if found:
                 self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
                 self.send_header("X-Repo-Commit", COMMIT)
             else:
                 self.send_header("X-Error-Code", "EntryNotFound")
             self.end_headers()
-            self.wfile.write(content if found else b"")
+            self.wfile.write(body if whole else b"")
 
         def log_message(self, *_: object) -> None:
             pass
@@ -75,6 +87,52 @@ def test_a_file_is_fetched_once_and_loads(hub: list[str], tmp_path: Path) -> Non
     assert fetch(ADAPTER, tmp_path / "cache") == path
     assert [line for line in hub if line.startswith("GET /datasets/")] == gets
     assert len(gets) == 1
+
+
+def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
+    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """hf:org/name:split reads all parts of the split, and says which revision the branch was; offline it is found."""
+    monkeypatch.chdir(tmp_path)
+    dataset = get_adapter("pairs").load("hf:me/mine:train")
+    assert [pair.chosen for pair in dataset.pairs] == list(FILES[:2])
+    assert dataset.origin == f"hf:me/mine@{COMMIT}:train"
+    assert not [line for line in hub if "test" in line]
+    again = fetch_split(parse_hub("hf:me/mine:data/train"), endpoint=nowhere())
+    assert [file.name for file in again.files] == ["train-00000-of-00002.jsonl", "train-00001-of-00002.jsonl"]
+    with pytest.raises(DataError, match="not in cache/hub"):
+        fetch_split(parse_hub("hf:me/other"), endpoint=nowhere())
+
+
+def test_all_files_of_a_benchmark_are_fetched(hub: list[str], tmp_path: Path) -> None:
+    """A benchmark's files come with the revision that they are of."""
+    found = fetch_whole(ADAPTER, tmp_path)
+    assert [file.relative_to(found.folder).as_posix() for file in found.files] == [FILE]
+    assert found.origin == f"hf:allenai/reward-bench@{COMMIT}"
+
+
+@pytest.mark.parametrize(
+    ("split", "says"),
+    [
+        ("", "has 3 sets of data files: data/test; data/train; extra/test"),
+        ("test", "'test' fits 2 sets of data files: data/test; extra/test"),
+        ("validation", "'validation' is not there: data/test; data/train; extra/test"),
+    ],
+)
+def test_a_split_that_is_not_told_is_asked_for(split: str, says: str) -> None:
+    """Where several files could be meant, or none is, the line lists what there is."""
+    with pytest.raises(DataError) as caught:
+        choose_files(["README.md", *FILES], Wanted("me/mine", "main", split))
+    assert says in caught.value.one_line()
+    assert choose_files(FILES, Wanted("me/mine", "main", "extra/test.jsonl")) == ["extra/test.jsonl"]
+
+
+@pytest.mark.parametrize("text", ["hf:", "hf:name", "hf:a/b@", "hf:a/b:", "hf:a b/c", "hf:a/b:c:d"])
+def test_an_address_of_another_form_is_refused(text: str) -> None:
+    """What is no org/name with a revision and a split is one line with the form."""
+    with pytest.raises(UsageError, match="names no data set of the hub"):
+        parse_hub(text)
+    assert parse_hub("hf:a/b@v1.0:data/train") == ("a/b", "v1.0", "data/train")
 
 
 def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.adapters.conversations import join_prompt, transcript_turns
-from svr_async.adapters.pairs import NO_MAJORITY, SHAPES, TIE
+from svr_async.adapters.pairs import NO_MAJORITY, TIE
 from svr_async.errors import DataError
 from svr_async.vocabulary.pair import Message, PreferencePair, Side, user_prompt
 
@@ -39,9 +39,9 @@ def test_labels_for_the_first_response(write: Callable[..., Path], label: str | 
     assert one(write, labelled(label)).gold is Side.A
 
 
-@pytest.mark.parametrize("label", [1, "1", "B", "b", "Response_B", "model_b", "[[B]]"])
-def test_labels_for_the_second_response(write: Callable[..., Path], label: int | str) -> None:
-    """1, B and response_b in any case say that B is better."""
+@pytest.mark.parametrize("label", ["B", "b", "Response_B", "model_b", "[[B]]", "B>A", "second"])
+def test_labels_for_the_second_response(write: Callable[..., Path], label: str) -> None:
+    """B and response_b in any case say that B is better."""
     pair = one(write, labelled(label))
     assert (pair.gold, pair.chosen, pair.response_a) == (Side.B, "b", "a")
 
@@ -184,8 +184,8 @@ def test_llmbar_rows(write: Callable[..., Path]) -> None:
     dataset = ADAPTER.load(path)
     assert [(p.chosen, p.response_a, p.gold) for p in dataset.pairs] == [("y", "x", Side.B), ("x", "x", Side.A)]
     assert dataset.skipped == {"a judge's recorded results, not data": 1}
-    with pytest.raises(DataError, match="column 'label': expected a whole number from 1 to 2, found number 0"):
-        ADAPTER.load(write("b.json", [{**row, "label": 0}]))
+    with pytest.raises(DataError, match=r"column 'label' \(2 ×2, 0 ×1\) can be read in two ways"):
+        ADAPTER.load(write("b.json", [row, row, {**row, "label": 0}]))
 
 
 def test_pandalm_rows(write: Callable[..., Path]) -> None:
@@ -222,7 +222,7 @@ def test_rewardbench_and_rubricbench_files_are_pairs_too(write: Callable[..., Pa
         "instruction": "p",
         "response_a": "a",
         "response_b": "b",
-        "label": 1,
+        "label": "B",
         "rubrics": "Is it?",
         "domain": "code",
     }
@@ -241,13 +241,6 @@ def test_transcripts_are_split_at_speakers_only() -> None:
     """Only a speaker at the start of a paragraph begins a turn."""
     turns = transcript_turns("\n\nHuman: say 'Assistant: no'\n\nline two\n\nAssistant: ok\nHuman: quoted")
     assert turns == (Message("user", "say 'Assistant: no'\n\nline two"), Message("assistant", "ok\nHuman: quoted"))
-
-
-def test_the_shapes_can_be_listed() -> None:
-    """Every shape has a name and says which columns it wants."""
-    assert len({shape.name for shape in SHAPES}) == len(SHAPES)
-    assert str(SHAPES[-1]) == "chosen + rejected"
-    assert "label|winner" in str(SHAPES[-2])
 
 
 def test_scores_are_micro_accuracies(write: Callable[..., Path]) -> None:

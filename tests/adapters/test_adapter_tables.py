@@ -27,7 +27,7 @@ def values(path: Path, **keywords: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_kind_of_file_gives_the_same_rows(write: Callable[..., Path], suffix: str, packed: str) -> None:
-    """The same rows come out of json, jsonl, csv and parquet, plain or gzipped."""
+    """The same rows come out of json, jsonl, csv, tsv and parquet, plain or gzipped."""
     assert values(write(f"data{suffix}{packed}", ROWS)) == ROWS
 
 
@@ -49,7 +49,8 @@ def test_an_unknown_suffix_names_the_accepted_ones(write: Callable[..., Path], n
     """A file of another kind, nested packing and loading scripts included, is refused with the list of kinds."""
     with pytest.raises(DataError) as caught:
         data_files(write(name, b"x"))
-    assert "unknown suffix — accepted: .json, .jsonl, .csv, .parquet (each also with .gz)" in caught.value.one_line()
+    accepted = "unknown suffix — accepted: .json, .jsonl, .ndjson, .csv, .tsv, .parquet (each also with .gz)"
+    assert accepted in caught.value.one_line()
 
 
 def test_a_missing_file_and_an_empty_folder_say_so(tmp_path: Path) -> None:

@@ -120,11 +120,10 @@ def row(**changes: Any) -> dict[str, Any]:
         (b"", "0 usable pairs"), (b"\n\n", "0 usable pairs"), (b"{", "row 1"), (b"[1, 2]", "row 1"),
         (orjson.dumps(row(response_b=...)), "response_b"), (orjson.dumps(row(label=7)), "label"),
         (orjson.dumps(row(instruction=None)), "instruction"), (orjson.dumps(row(response_a=5)), "response_a"),
-        (orjson.dumps(row()) + b"\n" + orjson.dumps(row(response_a="other")), "same id '1'"),
     ],
 )  # fmt: skip
 def test_wrong_data_is_named_by_file_row_and_column(fail: Eval, tmp_path: Path, data: bytes, says: str) -> None:
-    """An empty set, a wrong column, a broken row, two rows with one id: refused before any call."""
+    """An empty set, a wrong column, a broken row: refused before any call."""
     (tmp_path / "bad.jsonl").write_bytes(data)
     code, line = fail("eval", "rubricbench", "--data", "bad.jsonl", "--judge", "sim", "-q", "--out", "run")
     assert (code, says in line, "bad.jsonl" in line) == (2, True, True), line

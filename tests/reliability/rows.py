@@ -296,7 +296,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     91: (
         f"{LOADING}the_same_row_twice_gives_two_pairs_with_ids_of_their_own",
-        f"{LOADING}one_id_with_two_contents_is_refused_with_both_rows",
+        f"{LOADING}one_id_with_two_contents_is_numbered_and_told",
     ),
     92: (
         f"{TABLES}characters_that_cannot_be_sent_are_replaced_and_counted",

@@ -13,11 +13,11 @@ from svr_async.commands.options import (
     HELP,
     common,
     given_flags,
-    lenient_option,
     limit_option,
     limited,
     min_coverage_option,
     quiet_option,
+    reading,
     retry_errors_option,
 )
 from svr_async.scoring.methods.registry import NAMES
@@ -50,7 +50,7 @@ from svr_async.scoring.methods.registry import NAMES
     "--data",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="json, jsonl, csv, parquet (.gz too), or a folder of them.",
+    help="json, jsonl, csv, tsv, parquet (.gz too), a folder of them, - or hf:org/name[@revision][:split].",
 )
 @click.option("--sample", is_flag=True, help="Use the small set that ships with the package.")
 @limit_option
@@ -91,7 +91,7 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Credit for a tie in the official scores.",
 )
-@lenient_option
+@reading
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
 @click.option(
     "--out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,8 +147,12 @@ def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | 
     if data is None and run.manifest.get("sample") is not True:
         return None
     name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
-    pairs = load_sample().pairs if data is None else get_adapter(name).load(data, lenient=True).pairs
-    pair = next((pair for pair in pairs if pair.id == item_id), None)
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    dataset = (
+        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+    )
+    pair = next((pair for pair in dataset.pairs if pair.id == item_id), None)
     if pair is not None:
         return Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
     if data is None:

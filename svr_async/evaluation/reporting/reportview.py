@@ -74,6 +74,7 @@ class RunView:
     marks: tuple[Mark, ...]
     notes: tuple[str, ...]
     n_total: int
+    left_out: str
     accuracy: float | None
     ci95: Interval | None
     over_prompts: bool
@@ -109,6 +110,7 @@ def view_run(run: Run) -> RunView:
         marks=marks(run),
         notes=tuple(str(note) for note in run.metrics.get("notes") or ()),
         n_total=run.metrics["n_total"],
+        left_out=wording.left_out(run.metrics.get("left_out")),
         accuracy=run.metrics.get("accuracy"),
         ci95=interval,
         over_prompts=run.metrics.get("accuracy_ci95_unit") == "prompt",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from svr_async.adapters import Adapter, Dataset, load_sample
-from svr_async.adapters.hub import fetch
+from svr_async.adapters.hub import CACHE, fetch
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.settings import EvalSettings
 
@@ -19,7 +17,7 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
             raise UsageError(f"there is no sample for {adapter.name}", hint="svr eval rubricbench --sample")
         return load_sample()
     if settings.data is not None:
-        return adapter.load(settings.data, lenient=settings.lenient)
+        return adapter.load(settings.data, lenient=settings.lenient, columns=settings.columns, labels=settings.labels)
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
-    return adapter.load(fetch(adapter, Path("cache/hub")), official=True)
+    return adapter.load(fetch(adapter, CACHE), official=True)

@@ -126,6 +126,7 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         **costs_block(facts.costs, facts.stats),
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
+        "left_out": record.dataset.left_out(),
         "notes": [*record.dataset.notes, *facts.notes],
     }
 
@@ -148,6 +149,8 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
             "official": data.official,
             "notes": list(data.notes),
             "skipped": dict(data.skipped),
+            "readings": list(data.readings),
+            "origin": data.origin,
         },
         "judge": dict(judge),
         "prompts": dict(record.prompts),

@@ -22,6 +22,7 @@ class EvalSettings:
     """An evaluation: all but the benchmark has the default of `svr eval`, whose flags have the same names.
 
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
+    `data` may be `-` or hf:org/name[@revision][:split]; `columns` and `labels` say how it is read (docs/data.md).
     `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5. With `audit_below` both orders are asked
     for where the first margin is smaller. Without `out` the run folder is `runs/<bench>-<method>-<judge>-<digest>`.
     """
@@ -44,6 +45,8 @@ class EvalSettings:
     limit: str | None = None
     domain: tuple[str, ...] = ()
     lenient: bool = False
+    columns: str = ""
+    labels: str = ""
     order: str = OrderPolicy.HASH.value
     audit: float = 0.05
     audit_below: float | None = None
@@ -58,6 +61,8 @@ class EvalSettings:
     def __post_init__(self) -> None:
         if self.escalate_below is not None and self.escalate_to is None:
             raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
+        if self.processes > 1 and self.data == Path("-"):
+            raise UsageError("--data - can be read once, not by several processes", hint="put it in a file first")
         if self.audit_below is not None:
             object.__setattr__(self, "order", OrderPolicy.BOTH.value)
 

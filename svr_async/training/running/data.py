@@ -17,26 +17,40 @@ from svr_async.vocabulary.pair import PreferencePair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingData:
-    """The pairs of a training; `digest` is that of the whole data set, `skipped` counts rows left out by reason."""
+    """The pairs of a training; `digest` is that of the whole data set, `skipped` counts rows left out by reason.
+
+    `readings` say how labels were read, `origin` is the pinned address of a data set of the hub.
+    """
 
     pairs: Sequence[PreferencePair]
     contaminated: Sequence[Contamination]
     digest: str
     skipped: Mapping[str, int]
+    readings: Sequence[str] = ()
+    origin: str = ""
 
 
 def load_data(settings: TrainSettings) -> TrainingData:
     """Read the pairs of a training; UsageError for a benchmark, and where no pair is left."""
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
-    dataset = get_adapter(settings.adapter).load(settings.pairs, lenient=settings.lenient)
+    dataset = get_adapter(settings.adapter).load(
+        settings.pairs, lenient=settings.lenient, columns=settings.columns, labels=settings.labels
+    )
     pairs = training_pairs(dataset, settings)
     kept, found = decontaminated(pairs, settings.decontaminate)
     if not kept:
         raise UsageError(
             f"all {len(pairs)} pairs overlap with {', '.join(settings.decontaminate)}", hint="train on other pairs"
         )
-    return TrainingData(pairs=kept, contaminated=found, digest=dataset.digest, skipped=dataset.skipped)
+    return TrainingData(
+        pairs=kept,
+        contaminated=found,
+        digest=dataset.digest,
+        skipped=dataset.skipped,
+        readings=dataset.readings,
+        origin=dataset.origin,
+    )
 
 
 def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[PreferencePair]:

@@ -118,6 +118,8 @@ def _say_what_there_is(
     if data.skipped:
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in data.skipped.items())
         listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
+    for reading in data.readings:
+        listener.say(f"labels are read so: {reading}")
     listener.say(f"judge {judge.label}")
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
 

@@ -19,7 +19,8 @@ from svr_async.vocabulary.prefixes import PrefixOrder
 class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
-    `adapter` reads `pairs`; `limit` is N or A-B of them. `decontaminate` names benchmarks as `rubricbench=PATH`.
+    `adapter` reads `pairs`, as `columns` and `labels` say (docs/data.md);
+    `limit` is N or A-B of them. `decontaminate` names benchmarks as `rubricbench=PATH`.
     `out` holds the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own
     or all, `prefix` leader, adjacent or off; None leaves a choice to the preset and the judge. `replace` goes over the
     finished bank of another training. UsageError for a value that no training has.
@@ -44,6 +45,8 @@ class TrainSettings:
     limit: str | None = None
     seed: int = 42
     lenient: bool = False
+    columns: str = ""
+    labels: str = ""
     replace: bool = False
     min_coverage: float = 1.0
     learning_curve: bool = False

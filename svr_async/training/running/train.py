@@ -148,7 +148,7 @@ def _trained_on(run: TrainingRun) -> TrainedOn:
     return TrainedOn(
         train_pairs=len(material.train),
         dev_pairs=len(material.dev),
-        source=settings.pairs.name,
+        source=run.data.origin or settings.pairs.name,
         preset=settings.preset,
         ablate=tuple(sorted(settings.ablate)),
         contaminated=len({hit.pair_id for hit in run.data.contaminated}) if settings.decontaminate else None,
@@ -161,6 +161,8 @@ def make_record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRou
     found = run.data.contaminated
     return {
         "pairs": str(settings.pairs),
+        "origin": run.data.origin,
+        "readings": list(run.data.readings),
         "judge": run.judge.label,
         "preset": settings.preset,
         "publish": session.config.publish,

@@ -1,0 +1,34 @@
+"""Pairs in a jsonl file that says all of them in one way, which `pairs` reads back."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.pair import PreferencePair
+
+
+def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:
+    """Write pairs, whole or not at all; packed where the name ends in .gz."""
+    lines = b"".join(orjson.dumps(_row(pair), option=orjson.OPT_APPEND_NEWLINE) for pair in pairs)
+    write_atomic(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
+
+
+def _row(pair: PreferencePair) -> dict[str, Any]:
+    """Return a pair as a row in the form that `pairs` reads; what it has not is left out."""
+    row = {
+        "id": pair.id,
+        "prompt": [{"role": turn.role, "content": turn.content} for turn in pair.prompt],
+        "response_a": pair.response_a,
+        "response_b": pair.response_b,
+        "label": pair.gold.value if pair.gold else "tie",
+        "domain": pair.domain,
+        "subset": pair.subset,
+    }
+    more = {"strength": pair.strength, "rubrics": list(pair.rubrics) or None, "source": pair.source or None}
+    return row | {name: value for name, value in more.items() if value is not None}

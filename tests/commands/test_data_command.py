@@ -1,0 +1,149 @@
+"""`svr data` on files of people: checked, converted, fetched, from standard input; and what a run says of them."""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from svr_async.adapters import get_adapter, source
+from svr_async.commands.main import run
+from svr_async.commands.main import svr as group
+from svr_async.evaluation.wording import left_out
+
+TABLE = b"Question;Answer 1;Answer 2;Winner\nHi?;yes;no;1\nHo?;no;yes;2\nHo?;no;yes;2\nHu?;so;so so;tie\n"
+
+
+def svr(*args: str) -> int:
+    """Run a command as a shell would and return its exit code."""
+    return run(group, "svr", list(args))
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a table as Excel writes it where semicolons part cells, in the folder that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "votes.csv"
+    path.write_bytes(TABLE)
+    return path
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put the table on standard input; what was read of it is forgotten afterwards."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TABLE)))
+    source._spooled.cache_clear()
+    yield
+    source._spooled.cache_clear()
+
+
+def test_a_file_is_checked_as_a_run_would_read_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr data check` says how labels are read, how many rows are pairs, and shows one."""
+    assert svr("data", "check", "votes.csv", "--row", "2") == 0
+    told = capsys.readouterr().out
+    assert "winner: 1 is answer_1, 2 is answer_2 (2 ×2, 1 ×1, tie ×1)" in told
+    assert "ties: 1, repeated: 1" in told
+    assert svr("data", "check", "votes.csv", "--row", "9") == 2
+    assert "--row 9: there are 3 pairs" in capsys.readouterr().err
+
+
+def test_standard_input_is_read_like_a_file(table: Path, piped: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-` has the pairs and the digest of the same file, also when a command reads it twice."""
+    assert svr("data", "check", "-", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["digest"] == get_adapter("pairs").load(table).digest
+    assert svr("data", "split", "-", "--share", "0.5", "--out", "split") == 0
+    assert svr("eval", "pairs", "--data", "-", "--processes", "2") == 2
+    assert "--data - can be read once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("start", "suffix"),
+    [
+        (b"PAR1..", ".parquet"),
+        (b"\x1f\x8b", ".json.gz"),
+        (b"\xef\xbb\xbf {", ".json"),
+        (b"[", ".json"),
+        (b"a,b", ".csv"),
+    ],
+)
+def test_what_standard_input_is_shows_in_its_beginning(start: bytes, suffix: str) -> None:
+    """Parquet, packed JSON, JSON and tables are told apart by their first bytes."""
+    assert source.kind_of(start) == suffix
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
+def test_a_converted_file_holds_the_same_pairs(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr data convert` writes what every command reads, with the same preferences, and counts what it left out."""
+    assert svr("data", "convert", "votes.csv", "--out", name) == 0
+    assert "3 pairs of 4 rows" in (told := capsys.readouterr().out)
+    assert "left out: 1 tie; kept: 1 row repeated" in told
+    before, after = get_adapter("pairs").load(table), get_adapter("pairs").load(name)
+    assert before.digest == after.digest
+    assert svr("data", "convert", "votes.csv", "--out", "pairs.csv") == 2
+    assert "--out pairs.csv is no jsonl file" in capsys.readouterr().err
+
+
+def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ties, other rows and repeated ones stand beside the accuracy: on the screen, in the report, in metrics.json."""
+    assert svr("eval", "pairs", "--data", "votes.csv", "--method", "first", "-q", "--out", "run") == 0
+    told = capsys.readouterr().out
+    assert "of 3 pairs, coverage 100.0 % (left out: 1 tie; kept: 1 row repeated)" in " ".join(told.split())
+    assert "n = 3; left out: 1 tie; kept: 1 row repeated" in Path("run/report.html").read_text()
+    assert orjson.loads(Path("run/metrics.json").read_bytes())["left_out"] == {"ties": 1, "repeated": 1}
+    data = orjson.loads(Path("run/manifest.json").read_bytes())["data"]
+    assert data["readings"] == ["winner: 1 is answer_1, 2 is answer_2 (2 ×2, 1 ×1, tie ×1)"]
+
+
+def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--columns and --labels reach an evaluation, and a line that refuses names the flag that mends it."""
+    table.write_bytes(b"q,x,y,who\nHi?,yes,no,1\nHo?,yes,no,1\n")
+    columns = "prompt=q,response_a=x,response_b=y,label=who"
+    args = (
+        "eval",
+        "pairs",
+        "--data",
+        "votes.csv",
+        "--columns",
+        columns,
+        "--method",
+        "first",
+        "--order",
+        "ab",
+        "-q",
+        "--out",
+        "run",
+    )
+    assert svr(*args) == 2
+    assert "--labels '0=a,1=b' or --labels '1=a,2=b'" in capsys.readouterr().err
+    assert svr(*args, "--labels", "1=a,2=b") == 0
+    metrics = orjson.loads(Path("run/metrics.json").read_bytes())
+    assert (metrics["accuracy"], metrics["left_out"]) == (1.0, {})
+    assert svr("explain", "run", metrics["benchmark"], "--data", "votes.csv") != 0  # read as the run did, no such pair
+    assert "has no" in capsys.readouterr().err
+
+
+def test_an_address_of_the_hub_that_is_none_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr data fetch` of another form, or of a name that there is not, is one line."""
+    assert svr("data", "fetch", "hf:nothing") == 2
+    assert "names no data set of the hub" in capsys.readouterr().err
+    assert svr("data", "fetch", "rewardbnch") == 2
+    assert "did you mean rewardbench?" in capsys.readouterr().err
+    assert svr("data", "fetch", "pairs") == 2
+    assert "cannot be fetched" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"ties": 2}, "left out: 2 ties"),
+        ({"skipped": 1, "ties": 1}, "left out: 1 tie, 1 other row"),
+        ({"contradicting": 3}, "kept: 3 rows with opposite labels"),
+    ],
+)
+def test_what_was_left_out_in_words(counts: dict[str, int] | None, says: str) -> None:
+    """Runs of older versions, and data in which nothing is odd, have nothing to say."""
+    assert left_out(counts) == says
