@@ -32,6 +32,8 @@ demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held
 	@printf '\nOffline rules judge on made pairs: this shows the machinery, not what a judge is worth.\n'
 	@printf 'The run:  $(DEMO)/bank/report.html\nThe bank: $(DEMO)/trained/report.html\n'
 
+test coverage: export PYTHONDONTWRITEBYTECODE =  # each worker and each svr that is started would compile all source anew
+
 test: $(STAMP)  ## the tests, in about five minutes on two cores
 	$(BIN)/python -m pytest -n auto -m 'not soak' -q
 

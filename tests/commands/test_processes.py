@@ -203,7 +203,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, endpoint: tup
     url, log = endpoint
     prepare(tmp_path, url)
     start = len(read_lines(log))
-    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
+    with background(*FLAGS, "--processes", "2", "--concurrency", "4", cwd=tmp_path) as process:
         wait_until(lambda: len(read_lines(log)) - start > 30)
         workers = workers_of(process.pid)
         process.kill()
