@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
     from svr_async.judges.profiles import Profile
+    from svr_async.judges.templates import Templates
 
 OTHER_FILES = 40  # files that a process has open beside its connections
 
@@ -28,7 +29,7 @@ OTHER_FILES = 40  # files that a process has open beside its connections
 class OpenJudge:
     """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
 
-    `author` is the same thing as a writer of rubrics and probes; a recording has none.
+    `author` is the same thing as a writer of rubrics and probes; recordings and decision judges have none.
     """
 
     judge: Judge
@@ -104,22 +105,35 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.author import ModelAuthor
-    from svr_async.judges.model import ModelJudge
-    from svr_async.judges.questions import QuestionWriter
     from svr_async.judges.templates import load_templates
 
-    templates = load_templates(limits.prompts)
+    templates = load_templates(limits.prompts, spec.prompts)
     engine = _engine_of(profile, limits, config, budget)
-    writer = QuestionWriter(profile, templates)
-    judge: Judge = ModelJudge(engine, writer, profile.name)
+    judge, author = (_deciding if spec.decides else _writing)(engine, profile, templates)
     if spec.hybrid:
         from svr_async.judges.hybrid import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
-    author = ModelAuthor(engine, writer)
     return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
+
+
+def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author | None]:
+    """Return a model that answers with texts, as a judge and as an author."""
+    from svr_async.judges.author import ModelAuthor
+    from svr_async.judges.model import ModelJudge
+    from svr_async.judges.questions import QuestionWriter
+
+    writer = QuestionWriter(profile, templates)
+    return ModelJudge(engine, writer, profile.name), ModelAuthor(engine, writer)
+
+
+def _deciding(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author | None]:
+    """Return a model that answers with probabilities, which is no author."""
+    from svr_async.judges.decision import DecisionJudge
+    from svr_async.judges.statements import StatementWriter
+
+    return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), None
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_DENIALS = (
-    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|can|could|should|must|may|will|would) not\b", re.I), r"\1"),
-    (re.compile(r"\bcannot\b", re.I), "can"),
-    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|could|should|must|would)n['’]t\b", re.I), r"\1"),
-    (re.compile(r"\bnever (?=\w)", re.I), ""),
-    (re.compile(r"\b(has|have|holds?|contains?|includes?|makes?|leaves?|gives?|uses?|shows?|adds?) no\b", re.I), r"\1 any"),
+_DENIALS = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"\b(do|does|did|is|are|was|were|has|have|can|could|should|must|may|will|would) not\b", r"\1"),
+        (r"\b(do|does|did|is|are|was|were|has|have|could|should|must|would)n['’]t\b", r"\1"),
+        (r"\bcannot\b", "can"),
+        (r"\bnever (?=\w)", ""),
+        (r"\b(has|have|holds?|contains?|includes?|makes?|leaves?|gives?|uses?|shows?|adds?) no\b", r"\1 any"),
+    )
+)
+_DENIES = re.compile(
+    r"\b(not|no|never|cannot|nothing|none|nobody|avoids?|without|lacks?|free of|\w+n['’]t)\b", re.IGNORECASE
 )
 _SCOPE = re.compile(
-    r"[,;:]|\b(and|but|unless|if|when|where|while|because|so|than|except|only|other|without|yet|although|nor|neither)\b",
+    r"[,;:]|\b(and|but|unless|if|when|where|while|because|so|than|except|only|other|yet|although|nor|neither)\b",
     re.IGNORECASE,
 )
-_DENIES = re.compile(r"\b(not|no|never|cannot|nothing|none|nobody|avoids?|without|lacks?|free of|\w+n['’]t)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,7 @@ def body(asked: Asked) -> dict[str, Any]:
     return {
         "model": asked.model,
         "input": [{"role": role, "content": content} for role, content in shown],
-        "questions": [
-            {"type": "predicate", "name": name, "instructions": text} for name, text in statements.items()
-        ],
+        "questions": [{"type": "predicate", "name": name, "instructions": text} for name, text in statements.items()],
         **dict(asked.params),
     }
 

@@ -1,4 +1,4 @@
-"""One token of a chat completion with its log-probabilities: P(Yes) of a statement from any endpoint that tells them."""
+"""One token of a chat completion with its log-probabilities: P(Yes) of a statement, wherever they are told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from http import HTTPStatus
 from typing import Any
 
-from svr_async.engine.reply import BadBodyError, Reply, json_of
+from svr_async.engine.reply import Reply, json_of
 from svr_async.engine.wires import openai
 from svr_async.engine.wires.contract import QUESTION, Asked, Params, Settings, Wire
 from svr_async.engine.wires.statements import name_of, reply_of
@@ -37,8 +37,8 @@ def body(asked: Asked) -> dict[str, Any]:
 def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
     """Read P(Yes) of the first token, as a share of Yes and No together.
 
-    One token always ends at the limit, so that end is none. BadBodyError where the endpoint tells no probabilities; a
-    token that answers neither way gives no probability, which is an answer that cannot be read.
+    One token always ends at the limit, so that end is none. A token that answers neither way, and one that comes
+    without log-probabilities, gives no probability, which is an answer that cannot be read.
     """
     value = json_of(data, status)
     told = openai.read_completion(data, status)
@@ -52,12 +52,10 @@ def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
 
 
 def _alternatives(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the first token's alternatives; none where there was no token."""
+    """Return the first token's alternatives; none where there was no token, or it came without them."""
     held = choice.get("logprobs")
     tokens = held.get("content") if isinstance(held, dict) else None
-    if not isinstance(tokens, list):
-        raise BadBodyError("the endpoint tells no log-probabilities (logprobs, top_logprobs)")
-    first = tokens[0] if tokens else {}
+    first = tokens[0] if isinstance(tokens, list) and tokens else None
     tops = first.get("top_logprobs") if isinstance(first, dict) else None
     return [one for one in tops if isinstance(one, dict)] if isinstance(tops, list) else []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, token_count, Usage
+from svr_async.engine.reply import BadBodyError, Reply, Usage, token_count
 from svr_async.engine.wires.contract import QUESTION, Asked
 
 REFUSED = "refusal"
