@@ -13,15 +13,15 @@ from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, 
 from svr_async.judges.questions import pair_material, response_material
 from svr_async.judges.statements import Chance, Stated, StatementWriter
 from svr_async.vocabulary.integrity import Marks
-from svr_async.vocabulary.pair import Presentation, Prompt
+from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
 from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Chances, Outcome, RubricComparison
 
 STATED = ("a", "b", "better")  # the statements about a rubric, in this order
 LOST = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})  # the call failed, not its statement alone
 REFUSED, MISSING = "refused_rubrics", "missing_rubrics"
-NOTHING = Answer[Any](value=None, outcome=Outcome.PARSE_ERROR, detail="the replies leave out every statement")
-TEXT_JUDGE = "it answers with probabilities, not texts: name a text judge of `svr judges` for that"
+NOTHING: Answer[Any] = Answer(value=None, outcome=Outcome.PARSE_ERROR, detail="the replies leave out every statement")
+WRITER = "it answers with probabilities, not texts: name a text judge of `svr judges`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DecisionJudge:
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
         """Refuse in a line: a decision judge writes nothing."""
-        raise UsageError(f"the judge {self.name} cannot write rubrics", hint=TEXT_JUDGE)
+        raise UsageError(f"the judge {self.name} cannot write rubrics", hint=WRITER)
 
     async def compare(
         self,
@@ -101,6 +101,21 @@ class DecisionJudge:
                     return told.answer(None)
         chances = tuple(told.chances.get(number) for number in range(len(statements)))
         return told.answer(None if statements and all(chance is None for chance in chances) else chances)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAuthor:
+    """Stands where a decision judge would have to write, and refuses in a line."""
+
+    name: str
+
+    async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:  # noqa: ARG002
+        """Refuse: it induces nothing."""
+        raise UsageError(f"the judge {self.name} cannot induce rubrics", hint=f"{WRITER} with --author, or rules")
+
+    async def probe(self, pair: PreferencePair) -> Answer[str]:  # noqa: ARG002
+        """Refuse: it writes no response."""
+        raise UsageError(f"the judge {self.name} cannot write a response", hint=f"{WRITER} with --author, or rules")
 
 
 @dataclass(slots=True)

@@ -112,7 +112,9 @@ def read_chances(text: str, count: int) -> dict[int, Chance]:
     numbered = ((number, name_of(number)) for number in range(count))
     chances = {number: held[name] for number, name in numbered if name in held and _is_chance(held[name])}
     if not chances:
-        raise ReplyRejectedError("The reply tells no probability of a statement.")
+        raise ReplyRejectedError(
+            "The reply tells no probability: a model that reasons first has no answer to start with."
+        )
     return chances
 
 
