@@ -18,11 +18,11 @@ from svr_async.vocabulary.prefixes import PrefixOrder
 class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
-    `adapter` reads `pairs`; `limit` is N or A-B of them. `author` writes rubrics and probes, where that is not the judge.
-    `decontaminate` names benchmarks as `rubricbench=PATH`. `out` holds the stages, the rounds' feature stores, record.json
-    and, in `out`/bank, the bank. `pool` is cross, own or all, `prefix` leader, adjacent or off, `rubrics_per_call` a
-    number; None leaves a choice to the preset and the judge. `replace` goes over the finished bank of another training.
-    UsageError for a value that no training has.
+    `adapter` reads `pairs`; `limit` is N or A-B of them. `author` writes rubrics and probes, where that is not the
+    judge. `decontaminate` names benchmarks as `rubricbench=PATH`. `out` holds the stages, the rounds' feature stores,
+    record.json and, in `out`/bank, the bank. `pool` is cross, own or all, `prefix` leader, adjacent or off,
+    `rubrics_per_call` a number; None leaves a choice to the preset and the judge. `replace` goes over the finished bank
+    of another training. UsageError for a value that no training has.
     """
 
     pairs: Path
