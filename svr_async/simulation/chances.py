@@ -8,7 +8,6 @@ where it is none, and what is likelier than not is the verdict itself.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,11 +19,11 @@ from svr_async.vocabulary.negation import positive
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import Verdict
 
-DIRECT_SLOPE = 0.4  # how a gap of one surface attribute moves the log-odds of a direct verdict: see the test of it
+DIRECT = 0.55  # how sure of a direct verdict: dazzled judges are right about as often as not, however wide the gap
 ABOUT = re.compile(
     r"(?:The response|Response (A|B)) satisfies this rubric( better than response [AB] does)?: (.*)", re.DOTALL
 )
-DIRECT = re.compile(r"Response (A|B) is the better response")
+BETTER = re.compile(r"Response (A|B) is the better response")
 DIGITS = 6
 NEARER = 1 - (1 - MET_ADVANTAGE) ** 2 / 2  # chance that the one that meets a criterion has the higher degree
 
@@ -40,7 +39,7 @@ class Stater:
 
     def chance(self, statement: str, prompt: PromptReading, responses: Mapping[str, ResponseReading]) -> float:
         """Return the probability that a statement about responses, by name, is true; one that is not read has 0.5."""
-        about, direct = ABOUT.match(statement), DIRECT.match(statement)
+        about, direct = ABOUT.match(statement), BETTER.match(statement)
         if direct is not None:
             found = self.direct(prompt, responses["A"], responses["B"], Side(direct[1]))
         elif about is None:
@@ -77,9 +76,8 @@ class Stater:
         return of_a if side is Side.A else 1 - of_a
 
     def direct(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, side: Side) -> float:
-        """Return P(one of two is the better response), from the verdict without rubrics and the gap behind it."""
-        sign = 1 if self.judge.prefer(prompt, a, b) is side else -1
-        return 1 / (1 + math.exp(-sign * DIRECT_SLOPE * self.judge.gap(prompt, a, b)))
+        """Return P(one of two is the better response), from the verdict without rubrics."""
+        return DIRECT if self.judge.prefer(prompt, a, b) is side else 1 - DIRECT
 
 
 @lru_cache(maxsize=256)
