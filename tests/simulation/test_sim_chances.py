@@ -55,7 +55,7 @@ def test_what_is_likelier_is_the_verdict(world: PlantedWorld) -> None:
     for prompt, responses, cares in read(world, 20):
         for number in cares:
             rubric = world.language.rubric(number)
-            row = stater.judge.compare(prompt, *responses.values(), world.language.read_rubric(rubric))
+            row = stater.judge.compare(prompt, responses["A"], responses["B"], world.language.read_rubric(rubric))
             said = {
                 form: stater.chance(f"Response {form} this rubric{more}: {rubric}", prompt, responses) >= EVEN
                 for form, more in (("A satisfies", ""), ("B satisfies", ""))
