@@ -14,7 +14,7 @@ from svr_async.commands.options import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 
 WIDE = 112  # columns from which there is room for the table

@@ -11,7 +11,7 @@ from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 AUTO = "auto"
 MOST_CONCURRENCY = 8192

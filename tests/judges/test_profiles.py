@@ -18,7 +18,8 @@ from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
-from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
+from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import find_profile, load_profiles, profile_paths
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.templates import NAMES, load_templates

@@ -23,7 +23,8 @@ from svr_async.judges.doctor.endpoint import choose_questions, examine
 from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import open_judge
-from svr_async.judges.profiles import Profile, find_profile, load_profiles
+from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import find_profile, load_profiles
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.pair import Presentation, user_prompt

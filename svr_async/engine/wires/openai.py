@@ -18,14 +18,34 @@ def headers(key: str) -> dict[str, str]:
 
 def params(settings: Settings) -> Params:
     """Return the body fields beside model, messages and the token limit."""
-    found: list[tuple[str, Any]] = [("temperature", settings.temperature), ("top_p", settings.top_p), ("n", 1)]
-    if settings.effort and settings.effort_style == "field":
-        found.append(("reasoning_effort", settings.effort))
-    if settings.effort and settings.effort_style == "object":
-        found.append(("reasoning", {"effort": settings.effort}))
-    if settings.structured == "json_object":
-        found.append(("response_format", {"type": "json_object"}))
-    return tuple(found)
+    wanted: tuple[tuple[str, Any], ...] = (
+        ("temperature", settings.temperature),
+        ("top_p", settings.top_p),
+        ("n", settings.n),
+        ("seed", settings.seed),
+        ("stop", list(settings.stop) or None),
+        *_effort(settings),
+        ("response_format", _response_format(settings)),
+    )
+    return tuple((name, value) for name, value in wanted if value is not None) + settings.extra
+
+
+def _effort(settings: Settings) -> Params:
+    styles: dict[str, Params] = {
+        "field": (("reasoning_effort", settings.effort),),
+        "object": (("reasoning", {"effort": settings.effort}),),
+    }
+    return styles.get(settings.effort_style, ()) if settings.effort else ()
+
+
+def _response_format(settings: Settings) -> dict[str, Any] | None:
+    """Return the form of the reply; json_schema without one stands for whichever schema a question has."""
+    if settings.structured == "none":
+        return None
+    if settings.structured == "json_object" or settings.form is None:
+        return {"type": settings.structured}
+    schema = orjson.Fragment(settings.form.schema)
+    return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 
 def body(asked: Asked) -> dict[str, Any]:
