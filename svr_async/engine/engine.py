@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +11,14 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.caller import Caller, ItemFailedError, RetryableError
+from svr_async.engine.caller import Caller, ItemFailedError, RetryableError, SettingRefusedError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.flow import bounded_map
+from svr_async.engine.healing import FILE as REFUSED_FILE
+from svr_async.engine.healing import Cure, Healer
 from svr_async.engine.http.transport import Transport
 from svr_async.engine.lag import LagProbe
 from svr_async.engine.memo import Memo
@@ -78,6 +81,7 @@ class CallEngine:
             budget=budget or Budget(),
             price=price,
             under_way=self._flights.__len__,
+            healer=Healer(memo.folder / REFUSED_FILE),
             watch=watch,
         )
         self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
@@ -104,6 +108,10 @@ class CallEngine:
         """The first error that ends the run, once there is one."""
         return self._caller.fatal
 
+    def refused(self, endpoint: str, model: str) -> tuple[Cure, ...]:
+        """Return what a model at an endpoint is known not to take, which is sent otherwise or not at all."""
+        return self._caller.healer.cures(endpoint, model)
+
     @property
     def budget(self) -> Budget:
         """The caps, and what is spent."""
@@ -127,6 +135,7 @@ class CallEngine:
     def reload_failures(self) -> None:
         """Take in what other processes of this run have found to fail for good."""
         self._failures.reload()
+        self._caller.healer.reload()
 
     def stop(self) -> None:
         """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
@@ -149,7 +158,26 @@ class CallEngine:
         return await self._complete_missing(question) if found is None else found
 
     async def _complete_missing(self, question: Question[T]) -> Completion[T]:
-        """Answer a question that the memo has just missed."""
+        """Answer a question that the memo has just missed: as it is, without what the endpoint refuses of it."""
+        while True:
+            healed = self._healed(question)
+            found = None if healed is question else self._recall(healed, self.memo.get(healed.request.key))
+            if found is not None:
+                return found
+            with contextlib.suppress(SettingRefusedError):  # the healer knows of it by now
+                return await self._complete_sent(healed)
+
+    def _healed(self, question: Question[T]) -> Question[T]:
+        request = self._caller.healer.healed(question.request)
+        if request is question.request:
+            return question
+        told = self._caller.healer.recall(question.request)
+        if told:
+            self._caller.tell_once(told)
+        return replace(question, request=request)
+
+    async def _complete_sent(self, question: Question[T]) -> Completion[T]:
+        """Answer a question, as it is sent, that is not in the memo."""
         request = question.request
         known = self._failures.get(request.key.hex()) if self._failures else None
         if known is not None:

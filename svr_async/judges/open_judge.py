@@ -53,6 +53,12 @@ class OpenJudge:
             facts["max_tokens"] = self.profile.max_tokens
             facts["params"] = dict(self.profile.params(structured=True))
             facts |= self.profile.told
+        if self.engine is not None and self.profile is not None:
+            cures = self.engine.refused(self.profile.identity, self.profile.model)
+            if cures:
+                facts["refused"] = [str(cure) for cure in cures]
+                gone = {cure.field for cure in cures}
+                facts["params"] = {name: value for name, value in facts["params"].items() if name not in gone}
         if self.engine is not None:
             facts["models_seen"] = sorted(filter(None, self.engine.models))
             facts["fingerprints"] = sorted(filter(None, self.engine.fingerprints))

@@ -18,6 +18,7 @@ from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poison
 from svr_async.simulation.history import CallRecord, History
 from svr_async.simulation.limits import Limits
 from svr_async.simulation.prefix import PrefixCache
+from svr_async.simulation.reasoning import refuse_settings
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest
@@ -68,6 +69,8 @@ class Service:
             raise ApiError.bad_request(f"the body is not JSON: {error}") from error
         chat = self.simulator.read(body)
         record.key = chat.key
+        if self.config.reasoning:
+            refuse_settings(body)
         if self.config.quota and self.paid >= self.config.quota:
             raise ApiError.no_quota()
         headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)

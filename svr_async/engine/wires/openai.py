@@ -82,6 +82,8 @@ def error_in_body(data: bytes) -> dict[str, Any]:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return {}
+    if isinstance(value, list) and value:  # Google's endpoint wraps its errors so
+        value = value[0]
     if not isinstance(value, dict):
         return {}
     error = value.get("error")
@@ -91,7 +93,17 @@ def error_in_body(data: bytes) -> dict[str, Any]:
         return error
     if value.get("object") == "error":
         return value
-    return {"message": value["detail"]} if isinstance(value.get("detail"), str) and "choices" not in value else {}
+    return {} if "choices" in value else _detail(value.get("detail"))
+
+
+def _detail(value: Any) -> dict[str, Any]:
+    """Read what servers on FastAPI say: a text, or a list of what is wrong where in the body."""
+    if isinstance(value, str):
+        return {"message": value}
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    places = [".".join(str(part) for part in row.get("loc") or () if part != "body") for row in rows]
+    told = [f"{place}: {row.get('msg')}" for place, row in zip(places, rows, strict=True)]
+    return {"message": "; ".join(told), "code": str(rows[0].get("type") or ""), "param": places[0]} if rows else {}
 
 
 def _lack(value: Any) -> str:
