@@ -190,9 +190,7 @@ min_coverage_option = click.option(
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
-    default=9,
-    show_default=True,
-    help="Rubrics of a pool asked at a time; the rules judge is asked about all at once.",
+    help="Rubrics of a pool asked at a time. Default: 9; as many as a decision judge takes; all for the rules judge.",
 )
 prefix_option = click.option(
     "--prefix",

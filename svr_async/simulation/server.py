@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from svr_async.simulation.history import CallRecord
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
-from svr_async.simulation.request import ChatRequest
+from svr_async.simulation.request import ChatRequest, Shape
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of, strike
 
@@ -113,7 +114,9 @@ class SimServer:
 
     def _routes(self) -> list[web.RouteDef]:
         return [
-            web.post("/v1/chat/completions", self._chat),
+            web.post("/v1/chat/completions", partial(self._answer, shape=Shape.CHAT)),
+            web.post("/v1/decisions", partial(self._answer, shape=Shape.DECISIONS)),
+            web.post("/v1/systemone", partial(self._answer, shape=Shape.SYSTEMONE)),
             web.get("/v1/models", self._models),
             web.get("/sim/log", self._get_log),
             web.get("/sim/stats", self._get_stats),
@@ -179,14 +182,14 @@ class SimServer:
         self.service.redirects_followed += 1
         return _json({"followed": self.service.redirects_followed})
 
-    async def _chat(self, http: web.Request) -> web.StreamResponse:
+    async def _answer(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
         """Answer one call and keep its record, however it ends."""
         record = CallRecord(t=round(self._uptime(), 6), key="")
         try:
             if self.busy:
                 raise ApiError.server(503, "The server is overloaded or down for maintenance.")
             self.service.check_key(http.headers.get("Authorization", ""))
-            chat, headers = self.service.admit(await http.read(), record)
+            chat, headers = self.service.admit(await http.read(), record, shape)
             return await self._serve(http, chat, record, headers)
         except ApiError as error:
             record.status = error.status

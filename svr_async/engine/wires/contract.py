@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from svr_async.engine.reply import Reply
 
 Params = tuple[tuple[str, Any], ...]
+QUESTION = "question"  # the role of a message that is a statement, to be answered with the probability that it is true
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,9 @@ class Wire:
     says none. `limits` gives a reply's headers the names that OpenAI's have for rates (`x-ratelimit-limit-requests`
     and its kin, in lower case); None where they have them. `batch_url` is what OpenAI's Batch API calls the path; ""
     for a wire that is none of that API's, whose calls cannot be exported. `tries_settings`: the endpoints know OpenAI's
-    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them.
+    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them. `questions` is how
+    many statements a request may hold, each a message of the role QUESTION, on a wire whose replies are probabilities
+    (`statements.py` has their form); 0 for a wire whose replies are texts.
     """
 
     name: str
@@ -90,3 +93,4 @@ class Wire:
     limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     batch_url: str = ""
     tries_settings: bool = False
+    questions: int = 0

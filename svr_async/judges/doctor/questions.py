@@ -16,6 +16,7 @@ import orjson
 from svr_async.engine.classify import Failure, Kind, classify_reply
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
+from svr_async.engine.wires.contract import QUESTION
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
 from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
@@ -34,6 +35,7 @@ MAX_MODELS_BYTES = 2**20
 HTTPS_PORT = 443
 DOWN = "start it, or check --base-url"
 CHOICES = ("A", "B")
+STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
 PREFIX = "The following facts are about an imaginary library. " + " ".join(
@@ -93,7 +95,7 @@ def _request(profile: Profile, text: str) -> Request:
     return Request(
         endpoint=profile.identity,
         model=profile.model,
-        messages=(("user", text),),
+        messages=(("user", text), *(((QUESTION, STATEMENT),) if profile.spoken.questions else ())),
         max_tokens=min(MAX_TOKENS, profile.max_tokens),
         max_tokens_field=profile.max_tokens_field,
         params=profile.params(structured=False),
