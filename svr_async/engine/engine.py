@@ -388,7 +388,7 @@ class CallEngine:
         """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.text, problem)
+        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.answer, problem)
 
     def _check_memo(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
@@ -421,11 +421,11 @@ def _parse(question: Question[T], reply: Reply, tries: int) -> T:
     if reply.truncated:
         raise ReplyRejectedError("The answer was cut off by the token limit.")
     try:
-        return question.parse(reply.text)
+        return question.parse(reply.answer)
     except ReplyRejectedError:
         if question.salvage is None or tries == 1:
             raise
-        return question.salvage(reply.text)
+        return question.salvage(reply.answer)
 
 
 def _unreadable(reply: Reply | None) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from svr_async.engine.money import Price
@@ -79,10 +79,20 @@ class Profile:
             if name.lower() in KEY_HEADERS and variable_in(value) is None:
                 hint = f'name a variable: {name} = "$NAME"'
                 raise ConfigError(f"judge {self.name}: the header {name} holds a key in plain text", hint=hint)
+        self._refuse_unsaid()
         object.__setattr__(self, "base_urls", _addresses(self.name, self.base_url, self.base_urls))
         object.__setattr__(self, "base_url", self.base_urls[0])
         if not self.identity:
             object.__setattr__(self, "identity", self.address)
+
+    def _refuse_unsaid(self) -> None:
+        """Raise ConfigError for a setting that the wire has no word for: it would be left out without a sign."""
+        for setting, wanted in (("seed", self.seed is not None), ("structured", self.structured == "json_object")):
+            plain = Settings(temperature=None, top_p=None, n=None)
+            asked = replace(plain, **{setting: getattr(self, setting)})
+            if wanted and self.spoken.params(asked) == self.spoken.params(plain):
+                value = getattr(self, setting)
+                raise ConfigError(f"judge {self.name}: the wire {self.wire} has no {setting} = {value!r}")
 
     @property
     def address(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
 
@@ -41,6 +42,7 @@ READERS: Mapping[Shape, Read] = {
     Shape.CHAT: parse_request,
     Shape.DECISIONS: parse_decisions,
     Shape.SYSTEMONE: parse_systemone,
+    Shape.MESSAGES: parse_messages,
 }
 
 

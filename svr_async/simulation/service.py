@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import messages, reasoning
 from svr_async.simulation.brain import Composed, Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
@@ -19,7 +20,6 @@ from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poison
 from svr_async.simulation.history import CallRecord, History
 from svr_async.simulation.limits import Limits
 from svr_async.simulation.prefix import PrefixCache
-from svr_async.simulation.reasoning import refuse_settings
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Shape
@@ -71,7 +71,7 @@ class Service:
         chat = self.simulator.read(body, shape)
         record.key = chat.key
         if self.config.reasoning:
-            refuse_settings(body)
+            (messages if shape is Shape.MESSAGES else reasoning).refuse_settings(body)
         if self.config.quota and self.paid >= self.config.quota:
             raise ApiError.no_quota()
         headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)
@@ -105,7 +105,7 @@ class Service:
         record.reply = reply.get("id", "")
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
-            reply |= {name: type(reply[name])() for name in ("choices", "answers") if name in reply}
+            reply |= {name: type(reply[name])() for name in ("choices", "answers", "content") if name in reply}
         if fault is not None and fault.stage is Stage.BENIGN:
             reply = odd(reply, fault, drawn)
         return Worked(reply, written)
@@ -122,19 +122,21 @@ class Service:
         """Return the reply in the shape of the request, its content damaged where the fault says so."""
         chances = damaged_chances(composed[0].chances, fault)
         fingerprint = self.simulator.fingerprint
-        if chat.shape is not Shape.CHAT:
+        if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
             return decision_reply(chat, chances, fingerprint=fingerprint, cached_tokens=cached_tokens)
         texts, finish = _damaged(composed, fault, drawn)
         reply = completion(
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish
         )
+        if chat.shape is Shape.MESSAGES:
+            return messages.as_message(reply, chat.key, record.attempt)
         if chat.statements:
             reply["choices"][0]["logprobs"] = token_logprobs(chances)
         return reply
 
     def _count(self, usage: dict[str, Any], cached: int) -> int:
-        written: int = usage.get("completion_tokens", 0)
-        read = usage.get("prompt_tokens") or usage.get("input_tokens", 0)
+        written: int = usage.get("completion_tokens") or usage.get("output_tokens", 0)
+        read = usage.get("prompt_tokens") or usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)
         self.tokens.update(prompt_tokens=read, completion_tokens=written, cached_tokens=cached)
         self.limits.charge(written)
         return written

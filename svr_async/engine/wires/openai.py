@@ -68,6 +68,7 @@ def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
     reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
     return Reply(
         text=_text(content),
+        reasoning=_reasoning(message),
         finish_reason=reason,
         usage=_read_usage(value.get("usage")),
         model=str(value.get("model") or ""),
@@ -115,9 +116,23 @@ def _lack(value: Any) -> str:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    return clean_text(content) if isinstance(content, str) else ""
+    """Return the text of a content: one text, or the parts of a list that are texts; thoughts are none."""
+    parts = [_part(one) for one in content] if isinstance(content, list) else [content]
+    return clean_text("".join(part for part in parts if isinstance(part, str)))
+
+
+def _part(part: Any) -> Any:
+    return part.get("text") if isinstance(part, dict) else part
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    """Return what a model thought, where an endpoint tells it apart: as a field, or as parts of the content."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str):
+            return clean_text(message[name])
+    content = message.get("content")
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return "".join(_text(part) for part in parts)
 
 
 def _read_usage(value: Any) -> Usage:

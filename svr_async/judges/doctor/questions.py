@@ -152,7 +152,7 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
     except BadBodyError as problem:
         failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
         return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
-    return replace(seen, text=reply.text, usage=reply.usage, fingerprint=reply.fingerprint), None
+    return replace(seen, text=reply.answer, usage=reply.usage, fingerprint=reply.fingerprint), None
 
 
 def _body(raw: RawReply) -> Mapping[str, Any]:
