@@ -161,11 +161,23 @@ class CallEngine:
         """Answer a question that the memo has just missed: as it is, without what the endpoint refuses of it."""
         while True:
             healed = self._healed(question)
-            found = None if healed is question else self._recall(healed, self.memo.get(healed.request.key))
+            found = self._recall_elsewhere(question, healed)
             if found is not None:
                 return found
             with contextlib.suppress(SettingRefusedError):  # the healer knows of it by now
                 return await self._complete_sent(healed)
+
+    def _recall_elsewhere(self, asked: Question[T], healed: Question[T]) -> Completion[T] | None:
+        """Look for a reply under what is sent, and under an address as earlier versions spelled it."""
+        others = [] if healed is asked else [healed]
+        if asked.request.spelled:
+            others += [replace(one, request=one.request.as_spelled()) for one in (asked, *others)]
+        for other in others:
+            found = self._recall(other, self.memo.get(other.request.key))
+            known = self._failures.get(other.request.key.hex()) if self._failures and found is None else None
+            if found is not None or known is not None:
+                return found or _failed(other.request, *(known or (Outcome.API_ERROR, "")))
+        return None
 
     def _healed(self, question: Question[T]) -> Question[T]:
         request = self._caller.healer.healed(question.request)

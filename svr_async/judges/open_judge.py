@@ -63,7 +63,7 @@ class OpenJudge:
             facts["params"] = dict(self.profile.params(structured=True))
             facts |= self.profile.told
         if self.engine is not None and self.profile is not None:
-            cures = self.engine.refused(self.profile.identity, self.profile.model)
+            cures = self.engine.refused(self.profile.endpoint, self.profile.model)
             if cures:
                 facts["refused"] = [str(cure) for cure in cures]
                 gone = {cure.field for cure in cures}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ STRUCTURED_MODES = ("none", "json_object", "json_schema")
 SHIPPED = "shipped with the package"
 MOST_IN_FLIGHT = 4096  # bound of the calls under way where a profile names none; the engine finds how many pay
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
+THIS_MACHINE = re.compile(r"^(https?://)(?:localhost|\[::1\])(?=[:/#]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,16 @@ class Profile:
         """The identity of an endpoint that is given none: its first address, with a path or wire that is not usual."""
         where = self.base_url + self.path
         return where if self.wire == wires.USUAL else f"{where}#{self.wire}"
+
+    @property
+    def endpoint(self) -> str:
+        """The identity as the memo has it: the names of this machine are one."""
+        return THIS_MACHINE.sub(r"\g<1>127.0.0.1", self.identity)
+
+    @property
+    def spelled(self) -> str:
+        """The identity as earlier versions had it in the memo, where that was another; else ""."""
+        return "" if self.identity == self.endpoint else self.identity
 
     @property
     def spoken(self) -> Wire:

@@ -93,7 +93,8 @@ class QuestionWriter:
         template, profile = self.templates[name], self.profile
         form = FORMS.get(name)
         return Request(
-            endpoint=profile.identity,
+            endpoint=profile.endpoint,
+            spelled=profile.spelled,
             model=profile.model,
             messages=(("system", template.instructions), ("user", f"{material}\n\n{template.close(nonce)}")),
             max_tokens=profile.max_tokens,

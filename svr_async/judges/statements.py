@@ -79,7 +79,8 @@ class StatementWriter:
         """Ask for the probabilities of statements about what is shown, by their number."""
         ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
         request = Request(
-            endpoint=self.profile.identity,
+            endpoint=self.profile.endpoint,
+            spelled=self.profile.spelled,
             model=self.profile.model,
             messages=(
                 ("system", self.instructions),

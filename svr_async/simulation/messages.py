@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from svr_async.engine.admission.rates import read_span
 from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.limits import seconds_of
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Shape, parse_request, request_key
 
@@ -95,7 +95,7 @@ def as_limits(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         _, mark, rest = name.partition("x-ratelimit-")
         what, _, unit = rest.partition("-")
-        moment = datetime.fromtimestamp(time.time() + (read_span(value) or 0.0), UTC) if what == "reset" else None
+        moment = datetime.fromtimestamp(time.time() + seconds_of(value), UTC) if what == "reset" else None
         told = value if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         found[f"anthropic-ratelimit-{unit}-{what}" if mark else name] = told
     return found
