@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from svr_async.errors import ConfigError
-from svr_async.judges.profiles import Profile, find_profile, load_profiles
+from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import find_profile, load_profiles
 
 WIRES = ("decisions", "systemone", "logprobs")
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, local_ids
 from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks

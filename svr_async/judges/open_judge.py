@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
     from svr_async.judges.templates import Templates
 
 OTHER_FILES = 40  # files that a process has open beside its connections
@@ -61,6 +61,13 @@ class OpenJudge:
                 facts["base_urls"] = list(self.profile.base_urls)
             facts["max_tokens"] = self.profile.max_tokens
             facts["params"] = dict(self.profile.params(structured=True))
+            facts |= self.profile.told
+        if self.engine is not None and self.profile is not None:
+            cures = self.engine.refused(self.profile.endpoint, self.profile.model)
+            if cures:
+                facts["refused"] = [str(cure) for cure in cures]
+                gone = {cure.field for cure in cures}
+                facts["params"] = {name: value for name, value in facts["params"].items() if name not in gone}
         if self.engine is not None:
             facts["models_seen"] = sorted(filter(None, self.engine.models))
             facts["fingerprints"] = sorted(filter(None, self.engine.fingerprints))
@@ -148,16 +155,12 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     from svr_async.engine.admission.lanes import Endpoints
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.http.client import HttpTransport
     from svr_async.engine.memo import Memo
     from svr_async.engine.money import Budget
-    from svr_async.engine.secrets import key_from_environment
+    from svr_async.judges.access import transport_to
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
-    key = key_from_environment(profile.key_env)
-    members = {
-        url: HttpTransport(url, key, timeout_s=limits.timeout_s, wire=profile.spoken) for url in profile.base_urls
-    }
+    members = {url: transport_to(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
     return CallEngine(
         Endpoints(members),
         Memo.open(limits.memo),

@@ -8,7 +8,8 @@ from functools import partial
 
 from svr_async.engine.request import Question, Request
 from svr_async.judges.fence import clean, fence, nonce_of
-from svr_async.judges.profiles import Profile
+from svr_async.judges.forms import FORMS
+from svr_async.judges.profile import Profile
 from svr_async.judges.reply_text import (
     ReadComparisons,
     read_brackets,
@@ -90,14 +91,15 @@ class QuestionWriter:
     def request(self, name: str, nonce: str, material: str) -> Request:
         """Return the request that opens with the template `name` and shows `material`."""
         template, profile = self.templates[name], self.profile
-        structured = name != "direct"
+        form = FORMS.get(name)
         return Request(
-            endpoint=profile.identity,
+            endpoint=profile.endpoint,
+            spelled=profile.spelled,
             model=profile.model,
             messages=(("system", template.instructions), ("user", f"{material}\n\n{template.close(nonce)}")),
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
-            params=profile.params(structured=structured),
+            params=profile.params(structured=form is not None, form=form),
             wire=profile.spoken,
         )
 

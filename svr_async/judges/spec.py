@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from svr_async.errors import ConfigError
 
 if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 RULES = "rules"
 RECORDED = "recorded:"

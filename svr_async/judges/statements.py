@@ -13,7 +13,7 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires.contract import QUESTION
 from svr_async.engine.wires.statements import name_of
 from svr_async.errors import ConfigError
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 from svr_async.judges.templates import Templates
 from svr_async.vocabulary.negation import positive
 from svr_async.vocabulary.numbers import is_number
@@ -79,7 +79,8 @@ class StatementWriter:
         """Ask for the probabilities of statements about what is shown, by their number."""
         ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
         request = Request(
-            endpoint=self.profile.identity,
+            endpoint=self.profile.endpoint,
+            spelled=self.profile.spelled,
             model=self.profile.model,
             messages=(
                 ("system", self.instructions),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
 
@@ -42,6 +43,7 @@ READERS: Mapping[Shape, Read] = {
     Shape.CHAT: parse_request,
     Shape.DECISIONS: parse_decisions,
     Shape.SYSTEMONE: parse_systemone,
+    Shape.MESSAGES: parse_messages,
 }
 
 

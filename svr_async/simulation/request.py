@@ -28,6 +28,7 @@ class Shape(StrEnum):
     CHAT = "chat"
     DECISIONS = "decisions"
     SYSTEMONE = "systemone"
+    MESSAGES = "messages"
 
 
 class Role(StrEnum):

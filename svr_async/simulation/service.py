@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import messages, reasoning
 from svr_async.simulation.brain import Composed, Simulator
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
@@ -69,6 +70,8 @@ class Service:
             raise ApiError.bad_request(f"the body is not JSON: {error}") from error
         chat = self.simulator.read(body, shape)
         record.key = chat.key
+        if self.config.reasoning:
+            (messages if shape is Shape.MESSAGES else reasoning).refuse_settings(body)
         if self.config.quota and self.paid >= self.config.quota:
             raise ApiError.no_quota()
         headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)
@@ -102,7 +105,7 @@ class Service:
         record.reply = reply["id"]
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
-            reply |= {name: type(reply[name])() for name in ("choices", "answers") if name in reply}
+            reply |= {name: type(reply[name])() for name in ("choices", "answers", "content") if name in reply}
         if fault is not None and fault.stage is Stage.BENIGN:
             reply = odd(reply, fault, drawn)
         return Worked(reply, written)
@@ -119,7 +122,7 @@ class Service:
         """Return the reply in the shape of the request, its content damaged where the fault says so."""
         chances = damaged_chances(composed[0].chances, fault)
         fingerprint = self.simulator.fingerprint
-        if chat.shape is not Shape.CHAT:
+        if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
             return decision_reply(
                 chat, chances, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens
             )
@@ -127,13 +130,15 @@ class Service:
         reply = completion(
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish
         )
+        if chat.shape is Shape.MESSAGES:
+            return messages.as_message(reply, chat.key, record.attempt)
         if chat.statements:
             reply["choices"][0]["logprobs"] = token_logprobs(chances)
         return reply
 
     def _count(self, usage: dict[str, Any], cached: int) -> int:
-        written: int = usage.get("completion_tokens", 0)
-        read = usage.get("prompt_tokens") or usage.get("input_tokens", 0)
+        written: int = usage.get("completion_tokens") or usage.get("output_tokens", 0)
+        read = usage.get("prompt_tokens") or usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)
         self.tokens.update(prompt_tokens=read, completion_tokens=written, cached_tokens=cached)
         self.limits.charge(written)
         return written

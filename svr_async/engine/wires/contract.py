@@ -13,17 +13,35 @@ QUESTION = "question"  # the role of a message that is a statement, to be answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The form of a JSON reply: a name for it, and its schema as JSON.
+
+    The schema is bytes since its order counts: a grammar writes the keys of the reply in the order of the schema's.
+    """
+
+    name: str
+    schema: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a judge wants of an endpoint beside a model and a length: each wire spells it, or leaves it out.
 
-    `effort` is how much to reason, "" where nothing is asked for; `effort_style` and `structured` are the profile's.
+    What is None, "" or empty is not sent. `effort` is how much to reason; `effort_style` and `structured` are the
+    profile's. `form` is the JSON schema of the reply, where it has one; `extra` are further fields of the body, as the
+    endpoint itself spells them.
     """
 
-    temperature: float
-    top_p: float
+    temperature: float | None = 0.0
+    top_p: float | None = 1.0
+    n: int | None = 1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
     effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
+    form: Form | None = None
+    extra: Params = ()
 
 
 class Asked(Protocol):

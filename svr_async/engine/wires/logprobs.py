@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +19,7 @@ LEAST_MASS = 0.01  # where Yes and No together are less likely than this, the to
 
 def params(settings: Settings) -> Params:
     """Return the body fields of a chat that are asked for one token; no effort to reason, no form of the answer."""
-    plain = Settings(temperature=settings.temperature, top_p=settings.top_p)
+    plain = replace(settings, effort="", structured="none", stop=())
     return (*openai.params(plain), ("logprobs", True), ("top_logprobs", TOP))
 
 

@@ -16,7 +16,7 @@ from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method
 
 if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
