@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from svr_async.simulation.judge import MET_ADVANTAGE, PlantedJudge
 from svr_async.simulation.language import HEADS, Language
 from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading, squeeze
 from svr_async.vocabulary.negation import positive
 from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import Verdict
+from svr_async.vocabulary.verdict import Chances, RubricComparison, Verdict
 
 DIRECT = 0.55  # how sure of a direct verdict: dazzled judges are right about as often as not, however wide the gap
 ABOUT = re.compile(
@@ -35,7 +35,6 @@ class Stater:
         self.judge = judge
         self.language = judge.world.language
         self.noise = min(0.5, judge.model.noise)
-        self.opposites = _opposites_in(self.language)
 
     def chance(self, statement: str, prompt: PromptReading, responses: Mapping[str, ResponseReading]) -> float:
         """Return the probability that a statement about responses, by name, is true; one that is not read has 0.5."""
@@ -53,6 +52,18 @@ class Stater:
                 found = self.satisfied(prompt, responses[name], rubric)
             found = 1 - found if turned else found
         return round(found, DIGITS)
+
+    @cached_property
+    def opposites(self) -> dict[str, str]:
+        """The rubrics that are asked about in the positive, by that text."""
+        return _opposites_in(self.language)
+
+    def compare(
+        self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading
+    ) -> RubricComparison:
+        """Judge one rubric on both responses by its three probabilities."""
+        passes = [self.satisfied(prompt, response, rubric) for response in (a, b)]
+        return RubricComparison.likely(rubric.text, Chances(*passes, self.better(prompt, a, b, rubric, Side.A)))
 
     def rubric(self, text: str) -> tuple[RubricReading, bool]:
         """Read the rubric of a statement; True with it where the text is a rubric's opposite."""
