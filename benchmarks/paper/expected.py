@@ -51,7 +51,7 @@ def run_draw(draw: int, pairs: int, test: int, out: Path) -> Mapping[str, Any]:
 def table(rows: Sequence[Mapping[str, Any]], pairs: int) -> str:
     """Return accuracies a draw, and the paired difference with its standard error, in Markdown."""
     lines = [
-        f"SIMULATED: {len(rows)} drawn worlds, {pairs:,} training pairs, {len(rows[0][KINDS[0]]):,} unseen pairs each, %",
+        f"SIMULATED: {len(rows)} drawn worlds, {pairs:,} training and {len(rows[0][KINDS[0]]):,} unseen pairs each, %",
         "",
         "| draw | judge noise | verdicts | probabilities | difference | standard error |",
         "|---" * 6 + "|",

@@ -62,8 +62,8 @@ class Stater:
         self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading
     ) -> RubricComparison:
         """Judge one rubric on both responses by its three probabilities."""
-        passes = [self.satisfied(prompt, response, rubric) for response in (a, b)]
-        return RubricComparison.likely(rubric.text, Chances(*passes, self.better(prompt, a, b, rubric, Side.A)))
+        of_a, of_b = self.satisfied(prompt, a, rubric), self.satisfied(prompt, b, rubric)
+        return RubricComparison.likely(rubric.text, Chances(of_a, of_b, self.better(prompt, a, b, rubric, Side.A)))
 
     def rubric(self, text: str) -> tuple[RubricReading, bool]:
         """Read the rubric of a statement; True with it where the text is a rubric's opposite."""
