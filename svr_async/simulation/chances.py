@@ -8,23 +8,22 @@ where it is none, and what is likelier than not is the verdict itself.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from svr_async.simulation.judge import MET_ADVANTAGE, PlantedJudge
 from svr_async.simulation.language import HEADS, Language
 from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading, squeeze
 from svr_async.vocabulary.negation import positive
 from svr_async.vocabulary.pair import Side
-from svr_async.vocabulary.verdict import Verdict
+from svr_async.vocabulary.verdict import Chances, RubricComparison, Verdict
 
-DIRECT_SLOPE = 0.4  # how a gap of one surface attribute moves the log-odds of a direct verdict: see the test of it
+DIRECT = 0.55  # how sure of a direct verdict: dazzled judges are right about as often as not, however wide the gap
 ABOUT = re.compile(
     r"(?:The response|Response (A|B)) satisfies this rubric( better than response [AB] does)?: (.*)", re.DOTALL
 )
-DIRECT = re.compile(r"Response (A|B) is the better response")
+BETTER = re.compile(r"Response (A|B) is the better response")
 DIGITS = 6
 NEARER = 1 - (1 - MET_ADVANTAGE) ** 2 / 2  # chance that the one that meets a criterion has the higher degree
 
@@ -36,11 +35,10 @@ class Stater:
         self.judge = judge
         self.language = judge.world.language
         self.noise = min(0.5, judge.model.noise)
-        self.opposites = _opposites_in(self.language)
 
     def chance(self, statement: str, prompt: PromptReading, responses: Mapping[str, ResponseReading]) -> float:
         """Return the probability that a statement about responses, by name, is true; one that is not read has 0.5."""
-        about, direct = ABOUT.match(statement), DIRECT.match(statement)
+        about, direct = ABOUT.match(statement), BETTER.match(statement)
         if direct is not None:
             found = self.direct(prompt, responses["A"], responses["B"], Side(direct[1]))
         elif about is None:
@@ -54,6 +52,18 @@ class Stater:
                 found = self.satisfied(prompt, responses[name], rubric)
             found = 1 - found if turned else found
         return round(found, DIGITS)
+
+    @cached_property
+    def opposites(self) -> dict[str, str]:
+        """The rubrics that are asked about in the positive, by that text."""
+        return _opposites_in(self.language)
+
+    def compare(
+        self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading
+    ) -> RubricComparison:
+        """Judge one rubric on both responses by its three probabilities."""
+        of_a, of_b = self.satisfied(prompt, a, rubric), self.satisfied(prompt, b, rubric)
+        return RubricComparison.likely(rubric.text, Chances(of_a, of_b, self.better(prompt, a, b, rubric, Side.A)))
 
     def rubric(self, text: str) -> tuple[RubricReading, bool]:
         """Read the rubric of a statement; True with it where the text is a rubric's opposite."""
@@ -77,9 +87,8 @@ class Stater:
         return of_a if side is Side.A else 1 - of_a
 
     def direct(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, side: Side) -> float:
-        """Return P(one of two is the better response), from the verdict without rubrics and the gap behind it."""
-        sign = 1 if self.judge.prefer(prompt, a, b) is side else -1
-        return 1 / (1 + math.exp(-sign * DIRECT_SLOPE * self.judge.gap(prompt, a, b)))
+        """Return P(one of two is the better response), from the verdict without rubrics."""
+        return DIRECT if self.judge.prefer(prompt, a, b) is side else 1 - DIRECT
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
@@ -82,7 +83,9 @@ def _statement(question: Any, kind: str) -> str:
     return text
 
 
-def decision_reply(request: ChatRequest, chances: Chances, *, fingerprint: str, cached_tokens: int) -> dict[str, Any]:
+def decision_reply(
+    request: ChatRequest, chances: Chances, *, fingerprint: str, attempt: int = 0, cached_tokens: int = 0
+) -> dict[str, Any]:
     """Return the reply to a request of either shape; None is a refusal, and what is not there is left out."""
     usage = {
         "input_tokens": request.prompt_tokens,
@@ -94,7 +97,13 @@ def decision_reply(request: ChatRequest, chances: Chances, *, fingerprint: str, 
     predicate = request.shape is Shape.DECISIONS
     answers = [_answer(name, chances[name], predicate=predicate) for name, _ in request.statements if name in chances]
     held = answers if predicate else {one.pop("name"): one for one in answers}
-    return {"model": request.model, "answers": held, "usage": usage, "system_fingerprint": fingerprint}
+    return {
+        "id": f"decision-{draw_bytes(request.key, attempt).hex()[:24]}",
+        "model": request.model,
+        "answers": held,
+        "usage": usage,
+        "system_fingerprint": fingerprint,
+    }
 
 
 def _answer(name: str, chance: float | None, *, predicate: bool) -> dict[str, Any]:

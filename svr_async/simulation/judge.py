@@ -86,10 +86,6 @@ class PlantedJudge:
             return Side.A
         return Side.A if self._appeal(prompt, a) >= self._appeal(prompt, b) else Side.B
 
-    def gap(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading) -> float:
-        """Return by how much one of two appeals more without rubrics, in units of one surface attribute."""
-        return abs(self._appeal(prompt, a) - self._appeal(prompt, b))
-
     def _appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
         whim = draw(self._key, "direct", prompt.digest, response.digest)
         return response.surface + self.model.insight * self.quality(prompt, response) + DIRECT_NOISE * whim

@@ -102,7 +102,7 @@ class Service:
         drawn = draw_bytes(self.config.seed, "damage", chat.key, record.attempt)
         cached = min(self.prefix.visit(chat.model, chat.contents), chat.prompt_tokens)
         reply = self._reply(chat, composed, fault, drawn, record, cached)
-        record.reply = reply.get("id", "")
+        record.reply = reply["id"]
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
             reply |= {name: type(reply[name])() for name in ("choices", "answers", "content") if name in reply}
@@ -123,7 +123,9 @@ class Service:
         chances = damaged_chances(composed[0].chances, fault)
         fingerprint = self.simulator.fingerprint
         if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
-            return decision_reply(chat, chances, fingerprint=fingerprint, cached_tokens=cached_tokens)
+            return decision_reply(
+                chat, chances, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens
+            )
         texts, finish = _damaged(composed, fault, drawn)
         reply = completion(
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish

@@ -56,6 +56,13 @@ def test_faults_on_anthropics_wire(messages: Site) -> None:
     assert found.after_billing > 0
 
 
+def test_a_decision_judge_killed_at_random_moments(tmp_path: Path, nursery: Nursery) -> None:
+    """Fifteen calls a pair, and killed twice among them: the same bytes in the end, and no reply is paid for again."""
+    config = SimConfig(latency_ms=2.0)
+    with open_site(tmp_path, nursery, config=config, pairs=6, method="oracle", wire="logprobs") as site:
+        assert killed_at_random(site, range(2), longest_s=0.4, kills=2).trials == 2
+
+
 def test_power_cuts_lose_no_more_than_kills(site: Site) -> None:
     """Killed, and with what was written since the last sync thrown away: the same promises hold."""
     assert power_cuts(site, range(3), longest_s=0.5).trials == 3

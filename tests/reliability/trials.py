@@ -61,8 +61,8 @@ class Site:
     server: SimServer
     nursery: Nursery
     method: str = "self-rubric"
-    concurrency: int = CONCURRENCY
     wire: str = "openai"
+    concurrency: int = CONCURRENCY
 
     @property
     def reference(self) -> Path:
@@ -130,7 +130,7 @@ def open_site(
     folder.mkdir(parents=True, exist_ok=True)
     write_bench(folder / "bench.jsonl", pairs)
     with serving(config) as server:
-        site = Site(folder, server, nursery, method, wire=wire)
+        site = Site(folder, server, nursery, method, wire)
         smooth = site.place("smooth")
         done = site.run(smooth)
         assert done.code == 0, done.err

@@ -16,9 +16,9 @@ from svr_async.engine.wires.statements import chance_of, name_of, parted, read_u
 MOST_QUESTIONS = 400
 
 
-def params(_: Settings) -> Params:
-    """Return no further field: the endpoint knows none of a chat's settings."""
-    return ()
+def params(settings: Settings) -> Params:
+    """Return only the fields that a profile adds by itself: the endpoint knows none of a chat's settings."""
+    return settings.extra
 
 
 def body(asked: Asked) -> dict[str, Any]:
