@@ -113,8 +113,8 @@ def test_a_hundred_thousand_calls_with_three_in_ten_faulty(tmp_path: Path) -> No
     assert (found.cut_off, found.paid_again) == (0, 0)
 
 
-@pytest.mark.parametrize("wire", ["decisions", "systemone", "logprobs"])
-def test_the_wires_of_decision_judges(wire: str, tmp_path: Path, nursery: Nursery) -> None:
+@pytest.mark.parametrize("wire", ["anthropic", "decisions", "systemone", "logprobs"])
+def test_the_other_wires(wire: str, tmp_path: Path, nursery: Nursery) -> None:
     """P1, P2, P4 on each wire: three faulty calls in ten, and sixty kills, change no item and pay for nothing twice."""
     kinds = ",".join(kind for kind in GROUPS["mixed"] if kind != "429-date")
     pairs = 300 if wire == "logprobs" else 3000
