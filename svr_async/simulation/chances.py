@@ -77,10 +77,10 @@ class Stater:
     def better(
         self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading, side: Side
     ) -> float:
-        """Return P(one of two satisfies a rubric better), ties as a half.
+        """Return P(one of two satisfies a rubric better), which is a matter of the hidden degree.
 
-        Beside the verdicts there is which of two equal ones is called better: that says little, and less of A, which
-        a judge that leans names without looking.
+        Of two equal verdicts the judge sees the degrees, so only its leaning to A makes it unsure; of different ones it
+        goes by the verdicts.
         """
         row = self.judge.compare(prompt, a, b, rubric)
         of_a = better_after(self.noise, self.judge.model.position_bias, (row.a, row.b), row.better is Side.A)
@@ -93,14 +93,12 @@ class Stater:
 
 @lru_cache(maxsize=256)
 def better_after(noise: float, bias: float, verdicts: tuple[Verdict, Verdict], named_a: bool) -> float:
-    """Return P(A is truly better) + P(neither is) / 2, after verdicts on both and the name of the better one."""
-    if verdicts[0] is not verdicts[1]:
-        return 1 - noise if verdicts[0] is Verdict.PASS else noise
-    apart, alike = noise * (1 - noise), (1 - noise) ** 2 + noise**2  # A truly better (as B), neither
-    says_a = [bias + (1 - bias) * chance for chance in (NEARER, 1 - NEARER, 0.5)]
-    says = says_a if named_a else [1 - chance for chance in says_a]
-    of_a, of_b, of_none = apart * says[0], apart * says[1], alike * says[2]
-    return (of_a + of_none / 2) / (of_a + of_b + of_none)
+    """Return P(A has the higher degree) after the verdicts on both and the name of the better one."""
+    if verdicts[0] is verdicts[1]:
+        return 1 / (1 + bias) if named_a else 0.0
+    right, wrong = (1 - noise) ** 2, noise**2  # both verdicts; where one of them is wrong, either may be higher
+    higher = right * NEARER + wrong * (1 - NEARER) + (1 - right - wrong) / 2
+    return higher if verdicts[0] is Verdict.PASS else 1 - higher
 
 
 def _opposites_in(language: Language) -> dict[str, str]:

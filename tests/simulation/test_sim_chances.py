@@ -69,16 +69,17 @@ def test_what_is_likelier_is_the_verdict(world: PlantedWorld) -> None:
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_the_probabilities_are_honest(world: PlantedWorld) -> None:
-    """Of all answers with one probability, that share is true, within four standard errors; ties count a half."""
+    """Of all answers with one probability, about that share is true; what is better has the higher hidden degree."""
     stater = stater_of(world)
     truths: dict[tuple[str, float], list[float]] = defaultdict(list)
     for prompt, responses, cares in read(world, 150):
         for number in cares:
             rubric = world.language.read_rubric(world.language.rubric(number))
-            a, b = (bool(response.met >> number & 1) for response in responses.values())
-            truths["A", stater.satisfied(prompt, responses["A"], rubric)].append(a)
+            truth = bool(responses["A"].met >> number & 1)
+            truths["A", stater.satisfied(prompt, responses["A"], rubric)].append(truth)
             better = stater.better(prompt, responses["A"], responses["B"], rubric, Side.A)
-            truths["better", better].append(0.5 if a is b else float(a))
+            degrees = [stater.judge.opinion(prompt, responses[name], rubric).degree for name in "AB"]
+            truths["better", better].append(degrees[0] > degrees[1])
             other = stater.better(prompt, responses["A"], responses["B"], rubric, Side.B)
             assert better + other == pytest.approx(1)
     for (_, chance), found in truths.items():
