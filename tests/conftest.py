@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.", "::1", "localhost")
 CPU_INFO = Path("/proc/cpuinfo")
 _strangers: list[str] = []
+_numbers = count()
 
 
 def _watch_sockets(event: str, args: tuple[Any, ...]) -> None:
@@ -48,11 +50,20 @@ def only_loopback() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Take away the user's keys, endpoints, proxies, flags and judges.toml."""
+    """Take away the user's keys, endpoints, proxies, flags and judges.toml; the cache folder is the test's own."""
     for name in os.environ:
-        if name.startswith(("SVR_", "OPENAI_", "DEEPSEEK_", "OTEL_")) or name.lower().endswith("_proxy"):
+        if name.startswith(("SVR_", "OPENAI_", "OTEL_")) or name.lower().endswith(("_api_key", "_proxy")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{next(_numbers)}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def other_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is made for a whole module out of the user's cache folder too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 from svr_async.judges.model import ModelJudge
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
@@ -308,7 +308,12 @@ def in_a_thread(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
 
 
 def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
-    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name."""
+    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name.
+
+    The folder says that its memo lies in it.
+    """
+    (folder / "cache").mkdir(exist_ok=True)
+    (folder / "cache" / ".svr").touch()
     values = {"model": "gpt-oss-120b", "base_url": base_url, "key_env": "", "identity": "sim"} | settings
     text = "".join(f"{name} = {orjson.dumps(value).decode()}\n" for name, value in values.items())
     (folder / "judges.toml").write_text(f"[sim]\n{text}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import orjson
-from sim_judge import SimJudge
+from sim_judge import SimJudge, comparer
 
 from svr_async.fit.forward import alpha_numpy
 from svr_async.fit.tfidf import Vocabulary, transform
@@ -61,7 +61,10 @@ class LocalAuthor:
 
 @dataclass(slots=True)
 class Local:
-    """One planted world with its judge, its pairs, and the folder that the runs go to."""
+    """One planted world with its judge, its pairs, and the folder that the runs go to.
+
+    With `expected` the judge answers with probabilities, whose expected Δ is trained and decided on.
+    """
 
     world: PlantedWorld
     folder: Path
@@ -69,6 +72,7 @@ class Local:
     test: list[PlantedPair]
     judge: PlantedJudge
     asker: str = ""
+    expected: bool = False
 
     @classmethod
     def of(cls, world: PlantedWorld, folder: Path, train: int, test: Sequence[PlantedPair], model: str) -> Local:
@@ -96,7 +100,9 @@ class Local:
         config = TrainConfig(split_seed=SPLIT_SEED, ablate=frozenset([part] if part else []))
         train, dev = split_by_prompt(self.train, config.dev_share, salt=str(config.split_seed))
         author = LocalAuthor(Author(self.world, self.judge.model))
-        judge = cast("Judge", SimJudge(self.world, self.judge.model))  # training asks it nothing but to compare
+        judge = cast(
+            "Judge", SimJudge(self.world, self.judge.model, expected=self.expected)
+        )  # training asks it nothing but to compare
         session = Session(
             crew=Crew(judge=judge, author=author, workers=OFFLINE_WORKERS),
             config=config,
@@ -153,7 +159,8 @@ class Local:
         order, language = hashed_order(item.pair.id), self.world.language
         shown = present(item.pair, order)
         prompt, a, b = language.read_prompt(prompt_text(item.pair.prompt)), *map(language.read_response, _both(shown))
-        return [self.judge.compare(prompt, a, b, language.read_rubric(t)) for t in rubrics], _gold(item, order)
+        judge = comparer(self.judge, expected=self.expected)
+        return [judge.compare(prompt, a, b, language.read_rubric(t)) for t in rubrics], _gold(item, order)
 
     def _keep(self, name: str, marks: Sequence[bool]) -> None:
         rows = [{"id": item.pair.id, "correct": mark} for item, mark in zip(self.test, marks, strict=True)]

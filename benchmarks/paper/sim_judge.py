@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from svr_async.judges.protocol import Answer, Comparisons
+from svr_async.simulation.chances import Stater
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, prompt_text
 from svr_async.vocabulary.rubric import Rubric
-from svr_async.vocabulary.verdict import RubricComparison
 
 
 @dataclass(slots=True)
 class SimJudge:
-    """A planted judge that answers the one question of judged pools."""
+    """A planted judge that answers the one question of judged pools; with `expected`, by its probabilities."""
 
     world: PlantedWorld
     model: JudgeModel
+    expected: bool = False
     name: str = "sim"
     label: str = "SIMULATED, in process"
     marks: Marks = frozenset({Integrity.SIMULATED})
@@ -30,8 +31,13 @@ class SimJudge:
     ) -> Answer[Comparisons]:
         """Judge rubrics on both responses; there is no overall verdict here."""
         assert not overall, note
-        judge, language = PlantedJudge(self.world, self.model), self.world.language
+        judge, language = comparer(PlantedJudge(self.world, self.model), expected=self.expected), self.world.language
         prompt = language.read_prompt(prompt_text(shown.prompt))
         a, b = language.read_response(shown.response_a), language.read_response(shown.response_b)
         rows = [(rubric.id, judge.compare(prompt, a, b, language.read_rubric(rubric.text))) for rubric in rubrics]
-        return Answer(value=Comparisons(rows=tuple(RubricComparison(i, r.a, r.b, r.better) for i, r in rows)))
+        return Answer(value=Comparisons(rows=tuple(replace(row, rubric_id=rubric_id) for rubric_id, row in rows)))
+
+
+def comparer(judge: PlantedJudge, *, expected: bool) -> PlantedJudge | Stater:
+    """Return the judge of verdicts, or the same one as it answers with probabilities."""
+    return Stater(judge) if expected else judge

@@ -14,7 +14,7 @@ from svr_async.commands.options import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 
 WIDE = 112  # columns from which there is room for the table
@@ -28,6 +28,7 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
     \b
     Example:  svr judges --json
     """
+    from svr_async.judges.endpoints import known_endpoints
     from svr_async.judges.profiles import load_profiles, profile_paths
 
     profiles = load_profiles()
@@ -39,7 +40,9 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
 
     console = styled_console()
     console.print(_table(profiles) if console.width >= WIDE else _blocks(profiles))
+    console.print(f"[dim]Any model of these, as openai:MODEL: {', '.join(known_endpoints())}.[/]")
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
+    console.print("[dim]Prices are dollars per million tokens, in / cached / out, as listed on their day.[/]")
     console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
 
 
@@ -50,6 +53,10 @@ def _facts(profile: Profile) -> dict[str, Any]:
         "base_url": profile.base_url,
         "key_env": profile.key_env,
         "key_is_set": bool(os.environ.get(profile.key_env, "")),
+        "wire": profile.wire,
+        "price": None if profile.price is None else [profile.price.input, profile.price.cached, profile.price.output],
+        "price_date": profile.price_date,
+        "price_source": profile.price_source,
         "source": profile.source,
     }
 
@@ -59,7 +66,7 @@ def _table(profiles: Mapping[str, Profile]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("judge", "model", "endpoint", "key", "price per million: in / cached / out"):
+    for column in ("judge", "model", "endpoint", "key", "in / cached / out, listed on"):
         table.add_column(column, overflow="fold")
     for row in _rows(profiles):
         table.add_row(*map(escape, row))
@@ -67,13 +74,15 @@ def _table(profiles: Mapping[str, Profile]) -> Table:
 
 
 def _blocks(profiles: Mapping[str, Profile]) -> str:
-    """Return the same for a narrow terminal: each judge's name, and a line of what is known of it."""
+    """Return the same for a narrow terminal: each judge's name, where it is with its key, and what it costs."""
     from rich.markup import escape
 
-    return "\n".join(
-        f"[bold]{escape(name)}[/]\n  {escape(' · '.join(fact for fact in facts if fact not in ('–', name)))}"
-        for name, *facts in _rows(profiles)
-    )
+    lines = []
+    for name, model, endpoint, key, price in _rows(profiles):
+        first = f"[bold]{escape(name)}[/]" + (f"  [dim]{escape(model)}[/]" if model not in ("–", name) else "")
+        place = " · ".join(fact for fact in (endpoint, key) if fact != "–")
+        lines += [first, f"  {escape(place)}", f"  {escape(price)}"]
+    return "\n".join(lines)
 
 
 def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, str, str, str, str]]:
@@ -94,4 +103,7 @@ def _price(profile: Profile) -> str:
     from svr_async.evaluation.wording import tariff
 
     price = profile.price
-    return "price not entered" if price is None else " / ".join(map(tariff, (price.input, price.cached, price.output)))
+    if price is None:
+        return "price not entered"
+    listed = " / ".join(map(tariff, (price.input, price.cached, price.output)))
+    return f"{listed}  {profile.price_date}" if profile.price_date else listed

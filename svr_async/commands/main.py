@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from svr_async.commands.dotenv import load_dotenv
 from svr_async.errors import SvrError
 from svr_async.version import __version__
 
@@ -95,6 +96,7 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
 
 
 def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
+    load_dotenv()
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from svr_async.engine.memo_place import memo_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 
@@ -90,8 +91,8 @@ base_url_option = click.option(
 memo_option = click.option(
     "--memo",
     type=click.Path(path_type=Path),
-    default=Path("cache/memo"),
-    show_default=True,
+    default=memo_place,
+    show_default=told_place(),
     metavar="DIR",
     help="Where replies are kept.",
 )
@@ -213,9 +214,7 @@ min_coverage_option = click.option(
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
-    default=9,
-    show_default=True,
-    help="Rubrics of a pool asked at a time; the rules judge is asked about all at once.",
+    help="Rubrics of a pool asked at a time. Default: 9; as many as a decision judge takes; all for the rules judge.",
 )
 prefix_option = click.option(
     "--prefix",

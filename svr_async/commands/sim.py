@@ -60,6 +60,7 @@ def sim() -> None:
 @click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
 @click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
 @click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
+@click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
 @click.option("--api-key", default="", help="Refuse callers that do not send this key.")
 @click.option("--context", "context_tokens", default=131_072, show_default=True, help="Context length in tokens.")
 @click.option("--latency-ms", default=0.0, show_default=True, help="Median time of a reply of 256 tokens; 0: at once.")

@@ -6,7 +6,8 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
@@ -18,6 +19,7 @@ from svr_async.engine.admission.weigher import Weigher
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import EngineStopped, LaneChanged, Watch
+from svr_async.engine.healing import Healer, find_cures
 from svr_async.engine.http.transport import CallFailedError, FailureError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage
@@ -26,6 +28,7 @@ from svr_async.engine.stats import Counters
 from svr_async.engine.watched import WatchedTransport
 from svr_async.engine.words import About, Hear, Word
 from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
+from svr_async.vocabulary.verdict import Outcome
 
 TELL_S = 5.0  # shortest wait that is told to a person
 MOST_NOTES = 8
@@ -35,6 +38,10 @@ DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds
 
 class RetryableError(FailureError):
     """Carries a failure through tenacity."""
+
+
+class SettingRefusedError(Exception):
+    """The endpoint does not take a setting of the request; without it, it may be asked again at once."""
 
 
 class ItemFailedError(FailureError):
@@ -56,6 +63,7 @@ class Caller:
         budget: Budget,
         price: Price | None,
         under_way: Callable[[], int],
+        healer: Healer | None = None,
         watch: Watch | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +75,7 @@ class Caller:
         self.hear: Hear = lambda _: None
         self.transport = transport
         self.under_way = under_way
+        self.healer = healer or Healer()
         self.watch = watch
         self.record = Record()
         self.clock = clock
@@ -149,6 +158,8 @@ class Caller:
         if permit is None:
             permit = await self._queue(tokens)
         try:
+            if self.healer.healed(request) is not request:  # learnt while this one waited
+                raise SettingRefusedError
             self._reserve()
             try:
                 return self._read(permit, await permit.lane.transport.send(request), request)
@@ -189,6 +200,8 @@ class Caller:
             failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
             lane.hear(permit, now, raw.headers)
             self.lane.weighs = self.lane.weighs or lane.weighs
+            if failure.kind is Kind.ITEM and failure.outcome is Outcome.API_ERROR:
+                self._heal(permit, request, failure, request.wire.error(raw.body))
             raise self._raised(permit, failure) from None
         if now >= lane.listen_at:
             lane.hear(permit, now, raw.headers)
@@ -207,6 +220,22 @@ class Caller:
             self.vet(request, reply, who="the endpoint")
         return reply
 
+    def _heal(self, permit: Permit, request: Request, failure: Failure, error: Mapping[str, Any]) -> None:
+        """Raise SettingRefusedError where the request is refused for a setting that can be left out.
+
+        Such a refusal counts against nothing: the endpoint is well, and the request is another one when it is repeated.
+        """
+        cures = find_cures(request, failure.status, error)
+        if not cures:
+            return
+        permit.lane.failed(permit, self.clock(), failure)
+        self._counters.retries += 1
+        self._counters.last_failure = failure.detail
+        told = self.healer.learn(request, cures)
+        if told:
+            self.tell_once(f"{told} ({failure.detail})")
+        raise SettingRefusedError(failure.detail) from None
+
     def _untold_usd(self, request: Request, usage: Usage, paid: float, written: int) -> float:
         """Return what a reply that tells no tokens, or not all, may have cost beyond what it tells."""
         if self.price is None or None not in (usage.prompt_tokens, usage.completion_tokens):
@@ -223,7 +252,7 @@ class Caller:
         if not named or named == wanted or (named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])):
             return
         if not self.config.strict_model:
-            self._tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")
+            self.tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")
             return
         error = ModelError(
             f"{who} answered as {named[:80]!r}, not {wanted!r} (--strict-model)",
@@ -232,7 +261,8 @@ class Caller:
         self.stop_run(error)
         raise error
 
-    def _tell_once(self, text: str) -> None:
+    def tell_once(self, text: str) -> None:
+        """Tell a person something, once in a run."""
         if text not in self._told and len(self._told) < MOST_NOTES:
             self._told.add(text)
             self.hear(Word(About.NOTE, text))
@@ -280,7 +310,7 @@ class Caller:
                 changed = LaneChanged(lane=lane.name, state=state, limit=lane.limiter.limit, reason=failure.detail)
                 self.watch.tell(changed)
         if failure.no_descriptors:
-            self._tell_once("file descriptors or ports run short: fewer calls at a time for now; ulimit -n raises it")
+            self.tell_once("file descriptors or ports run short: fewer calls at a time for now; ulimit -n raises it")
         until = lane.breaker.retry_at if opened else lane.paused_until
         if until - now >= TELL_S and until > self._told_until + TELL_S:
             self._told_until = until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +11,14 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.caller import Caller, ItemFailedError, RetryableError
+from svr_async.engine.caller import Caller, ItemFailedError, RetryableError, SettingRefusedError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.events import ItemFailed, Observer, Watch, key_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.flow import bounded_map
+from svr_async.engine.healing import FILE as REFUSED_FILE
+from svr_async.engine.healing import Cure, Healer
 from svr_async.engine.http.transport import Transport
 from svr_async.engine.lag import LagProbe
 from svr_async.engine.memo import Memo
@@ -78,6 +81,7 @@ class CallEngine:
             budget=budget or Budget(),
             price=price,
             under_way=self._flights.__len__,
+            healer=Healer(memo.folder / REFUSED_FILE),
             watch=watch,
         )
         self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
@@ -104,6 +108,10 @@ class CallEngine:
         """The first error that ends the run, once there is one."""
         return self._caller.fatal
 
+    def refused(self, endpoint: str, model: str) -> tuple[Cure, ...]:
+        """Return what a model at an endpoint is known not to take, which is sent otherwise or not at all."""
+        return self._caller.healer.cures(endpoint, model)
+
     @property
     def budget(self) -> Budget:
         """The caps, and what is spent."""
@@ -127,6 +135,7 @@ class CallEngine:
     def reload_failures(self) -> None:
         """Take in what other processes of this run have found to fail for good."""
         self._failures.reload()
+        self._caller.healer.reload()
 
     def stop(self) -> None:
         """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
@@ -149,7 +158,38 @@ class CallEngine:
         return await self._complete_missing(question) if found is None else found
 
     async def _complete_missing(self, question: Question[T]) -> Completion[T]:
-        """Answer a question that the memo has just missed."""
+        """Answer a question that the memo has just missed: as it is, without what the endpoint refuses of it."""
+        while True:
+            healed = self._healed(question)
+            found = self._recall_elsewhere(question, healed)
+            if found is not None:
+                return found
+            with contextlib.suppress(SettingRefusedError):  # the healer knows of it by now
+                return await self._complete_sent(healed)
+
+    def _recall_elsewhere(self, asked: Question[T], healed: Question[T]) -> Completion[T] | None:
+        """Look for a reply under what is sent, and under an address as earlier versions spelled it."""
+        others = [] if healed is asked else [healed]
+        if asked.request.spelled:
+            others += [replace(one, request=one.request.as_spelled()) for one in (asked, *others)]
+        for other in others:
+            found = self._recall(other, self.memo.get(other.request.key))
+            known = self._failures.get(other.request.key.hex()) if self._failures and found is None else None
+            if found is not None or known is not None:
+                return found or _failed(other.request, *(known or (Outcome.API_ERROR, "")))
+        return None
+
+    def _healed(self, question: Question[T]) -> Question[T]:
+        request = self._caller.healer.healed(question.request)
+        if request is question.request:
+            return question
+        told = self._caller.healer.recall(question.request)
+        if told:
+            self._caller.tell_once(told)
+        return replace(question, request=request)
+
+    async def _complete_sent(self, question: Question[T]) -> Completion[T]:
+        """Answer a question, as it is sent, that is not in the memo."""
         request = question.request
         known = self._failures.get(request.key.hex()) if self._failures else None
         if known is not None:
@@ -360,7 +400,7 @@ class CallEngine:
         """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.text, problem)
+        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.answer, problem)
 
     def _check_memo(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
@@ -393,11 +433,11 @@ def _parse(question: Question[T], reply: Reply, tries: int) -> T:
     if reply.truncated:
         raise ReplyRejectedError("The answer was cut off by the token limit.")
     try:
-        return question.parse(reply.text)
+        return question.parse(reply.answer)
     except ReplyRejectedError:
         if question.salvage is None or tries == 1:
             raise
-        return question.salvage(reply.text)
+        return question.salvage(reply.answer)
 
 
 def _unreadable(reply: Reply | None) -> Outcome:

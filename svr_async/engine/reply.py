@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import orjson
 
 MAX_CREDIBLE_TOKENS = 100_000_000
+OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
+THOUGHTS_END = "</think>"
+LONE_END = re.compile(rf"{THOUGHTS_END}[ \t]*$", re.MULTILINE)
 
 
 class BadBodyError(ValueError):
@@ -27,7 +31,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One complete answer of a model, as kept in the memo."""
+    """One complete answer of a model, as kept in the memo. `reasoning` is what it thought, where that comes apart."""
 
     text: str
     finish_reason: str = "stop"
@@ -36,6 +40,12 @@ class Reply:
     fingerprint: str = ""
     id: str = ""
     tries: int = 1
+    reasoning: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The text without what a model thinks aloud before it."""
+        return without_thoughts(self.text)
 
     @property
     def truncated(self) -> bool:
@@ -56,17 +66,16 @@ class Reply:
             "completion_tokens": usage.completion_tokens,
             "batch": usage.batch,
         }
-        return orjson.dumps(
-            {
-                "text": self.text,
-                "finish_reason": self.finish_reason,
-                "usage": counts,
-                "model": self.model,
-                "fingerprint": self.fingerprint,
-                "id": self.id,
-                "tries": self.tries,
-            }
-        )
+        row = {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "usage": counts,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "id": self.id,
+            "tries": self.tries,
+        }
+        return orjson.dumps(row | {"reasoning": self.reasoning} if self.reasoning else row)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Reply:
@@ -82,7 +91,7 @@ class Reply:
                 raise TypeError("a reply's counts have other types")
         if type(counts.batch) is not bool:
             raise TypeError("a reply's mark of a batch has another type")
-        for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id):
+        for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning):
             if type(text) is not str:
                 raise TypeError("a reply's fields have other types")
         return reply
@@ -106,6 +115,22 @@ def preview(body: bytes, limit: int = 120) -> str:
     text = body[: 4 * limit].decode("utf-8", "replace")
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line[:limit] + ("…" if len(line) > limit else "")
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without the thoughts ahead of its answer: `<think>…</think>`, or all up to a lone `</think>` line.
+
+    Some templates write the opening tag into the prompt, so that a reply has only the closing one. A tag within a line
+    is a quotation. Thoughts that do not end leave no answer.
+    """
+    if THOUGHTS_END not in text and not OPENING.match(text):
+        return text
+    opened = OPENING.match(text)
+    if opened is None:
+        found = LONE_END.search(text)
+        return text if found is None or text.lstrip().startswith("{") else text[found.end() :].lstrip()
+    _, ended, rest = text[opened.end() :].partition(f"</{opened[1]}>")
+    return rest.lstrip() if ended else ""
 
 
 def clean_text(text: str) -> str:

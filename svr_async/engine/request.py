@@ -45,9 +45,10 @@ class once(Generic[T]):  # noqa: N801  (a decorator)
 class Request:
     """One question to an endpoint. `endpoint` is its identity in the memo key: the base URL, or a name for it.
 
-    `params` are further fields of the body (temperature, response_format …) as the endpoint spells them.
-    `no_cache` asks gateways in between for a fresh answer; it is not part of the key. `wire` is how the endpoint is
-    spoken to, which the key knows by the body alone: profiles give endpoints on other wires another identity.
+    `params` are further fields of the body (temperature, response_format …) as the endpoint spells them. `spelled` is
+    how earlier versions had the endpoint in the key, where that was otherwise. `no_cache` asks gateways in between for
+    a fresh answer; it is not part of the key. `wire` is how the endpoint is spoken to, which the key knows by the body
+    alone: profiles give endpoints on other wires another identity.
     """
 
     endpoint: str
@@ -57,6 +58,7 @@ class Request:
     max_tokens_field: str = "max_tokens"
     params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
+    spelled: str = ""
     wire: Wire = field(default=OPENAI, repr=False)
 
     def body(self) -> dict[str, Any]:
@@ -89,6 +91,10 @@ class Request:
             ("user", f"{problem} Answer again, in the asked format only."),
         )
         return replace(self, messages=self.messages + turns, no_cache=True)
+
+    def as_spelled(self) -> Request:
+        """The request as earlier versions knew it."""
+        return replace(self, endpoint=self.spelled, spelled="")
 
     def fresh(self) -> Request:
         """The same request, past any gateway cache."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from svr_async.errors import ConfigError
@@ -60,6 +61,23 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is never serialised")
+
+
+class Secrets:
+    """Several secrets, masked together."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        self._all = tuple(secrets)
+
+    def mask(self, text: str) -> str:
+        """Return `text` with every occurrence of any of them masked."""
+        return functools.reduce(lambda left, secret: secret.mask(left), self._all, text)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Return `data` with all of them masked, as `Secret` does."""
+        return functools.reduce(lambda left, secret: secret.mask_bytes(left), self._all, data)
 
 
 @functools.cache

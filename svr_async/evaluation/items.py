@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 from svr_async.vocabulary.pair import PreferencePair, Side
-from svr_async.vocabulary.verdict import Contribution, Outcome
+from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,8 @@ class RubricRow:
     """One rubric of one item. `a`, `b`, `better`, `delta` are None where the judge gave no verdict.
 
     `text` is the rubric's own text, `rephrased` the wording that the judge saw where it was rewritten for the prompt;
-    `judge` is who judged it, in runs with more than one judge.
+    `judge` is who judged it, in runs with more than one judge. `chances` are the probabilities of a decision judge that
+    A passes, that B does and that A is better; `a`, `b` and `better` are then what is likelier.
     """
 
     id: str
@@ -37,6 +38,7 @@ class RubricRow:
     shown: str
     rephrased: str | None = None
     judge: str = ""
+    chances: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +70,27 @@ class Item:
     votes: tuple[Vote, ...] = ()
 
     def to_line(self) -> bytes:
-        """Return the item as one JSON line, keys in the order of the fields; what only juries have is else left out."""
-        if self.votes:
-            return orjson.dumps(self) + b"\n"
-        value = _without(self, "judge", "votes")
-        value["rubrics"] = [_without(row, "judge") for row in self.rubrics]
+        """Return the item as one JSON line, keys in the order of the fields.
+
+        What only juries have is else left out, and so is what only decision judges say.
+        """
+        alone = () if self.votes else ("judge",)
+        value = _without(self, *alone, *(() if self.votes else ("votes",)))
+        value["rubrics"] = [_without(row, *alone, *(() if row.chances else ("chances",))) for row in self.rubrics]
         return orjson.dumps(value) + b"\n"
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Item:
         """Read one parsed line; TypeError or KeyError where it is not an item."""
-        rubrics = tuple(RubricRow(**row) for row in value["rubrics"])
+        rubrics = tuple(RubricRow(**{**row, "chances": _chances_in(row)}) for row in value["rubrics"])
         lists = {name: tuple(value[name]) for name in ("flags", "requests")}
         votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
         return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes})
+
+
+def _chances_in(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    held = row.get("chances")
+    return None if held is None else (held[0], held[1], held[2])
 
 
 def _without(record: RubricRow | Item, *names: str) -> dict[str, Any]:
@@ -157,12 +166,17 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
         a=None if made is None else made.a.value,
         b=None if made is None else made.b.value,
         better=None if made is None or made.better is None else Side(made.better).value,
-        delta=entry.delta,
+        delta=_rounded(entry.delta),
         contribution=_rounded(entry.value) or 0.0,
         shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
         judge="" if alone else rows.judge,
+        chances=None if made is None or made.chances is None else _told(made.chances),
     )
+
+
+def _told(chances: Chances) -> tuple[float, float, float]:
+    return settled(chances.a), settled(chances.b), settled(chances.better)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -16,7 +16,7 @@ from svr_async.engine.batch.results import DamagedLineError, custom_ids
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
 from svr_async.judges.batch_run import BatchRun, collect
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 from svr_async.version import __version__
 from svr_async.vocabulary.folders import open_folder
 

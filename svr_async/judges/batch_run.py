@@ -15,7 +15,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.open_judge import OpenJudge
 
 if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 ASK_LIVE = "run the command itself, which asks call by call"
 OnMissing = Callable[[OpenJudge, Question[Any]], None]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svr_async.engine.memo_place import memo_place
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 AUTO = "auto"
 MOST_CONCURRENCY = 8192
@@ -30,7 +31,7 @@ class JudgeLimits:
     failures, which `retry_errors` forgets. Of rates and calls under way, `share` is the part of one process of several.
     """
 
-    memo: Path = Path("cache/memo")
+    memo: Path = field(default_factory=memo_place)
     concurrency: str = AUTO
     rpm: float | None = None
     tpm: float | None = None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
+from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter, local_ids
 from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
@@ -37,8 +38,7 @@ class ModelJudge:
     @property
     def marks(self) -> Marks:
         """None, but for replies of `svr sim`, which are recognised by their fingerprint."""
-        simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in self.engine.fingerprints)
-        return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
+        return marks_of(self.engine)
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B."""
@@ -111,13 +111,23 @@ class ModelJudge:
         return Answer(value=value, requests=requests, flags=flags)
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
-        limit = self.writer.profile.context_tokens
-        chars = question.request.prompt_chars
-        if limit and chars > limit * MOST_CHARS_PER_TOKEN:
-            detail = f"{chars} characters are too many for a context of {limit} tokens; not sent"
-            key = question.request.key.hex()
-            return Completion(value=None, outcome=Outcome.CONTEXT_TOO_LONG, key=key, detail=detail)
-        return await self.engine.complete(question)
+        return await ask_within(self.engine, self.writer.profile, question)
+
+
+def marks_of(engine: CallEngine) -> Marks:
+    """Return the marks of what an engine's replies come from: `svr sim` is recognised by its fingerprint."""
+    simulated = any(one.startswith(SIMULATED_FINGERPRINT) for one in engine.fingerprints)
+    return frozenset({Integrity.SIMULATED}) if simulated else NO_MARKS
+
+
+async def ask_within(engine: CallEngine, profile: Profile, question: Question[T]) -> Completion[T]:
+    """Ask a question; one that is certain to be too long for the endpoint's context is not sent."""
+    limit, chars = profile.context_tokens, question.request.prompt_chars
+    if limit and chars > limit * MOST_CHARS_PER_TOKEN:
+        detail = f"{chars} characters are too many for a context of {limit} tokens; not sent"
+        key = question.request.key.hex()
+        return Completion(value=None, outcome=Outcome.CONTEXT_TOO_LONG, key=key, detail=detail)
+    return await engine.complete(question)
 
 
 def without_value(done: Completion[Any]) -> Answer[Any]:

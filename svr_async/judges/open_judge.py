@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
+    from svr_async.judges.templates import Templates
 
 OTHER_FILES = 40  # files that a process has open beside its connections
 
@@ -28,7 +29,8 @@ OTHER_FILES = 40  # files that a process has open beside its connections
 class OpenJudge:
     """A judge ready to be asked. `engine`, `profile` and `prompts` (template digests) are set for endpoints only.
 
-    `author` is the same thing as a writer of rubrics and probes; a recording has none.
+    `author` is the same thing as a writer of rubrics and probes: a recording has none, a decision judge one that
+    refuses. Where somebody else writes, that is `behind` it, and closed with it.
     """
 
     judge: Judge
@@ -36,6 +38,13 @@ class OpenJudge:
     engine: CallEngine | None = None
     profile: Profile | None = None
     prompts: Mapping[str, str]
+    behind: OpenJudge | None = None
+
+    @property
+    def engines(self) -> tuple[CallEngine, ...]:
+        """The engines of the judge and of who writes for it."""
+        own = () if self.engine is None else (self.engine,)
+        return own if self.behind is None else own + self.behind.engines
 
     @property
     def label(self) -> str:
@@ -52,15 +61,22 @@ class OpenJudge:
                 facts["base_urls"] = list(self.profile.base_urls)
             facts["max_tokens"] = self.profile.max_tokens
             facts["params"] = dict(self.profile.params(structured=True))
+            facts |= self.profile.told
+        if self.engine is not None and self.profile is not None:
+            cures = self.engine.refused(self.profile.endpoint, self.profile.model)
+            if cures:
+                facts["refused"] = [str(cure) for cure in cures]
+                gone = {cure.field for cure in cures}
+                facts["params"] = {name: value for name, value in facts["params"].items() if name not in gone}
         if self.engine is not None:
             facts["models_seen"] = sorted(filter(None, self.engine.models))
             facts["fingerprints"] = sorted(filter(None, self.engine.fingerprints))
         return facts
 
     async def close(self) -> None:
-        """Close the engine, where there is one."""
-        if self.engine is not None:
-            await self.engine.close()
+        """Close the engines that there are."""
+        for engine in self.engines:
+            await engine.close()
 
 
 def open_judge(
@@ -104,38 +120,47 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.author import ModelAuthor
-    from svr_async.judges.model import ModelJudge
-    from svr_async.judges.questions import QuestionWriter
     from svr_async.judges.templates import load_templates
 
-    templates = load_templates(limits.prompts)
+    templates = load_templates(limits.prompts, spec.prompts)
     engine = _engine_of(profile, limits, config, budget)
-    writer = QuestionWriter(profile, templates)
-    judge: Judge = ModelJudge(engine, writer, profile.name)
+    judge, author = (_deciding if spec.decides else _writing)(engine, profile, templates)
     if spec.hybrid:
         from svr_async.judges.hybrid import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
-    author = ModelAuthor(engine, writer)
     return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
+
+
+def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:
+    """Return a model that answers with texts, as a judge and as an author."""
+    from svr_async.judges.author import ModelAuthor
+    from svr_async.judges.model import ModelJudge
+    from svr_async.judges.questions import QuestionWriter
+
+    writer = QuestionWriter(profile, templates)
+    return ModelJudge(engine, writer, profile.name), ModelAuthor(engine, writer)
+
+
+def _deciding(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:
+    """Return a model that answers with probabilities, and an author that refuses to be one."""
+    from svr_async.judges.decision import DecisionJudge, NoAuthor
+    from svr_async.judges.statements import StatementWriter
+
+    return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:
     from svr_async.engine.admission.lanes import Endpoints
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.http.client import HttpTransport
     from svr_async.engine.memo import Memo
     from svr_async.engine.money import Budget
-    from svr_async.engine.secrets import key_from_environment
+    from svr_async.judges.access import transport_to
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
-    key = key_from_environment(profile.key_env)
-    members = {
-        url: HttpTransport(url, key, timeout_s=limits.timeout_s, wire=profile.spoken) for url in profile.base_urls
-    }
+    members = {url: transport_to(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
     return CallEngine(
         Endpoints(members),
         Memo.open(limits.memo),

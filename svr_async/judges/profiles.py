@@ -1,105 +1,35 @@
-"""Judge profiles: where an endpoint is, how it spells things, what it costs and what it allows."""
+"""The profiles that there are: those shipped, those of judges.toml, and the one that a judge's name stands for."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from svr_async.engine.money import Price
-from svr_async.engine.secrets import refuse_key_in_url
-from svr_async.engine.wires import registry as wires
-from svr_async.engine.wires.contract import Params, Settings, Wire
 from svr_async.errors import ConfigError
+from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
+from svr_async.judges.profile import SHIPPED, Profile
 
-EFFORT_STYLES = ("field", "object", "none")
-STRUCTURED_MODES = ("none", "json_object")
-SHIPPED = "shipped with the package"
-OPENAI_KEY = "OPENAI_API_KEY"
-MOST_IN_FLIGHT = 4096  # bound of the calls under way where a profile names none; the engine finds how many pay
-_NUMBERS: dict[str, Any] = {
-    "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": int | float, "tpm": int | float,
+UNSET = "unset"
+"""What a setting is that is not sent, so that a table can take back what the one below it sets."""
+_NUMBER = int | float
+_TEXT_OR_LIST: Any = str | list
+_TYPES: dict[str, Any] = {
+    "max_tokens": int, "context_tokens": int, "concurrency": int, "rpm": _NUMBER, "tpm": _NUMBER,
+    "temperature": _NUMBER, "top_p": _NUMBER, "n": int, "seed": int, "stop": _TEXT_OR_LIST,
+    "extra_body": Mapping, "headers": Mapping, "query": Mapping, "price": Price,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """One model and where it is served.
-
-    Decoding is the paper's: temperature 0, top_p 1, 8,192 tokens (`app:inference`).
-    `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
-    `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
-    `wire` is how the endpoint is spoken to. `identity` stands for it in the memo.
-    """
-
-    name: str
-    model: str
-    base_url: str
-    base_urls: tuple[str, ...] = ()
-    key_env: str = OPENAI_KEY
-    wire: str = wires.USUAL
-    reasoning_effort: str = ""
-    effort_style: str = "none"
-    structured: str = "none"
-    max_tokens: int = 8192
-    max_tokens_field: str = "max_tokens"
-    price: Price | None = None
-    context_tokens: int = 0
-    concurrency: int = MOST_IN_FLIGHT
-    rpm: float | None = None
-    tpm: float | None = None
-    identity: str = ""
-    source: str = SHIPPED
-
-    def __post_init__(self) -> None:
-        _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
-        _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
-        _require(self.wire in wires.NAMES, self.name, "wire", self.wire, wires.NAMES)
-        if self.concurrency < 1:
-            raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
-        object.__setattr__(self, "base_urls", _addresses(self.name, self.base_url, self.base_urls))
-        object.__setattr__(self, "base_url", self.base_urls[0])
-        if not self.identity:
-            object.__setattr__(self, "identity", self.address)
-
-    @property
-    def address(self) -> str:
-        """The identity of an endpoint that is given none: its first address, with any wire but the usual one."""
-        return self.base_url if self.wire == wires.USUAL else f"{self.base_url}#{self.wire}"
-
-    @property
-    def spoken(self) -> Wire:
-        """How the endpoint is spoken to."""
-        return wires.find_wire(self.wire)
-
-    def params(self, *, structured: bool) -> Params:
-        """Return the body fields beside model, messages and the token limit, as the wire spells them."""
-        settings = Settings(
-            temperature=0.0,
-            top_p=1.0,
-            effort=self.reasoning_effort,
-            effort_style=self.effort_style,
-            structured=self.structured if structured else "none",
-        )
-        return self.spoken.params(settings)
-
-
-def _addresses(judge: str, base_url: str, others: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all addresses, the first first; `others` are those of a profile that this one was made from."""
-    urls = [refuse_key_in_url(url.strip()) for url in base_url.split(",") if url.strip()] or [refuse_key_in_url("")]
-    if len(set(urls)) < len(urls):
-        raise ConfigError(f"judge {judge}: the same base URL is named twice ({base_url})")
-    return others if len(urls) == 1 and others and others[0] == urls[0] else tuple(urls)
-
-
-def _require(ok: bool, judge: str, field: str, value: str, allowed: tuple[str, ...]) -> None:
-    if not ok:
-        raise ConfigError(f"judge {judge}: {field} must be one of {', '.join(allowed)} (got {value!r})")
+_UNSETTABLE: dict[str, Any] = {
+    "temperature": None, "top_p": None, "n": None, "seed": None, "stop": (), "reasoning_effort": "", "rpm": None,
+    "tpm": None, "price": None, "headers": {}, "query": {}, "extra_body": {},
+}  # fmt: skip
+_WORDS = {str: "a text", int: "a whole number", Mapping: "a table", _TEXT_OR_LIST: "a text or a list of texts"}
 
 
 def profile_paths(directory: Path | None = None) -> tuple[Path, ...]:
@@ -140,66 +70,103 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
-    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls"}
+    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"}
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
             raise ConfigError(f"{source}: judge {name} has the unknown setting {key!r}", hint=hint)
-    values = dict(table)
-    if isinstance(values.get("base_url"), list):
-        values["base_url"] = ",".join(map(str, values["base_url"]))
-    if "price" in values:
-        values["price"] = _price(name, values["price"], source)
-    for required in ("model", "base_url"):
-        if not isinstance(values.get(required), str):
-            raise ConfigError(f'{source}: judge {name} needs {required} = "…"')
-    for key, value in values.items():
-        wanted = _NUMBERS.get(key, Price if key == "price" else str)
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise ConfigError(
-                f"{source}: judge {name}: {key} = {value!r} is {type(value).__name__}, not {_words(wanted)}"
-            )
     try:
+        values = _values(name, table, source)
         return Profile(name=name, source=source, **values)
     except ConfigError as error:
-        message = error.message.removeprefix(f"judge {name}: ")
+        message = error.message.removeprefix(f"{source}: ").removeprefix(f"judge {name}: ")
         raise ConfigError(f"{source}: judge {name}: {message}", hint=error.hint) from None
 
 
-def _words(wanted: Any) -> str:
-    return {str: "a text", int: "a whole number"}.get(wanted, "a number")
+def _values(name: str, table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return a table's settings as a profile takes them."""
+    values = dict(table)
+    values = settings_of(values.pop("endpoint")) | values if "endpoint" in values else values
+    for required in ("model", "base_url"):
+        if not isinstance(values.get(required), str | (list if required == "base_url" else str)):
+            raise ConfigError(f'{source}: judge {name} needs {required} = "…"')
+    for key, value in values.items():
+        values[key] = _UNSETTABLE[key] if value == UNSET and key in _UNSETTABLE else _value(key, value)
+    return values
 
 
-def _price(name: str, value: Any, source: str) -> Price:
+def _value(key: str, value: Any) -> Any:
+    """Return one setting; ConfigError where it is of another type than it has to be."""
+    if key in _SHAPED:
+        value = _SHAPED[key](value)
+    wanted = _TYPES.get(key, str)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise ConfigError(f"{key} = {value!r} is {type(value).__name__}, not {_WORDS.get(wanted, 'a number')}")
+    return _stops(value) if key == "stop" else value
+
+
+def _stops(value: str | list[Any]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+def _joined(value: Any) -> Any:
+    """Write several addresses as one text, as profiles have them."""
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _texts(value: Any) -> Any:
+    """Return a table of texts; numbers and dates are written as such, as an api-version may stand without quotes."""
+    return {key: str(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def _price(value: Any) -> Price:
     numbers = value if isinstance(value, list) else []
     if len(numbers) != 3 or not all(isinstance(n, int | float) and n >= 0 for n in numbers):
-        raise ConfigError(f"{source}: judge {name}: price is [input, cached input, output] per million (got {value!r})")
+        raise ConfigError(f"price is [input, cached input, output] per million (got {value!r})")
     return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
 
 
+_SHAPED: dict[str, Callable[[Any], Any]] = {
+    "base_url": _joined, "headers": _texts, "query": _texts, "price": _price, "price_date": str,
+}  # fmt: skip
+
+
 def find_profile(spec: str, *, base_url: str = "", directory: Path | None = None) -> Profile:
-    """Return the profile for `--judge SPEC`: a name, or `http://host:port/v1#model`; ConfigError lists near names.
+    """Return the profile for `--judge SPEC`: its name, `ENDPOINT:MODEL`, or `http://host:port/v1#model`.
 
     `base_url`, or else $OPENAI_BASE_URL, overrides the profile's; a name without a profile works with either. The
-    variable moves no profile with a key of another kind: that key would be sent to the wrong place.
+    variable moves no profile with a key of another kind: that key would be sent to the wrong place. ConfigError lists
+    near names.
     """
     environment = os.environ.get("OPENAI_BASE_URL", "")
     if "://" in spec:
         url, mark, model = spec.partition("#")
         if not mark or not model:
             raise ConfigError(f"--judge {spec} names no model", hint="write it as http://host:port/v1#model")
-        return Profile(name=model, model=model, base_url=url, source="--judge")
+        return Profile(name=model, model=model, base_url=url, key_env=key_variable(url), source="--judge")
     profiles = load_profiles(directory)
     if spec in profiles:
         own = profiles[spec]
         return _moved(own, base_url or (environment if own.key_env == OPENAI_KEY else ""))
+    named = split_name(spec)
+    if named is not None:
+        return _moved(_at_endpoint(*named, profiles), base_url)
     base_url = base_url or environment
     if base_url:
         return Profile(name=spec, model=spec, base_url=base_url, source="--base-url")
     near = difflib.get_close_matches(spec, profiles, 2, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else "svr judges lists them."
-    raise ConfigError(f"there is no judge {spec!r}", hint=f"{hint} With --base-url any model name works.")
+    raise ConfigError(
+        f"there is no judge {spec!r}", hint=f"{hint} openai:{spec} asks OpenAI; with --base-url any model name works."
+    )
+
+
+def _at_endpoint(endpoint: str, model: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return the profile of a model at a known endpoint: the one that there is, else one of the usual settings."""
+    settings = settings_of(endpoint)
+    same = (p for p in profiles.values() if (p.model, p.base_url) == (model, settings["base_url"]))
+    return next(same, None) or Profile(name=model, model=model, source="--judge", **settings)
 
 
 def _moved(profile: Profile, base_url: str) -> Profile:

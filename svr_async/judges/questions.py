@@ -8,7 +8,8 @@ from functools import partial
 
 from svr_async.engine.request import Question, Request
 from svr_async.judges.fence import clean, fence, nonce_of
-from svr_async.judges.profiles import Profile
+from svr_async.judges.forms import FORMS
+from svr_async.judges.profile import Profile
 from svr_async.judges.reply_text import (
     ReadComparisons,
     read_brackets,
@@ -35,7 +36,7 @@ class QuestionWriter:
 
     def direct(self, shown: Presentation) -> Question[Side]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
-        nonce, material = _pair_material(shown)
+        nonce, material = pair_material(shown)
         request = self.request("direct", nonce, material)
         return Question(
             request=request, parse=read_brackets, sketch=lambda: Side.A, expected_tokens=TOKENS_OF_REASONING
@@ -45,7 +46,7 @@ class QuestionWriter:
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Question[ReadComparisons]:
         """Ask for verdicts on each rubric; R1…Rk are local ids, in the order given."""
-        nonce, material = _pair_material(shown, extra=note)
+        nonce, material = pair_material(shown, extra=note)
         ids = local_ids(rubrics)
         listed = listing(rubrics)
         if note:
@@ -77,11 +78,10 @@ class QuestionWriter:
 
     def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
         """Ask for a score of one response on each rubric (paper `sec:analysis_ablation`, pointwise inference)."""
-        texts = clean(prompt_text(prompt)), clean(response)
-        nonce, ids = nonce_of(texts), local_ids(rubrics)
-        material = f"{fence(nonce, 'PROMPT', texts[0])}\n\n{fence(nonce, 'RESPONSE', texts[1])}\n\n{listing(rubrics)}"
+        nonce, material = response_material(prompt, response)
+        ids = local_ids(rubrics)
         return Question(
-            request=self.request("pointwise", nonce, material),
+            request=self.request("pointwise", nonce, f"{material}\n\n{listing(rubrics)}"),
             parse=partial(read_scores, nonce=nonce, ids=ids),
             salvage=partial(read_scores, nonce=nonce, ids=ids, repair=True),
             sketch=lambda: dict.fromkeys(ids, 0.5),
@@ -91,14 +91,15 @@ class QuestionWriter:
     def request(self, name: str, nonce: str, material: str) -> Request:
         """Return the request that opens with the template `name` and shows `material`."""
         template, profile = self.templates[name], self.profile
-        structured = name != "direct"
+        form = FORMS.get(name)
         return Request(
-            endpoint=profile.identity,
+            endpoint=profile.endpoint,
+            spelled=profile.spelled,
             model=profile.model,
             messages=(("system", template.instructions), ("user", f"{material}\n\n{template.close(nonce)}")),
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
-            params=profile.params(structured=structured),
+            params=profile.params(structured=form is not None, form=form),
             wire=profile.spoken,
         )
 
@@ -108,11 +109,19 @@ def local_ids(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
     return tuple(f"R{n}" for n in range(1, len(rubrics) + 1))
 
 
-def _pair_material(shown: Presentation, extra: str = "") -> tuple[str, str]:
+def pair_material(shown: Presentation, extra: str = "") -> tuple[str, str]:
+    """Return the nonce of a pair and its fenced texts, as requests show them; the nonce is in no `extra` either."""
     prompt, a, b = clean(prompt_text(shown.prompt)), clean(shown.response_a), clean(shown.response_b)
     nonce = nonce_of([prompt, a, b, extra] if extra else [prompt, a, b])
     parts = (fence(nonce, "PROMPT", prompt), fence(nonce, "RESPONSE_A", a), fence(nonce, "RESPONSE_B", b))
     return nonce, "\n\n".join(parts)
+
+
+def response_material(prompt: Prompt, response: str) -> tuple[str, str]:
+    """Return the nonce of one response and its fenced texts."""
+    texts = clean(prompt_text(prompt)), clean(response)
+    nonce = nonce_of(texts)
+    return nonce, f"{fence(nonce, 'PROMPT', texts[0])}\n\n{fence(nonce, 'RESPONSE', texts[1])}"
 
 
 def listing(rubrics: Sequence[Rubric]) -> str:

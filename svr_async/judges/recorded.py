@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
@@ -147,7 +148,7 @@ def _read_line(line: bytes, where: str) -> tuple[Key, str]:
         order = ""
     elif order not in {"ab", "ba"}:
         raise ConfigError(f"{where} has the order {order!r}", hint="ab: as in the data set, ba: swapped")
-    return (role, value["pair_id"], order), value["reply"]
+    return (role, value["pair_id"], order), without_thoughts(value["reply"])
 
 
 def _prompt_key(prompt: Prompt) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from svr_async.errors import ConfigError
 
 if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 RULES = "rules"
 RECORDED = "recorded:"
@@ -20,7 +21,8 @@ WITH_RULES = "+rules"
 class JudgeSpec:
     """A judge by its name: `rules`, `recorded:PATH`, or, with a `profile`, one behind an endpoint.
 
-    `text` is the name as written. `+rules` at its end puts the rules judge in front of an endpoint's.
+    `text` is the name as written. `+rules` at its end puts the rules judge in front of an endpoint's; `decisions:`,
+    `systemone:` and `logprobs:` at its beginning ask for probabilities.
     """
 
     text: str
@@ -37,9 +39,26 @@ class JudgeSpec:
             if not path:
                 raise ConfigError("--judge recorded: names no file", hint="write it as recorded:replies.jsonl")
             return cls(text=text, recording=Path(path))
+        from svr_async.judges.deciders import find_decider, wire_of
         from svr_async.judges.profiles import find_profile
 
-        return cls(text=text, profile=find_profile(text.removesuffix(WITH_RULES), base_url=base_url))
+        name = text.removesuffix(WITH_RULES)
+        find = find_decider if wire_of(name) else find_profile
+        return cls(text=text, profile=find(name, base_url=base_url))
+
+    @property
+    def decides(self) -> bool:
+        """Whether the judge answers with probabilities: it writes nothing, neither rubrics nor responses."""
+        return self.profile is not None and self.profile.spoken.questions > 0
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The templates that the judge is asked with."""
+        from svr_async.judges.templates import DECIDING, NAMES
+
+        if self.profile is None:
+            return ()
+        return DECIDING if self.decides else NAMES
 
     @property
     def hybrid(self) -> bool:

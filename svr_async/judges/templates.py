@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -13,6 +13,8 @@ from svr_async.errors import ConfigError
 JUDGING = ("direct", "compare", "compare_overall", "self_rubrics", "pointwise")
 AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")
 NAMES = JUDGING + AUTHORING
+DECIDING = ("decide",)  # what decision judges are shown, who have no use for the others
+EVERY = NAMES + DECIDING
 DIVIDER = "=== closing ==="
 
 
@@ -39,11 +41,11 @@ class Templates:
         return self.by_name[name]
 
 
-def load_templates(folder: Path | None = None) -> Templates:
+def load_templates(folder: Path | None = None, names: Sequence[str] = NAMES) -> Templates:
     """Load the shipped templates, each replaced by `folder/NAME.txt` where there is one; ConfigError on a bad one."""
-    texts = {name: _shipped(name) for name in NAMES}
+    texts = {name: _shipped(name) for name in names}
     if folder is not None:
-        texts |= _replacements(folder)
+        texts |= {name: text for name, text in _replacements(folder).items() if name in names}
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
     return Templates({name: _parse(name, text) for name, text in texts.items()}, digests)
 
@@ -54,12 +56,12 @@ def _shipped(name: str) -> str:
 
 def _replacements(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
-        raise ConfigError(f"--prompts {folder} is not a folder", hint=f"put any of {', '.join(NAMES)}.txt into one")
+        raise ConfigError(f"--prompts {folder} is not a folder", hint=f"put any of {', '.join(EVERY)}.txt into one")
     found = {path.stem: _text_of(path) for path in sorted(folder.glob("*.txt"))}
-    unknown = sorted(set(found) - set(NAMES))
+    unknown = sorted(set(found) - set(EVERY))
     if unknown or not found:
         what = f"{unknown[0]}.txt, which no role uses" if unknown else "no prompt"
-        raise ConfigError(f"--prompts {folder} holds {what}", hint=f"the names are {', '.join(NAMES)}")
+        raise ConfigError(f"--prompts {folder} holds {what}", hint=f"the names are {', '.join(EVERY)}")
     return found
 
 

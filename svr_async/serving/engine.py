@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from svr_async.engine.memo_place import memo_place
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.open_judge import OpenJudge, open_judge
@@ -21,7 +22,8 @@ class Engine:
     """A judge, named as on the command line, used as `async with Engine("gpt-oss-120b") as engine:`.
 
     `judge` is a profile's name, `URL#model`, `rules` (offline checks, no model), or `J+rules`. Nothing is opened before
-    the block begins. `memo` is the folder of replies, so that nothing is paid twice; `base_url` goes over the
+    the block begins. `memo` is the folder of replies, so that nothing is paid twice (by default
+    that of the command line); `base_url` goes over the
     profile's (several that serve the same model have commas between them); `concurrency` bounds the calls under way (by
     default the engine finds out how many pay, up to the profile's number), `rpm` and `tpm` are limits of each endpoint;
     `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the memo only;
@@ -34,7 +36,7 @@ class Engine:
         self,
         judge: str = "rules",
         *,
-        memo: str | Path = "cache/memo",
+        memo: str | Path | None = None,
         base_url: str = "",
         concurrency: int | None = None,
         rpm: float | None = None,
@@ -51,7 +53,7 @@ class Engine:
         self._opened: OpenJudge | None = None
         self._base_url = base_url
         self._limits = JudgeLimits(
-            memo=Path(memo),
+            memo=memo_place() if memo is None else Path(memo),
             concurrency=AUTO if concurrency is None else str(concurrency),
             rpm=rpm,
             tpm=tpm,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -86,6 +86,7 @@ def _plain(entry: Contribution) -> dict[str, Any]:
         "b": None if made is None else made.b.value,
         "delta": entry.delta,
         "contribution": entry.value,
+        **({"chances": asdict(made.chances)} if made is not None and made.chances is not None else {}),
     }
 
 

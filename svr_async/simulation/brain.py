@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from svr_async.simulation.author import Author
+from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
+from svr_async.simulation.decisions import READERS
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.family import DrawnConfig
 from svr_async.simulation.judge import Opinion, PlantedJudge
@@ -17,10 +20,10 @@ from svr_async.simulation.planted import PlantedWorld
 from svr_async.simulation.readings import ResponseReading
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
-from svr_async.simulation.request import ChatRequest, Role, parse_request
+from svr_async.simulation.request import ChatRequest, Role, Shape
 from svr_async.simulation.variety import NONE
 from svr_async.simulation.worlds import plant
-from svr_async.vocabulary.verdict import RubricComparison
+from svr_async.vocabulary.verdict import EVEN, RubricComparison
 
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
 SCORE_SPREAD = 0.25
@@ -28,10 +31,11 @@ SCORE_SPREAD = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A reply before it is put into words: prose, then a JSON object where the role asks for one."""
+    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or probabilities."""
 
     prose: str
     payload: dict[str, Any] | None = None
+    chances: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -48,6 +52,7 @@ class Simulator:
         self.config = config or SimConfig()
         self.world: PlantedWorld = plant(self.config.planted)
         self._minds = {name: self._mind(model) for name, model in MODELS.items()}
+        self._staters: dict[str, Stater] = {}
         self.fingerprint = f"svr-sim-{_identity(self.config).hex()[:12]}"
 
     def _mind(self, model: JudgeModel) -> tuple[PlantedJudge, Author]:
@@ -64,9 +69,9 @@ class Simulator:
         texts = [self.compose(request, index).text for index in range(request.n)]
         return completion(request, texts, fingerprint=self.fingerprint)
 
-    def read(self, body: Any) -> ChatRequest:
+    def read(self, body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
         """Parse a request and check that its model is served and that it fits the context."""
-        request = parse_request(body)
+        request = READERS[shape](body)
         if request.model not in self._minds:
             raise ApiError.no_model(request.model)
         if request.prompt_tokens > self.config.context_tokens:
@@ -91,9 +96,23 @@ class Simulator:
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = _structured(request, {"rephrased_rubrics": rows})
+            case Role.STATE:
+                composed = self._state(judge, request)
             case _:
                 composed = self._judged(judge, request)
         return composed
+
+    def _state(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
+        """Answer statements; a chat is told the likelier word."""
+        stater = self._staters.get(request.model)
+        if stater is None:
+            stater = self._staters[request.model] = Stater(judge)
+        prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
+        names = {"A": "RESPONSE_A", "B": "RESPONSE_B", "": "RESPONSE"}
+        read = self.world.language.read_response
+        responses = {name: read(request.fences.get(fence, "")) for name, fence in names.items()}
+        chances = {name: stater.chance(text, prompt, responses) for name, text in request.statements}
+        return Composed("Yes" if next(iter(chances.values()), 0.0) >= EVEN else "No", chances=chances)
 
     def _judged(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         handlers = {Role.COMPARE: self._compare, Role.SCORE: self._score, Role.DIRECT: self._direct}

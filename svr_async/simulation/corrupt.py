@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from svr_async.simulation.brain import Composed
@@ -25,6 +26,15 @@ def corrupt(composed: Composed, fault: Fault, drawn: bytes) -> tuple[str, str]:
         "length": (whole[: len(whole) // 2], "length"),
         "refusal": ("", "content_filter"),
     }[fault.name]
+
+
+def damaged_chances(chances: Mapping[str, float], fault: Fault | None) -> Mapping[str, float | None]:
+    """Return the probabilities that a content fault leaves of a reply: none, refusals, or only the first half."""
+    name = "" if fault is None else fault.name
+    if name == "refusal":
+        return dict.fromkeys(chances)
+    kept = {"empty-content": 0, "length": len(chances) // 2}.get(name, len(chances))
+    return dict(list(chances.items())[:kept])
 
 
 def _broken(text: str, drawn: bytes) -> str:

@@ -77,3 +77,11 @@ def span(seconds: float) -> str:
         return f"{round(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes)}m{rest:.0f}s" if minutes else f"{rest:.3f}s"
+
+
+def seconds_of(text: str) -> float:
+    """Read a time span as `span` writes it."""
+    if text.endswith("ms"):
+        return float(text[:-2]) / 1000
+    minutes, _, rest = text.rstrip("s").rpartition("m")
+    return 60 * float(minutes or 0) + float(rest)

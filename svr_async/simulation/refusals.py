@@ -12,18 +12,31 @@ class ApiError(SvrError):
     """An error reply: HTTP status, OpenAI's `type` and `code`, and headers that go with it."""
 
     def __init__(
-        self, status: int, message: str, *, kind: str, code: str | None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str,
+        code: str | None,
+        headers: Mapping[str, str] | None = None,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
         self.code = code
+        self.param = param
         self.headers = dict(headers or {})
 
     @classmethod
     def bad_request(cls, message: str, code: str | None = None) -> ApiError:
         """Return a 400."""
         return cls(400, message, kind="invalid_request_error", code=code)
+
+    @classmethod
+    def no_setting(cls, param: str, message: str, code: str) -> ApiError:
+        """Return the 400 for a setting that the model does not take."""
+        return cls(400, message, kind="invalid_request_error", code=code, param=param)
 
     @classmethod
     def no_model(cls, name: str) -> ApiError:
@@ -67,4 +80,4 @@ class ApiError(SvrError):
 
     def payload(self) -> dict[str, Any]:
         """Return the JSON of the error."""
-        return {"error": {"message": self.message, "type": self.kind, "param": None, "code": self.code}}
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}

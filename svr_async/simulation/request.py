@@ -22,8 +22,17 @@ CHARS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 
 
+class Shape(StrEnum):
+    """In which shape a request came, and wants its reply."""
+
+    CHAT = "chat"
+    DECISIONS = "decisions"
+    SYSTEMONE = "systemone"
+    MESSAGES = "messages"
+
+
 class Role(StrEnum):
-    """What a request asks for, told by the JSON keys that its instructions name."""
+    """What a request asks for, told by the JSON keys that its instructions name, or by statements in it."""
 
     COMPARE = "compare"
     SCORE = "score"
@@ -32,6 +41,7 @@ class Role(StrEnum):
     REPHRASE = "rephrase"
     DIRECT = "direct"
     PROBE = "probe"
+    STATE = "state"
     RESPOND = "respond"
 
 
@@ -41,6 +51,7 @@ class ChatRequest:
 
     `fences` maps PROMPT, RESPONSE_A … to the text inside; `rubrics` are (local id, text); `asks` are the instructions
     alone, without fenced text and rubrics; `topic` stands for the fenced texts and the role, whatever is asked again.
+    `statements` are (name, text), each to be answered with a probability.
     """
 
     model: str
@@ -54,6 +65,8 @@ class ChatRequest:
     contents: tuple[str, ...]
     n: int
     max_tokens: int | None
+    shape: Shape = Shape.CHAT
+    statements: tuple[tuple[str, str], ...] = ()
 
     @property
     def wants_nonce(self) -> bool:
@@ -89,7 +102,8 @@ def parse_request(body: Any) -> ChatRequest:
     nonce, fences, outside, tail = _fences(user)
     rubrics, tail = _rubrics(tail)
     asks = f"{system}\n{outside}\n{tail}"
-    role = _role(asks, fences)
+    statements = _statements(tail) if body.get("logprobs") and body.get("top_logprobs") else ()
+    role = Role.STATE if statements else _role(asks, fences)
     return ChatRequest(
         model=body["model"],
         role=role,
@@ -102,7 +116,15 @@ def parse_request(body: Any) -> ChatRequest:
         contents=tuple(text for _, text in messages),
         n=_whole(body, "n") or 1,
         max_tokens=_whole(body, "max_completion_tokens") or _whole(body, "max_tokens"),
+        statements=statements,
     )
+
+
+def _statements(tail: str) -> tuple[tuple[str, str], ...]:
+    """Return what is stated after the material, in the paragraph that asks whether it is true; nothing elsewhere."""
+    paragraph = tail.strip().rpartition("\n\n")[2]
+    text, mark, _ = paragraph.partition("\nIs this statement true?")
+    return (("q1", text.strip()),) if mark else ()
 
 
 def _messages(body: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,10 +18,11 @@ from svr_async.simulation.batches import Batches, BatchSettings
 from svr_async.simulation.config import Outage, SimConfig
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
+from svr_async.simulation.messages import as_error, as_limits, error_payload
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
-from svr_async.simulation.request import ChatRequest
+from svr_async.simulation.request import ChatRequest, Shape
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of, strike
 
@@ -113,7 +115,10 @@ class SimServer:
 
     def _routes(self) -> list[web.RouteDef]:
         return [
-            web.post("/v1/chat/completions", self._chat),
+            web.post("/v1/chat/completions", partial(self._answer, shape=Shape.CHAT)),
+            web.post("/v1/decisions", partial(self._answer, shape=Shape.DECISIONS)),
+            web.post("/v1/messages", partial(self._answer, shape=Shape.MESSAGES)),
+            web.post("/v1/systemone", partial(self._answer, shape=Shape.SYSTEMONE)),
             web.get("/v1/models", self._models),
             web.get("/sim/log", self._get_log),
             web.get("/sim/stats", self._get_stats),
@@ -159,7 +164,7 @@ class SimServer:
 
     async def _models(self, http: web.Request) -> web.Response:
         try:
-            self.service.check_key(http.headers.get("Authorization", ""))
+            self.service.check_key(_key_of(http))
         except ApiError as error:
             return _refusal(error)
         rows = [{"id": name, "object": "model", "created": CREATED, "owned_by": "svr-sim"} for name in MODELS]
@@ -179,19 +184,19 @@ class SimServer:
         self.service.redirects_followed += 1
         return _json({"followed": self.service.redirects_followed})
 
-    async def _chat(self, http: web.Request) -> web.StreamResponse:
+    async def _answer(self, http: web.Request, *, shape: Shape) -> web.StreamResponse:
         """Answer one call and keep its record, however it ends."""
         record = CallRecord(t=round(self._uptime(), 6), key="")
         try:
             if self.busy:
                 raise ApiError.server(503, "The server is overloaded or down for maintenance.")
-            self.service.check_key(http.headers.get("Authorization", ""))
-            chat, headers = self.service.admit(await http.read(), record)
+            self.service.check_key(_key_of(http))
+            chat, headers = self.service.admit(await http.read(), record, shape)
             return await self._serve(http, chat, record, headers)
         except ApiError as error:
             record.status = error.status
             record.fault = record.fault or error.code or error.kind
-            return _refusal(error)
+            return _refusal(error, shape)
         except (asyncio.CancelledError, ConnectionError):
             record.fault = record.fault or CLIENT_LEFT
             raise
@@ -206,7 +211,7 @@ class SimServer:
             raise error_of(fault, self.config.faults)
         record.status = fault.status if fault else 200
         if fault is not None and not fault.paid:
-            return await self._without_work(http, fault)
+            return await self._without_work(http, fault, chat.shape)
         worked = self.service.work(chat, fault, record)
         delay_s = self.service.latency_s(chat, record.attempt, worked.completion_tokens)
         if delay_s:
@@ -216,15 +221,17 @@ class SimServer:
         if fault is not None and fault.stage is Stage.WIRE:
             await strike(fault, self.config.faults, http, body)
             return web.Response()
-        response = await _send(http, body, headers)
+        response = await _send(http, body, as_limits(headers) if chat.shape is Shape.MESSAGES else headers)
         record.completed = fault is None or fault.stage is Stage.BENIGN
         return response
 
-    async def _without_work(self, http: web.Request, fault: Fault) -> web.Response:
+    async def _without_work(self, http: web.Request, fault: Fault, shape: Shape) -> web.Response:
         if fault.name == "html":
             return web.Response(body=HTML, content_type="text/html")
         if fault.name == "error-200":
-            return _json(ApiError.server(500, "Upstream failed.").payload())
+            failed = _refusal(ApiError.server(500, "Upstream failed."), shape)
+            failed.set_status(200)
+            return failed
         await strike(fault, self.config.faults, http, b"")
         return web.Response()
 
@@ -241,8 +248,15 @@ def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
 
 
-def _refusal(error: ApiError) -> web.Response:
-    response = _json(error.payload(), error.status)
+def _key_of(http: web.Request) -> str:
+    """Return what a request is let in with, as the header of OpenAI's endpoints has it."""
+    own = http.headers.get("x-api-key")
+    return http.headers.get("Authorization", "") if own is None else f"Bearer {own}"
+
+
+def _refusal(error: ApiError, shape: Shape = Shape.CHAT) -> web.Response:
+    error = as_error(error) if shape is Shape.MESSAGES else error
+    response = _json(error_payload(error) if shape is Shape.MESSAGES else error.payload(), error.status)
     response.headers.update(error.headers)
     return response
 

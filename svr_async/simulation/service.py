@@ -10,9 +10,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import messages, reasoning
 from svr_async.simulation.brain import Composed, Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.corrupt import corrupt, odd
+from svr_async.simulation.corrupt import corrupt, damaged_chances, odd
+from svr_async.simulation.decisions import decision_reply, token_logprobs
 from svr_async.simulation.draws import draw_bytes, uniform
 from svr_async.simulation.faults import POISON, Fault, Stage, draw_fault, poisoned
 from svr_async.simulation.history import CallRecord, History
@@ -20,7 +22,7 @@ from svr_async.simulation.limits import Limits
 from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
-from svr_async.simulation.request import ChatRequest
+from svr_async.simulation.request import ChatRequest, Shape
 
 REFERENCE_TOKENS = 256
 
@@ -60,14 +62,16 @@ class Service:
         if self.config.api_key and authorization != f"Bearer {self.config.api_key}":
             raise ApiError.bad_key(authorization)
 
-    def admit(self, data: bytes, record: CallRecord) -> tuple[ChatRequest, dict[str, str]]:
+    def admit(self, data: bytes, record: CallRecord, shape: Shape = Shape.CHAT) -> tuple[ChatRequest, dict[str, str]]:
         """Read a request and let it in, with the headers for its reply; those turned away count as no attempt."""
         try:
             body = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise ApiError.bad_request(f"the body is not JSON: {error}") from error
-        chat = self.simulator.read(body)
+        chat = self.simulator.read(body, shape)
         record.key = chat.key
+        if self.config.reasoning:
+            (messages if shape is Shape.MESSAGES else reasoning).refuse_settings(body)
         if self.config.quota and self.paid >= self.config.quota:
             raise ApiError.no_quota()
         headers = self.limits.admit(time.monotonic(), chat.prompt_tokens)
@@ -96,27 +100,46 @@ class Service:
         record.paid = True
         composed = [self.simulator.compose(chat, index) for index in range(chat.n)]
         drawn = draw_bytes(self.config.seed, "damage", chat.key, record.attempt)
-        texts, finish = _damaged(composed, fault, drawn)
         cached = min(self.prefix.visit(chat.model, chat.contents), chat.prompt_tokens)
-        reply = completion(
-            chat,
-            texts,
-            fingerprint=self.simulator.fingerprint,
-            attempt=record.attempt,
-            cached_tokens=cached,
-            finish=finish,
-        )
+        reply = self._reply(chat, composed, fault, drawn, record, cached)
         record.reply = reply["id"]
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
-            reply["choices"] = []
+            reply |= {name: type(reply[name])() for name in ("choices", "answers", "content") if name in reply}
         if fault is not None and fault.stage is Stage.BENIGN:
             reply = odd(reply, fault, drawn)
         return Worked(reply, written)
 
+    def _reply(
+        self,
+        chat: ChatRequest,
+        composed: list[Composed],
+        fault: Fault | None,
+        drawn: bytes,
+        record: CallRecord,
+        cached_tokens: int,
+    ) -> dict[str, Any]:
+        """Return the reply in the shape of the request, its content damaged where the fault says so."""
+        chances = damaged_chances(composed[0].chances, fault)
+        fingerprint = self.simulator.fingerprint
+        if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
+            return decision_reply(
+                chat, chances, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens
+            )
+        texts, finish = _damaged(composed, fault, drawn)
+        reply = completion(
+            chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish
+        )
+        if chat.shape is Shape.MESSAGES:
+            return messages.as_message(reply, chat.key, record.attempt)
+        if chat.statements:
+            reply["choices"][0]["logprobs"] = token_logprobs(chances)
+        return reply
+
     def _count(self, usage: dict[str, Any], cached: int) -> int:
-        written: int = usage["completion_tokens"]
-        self.tokens.update(prompt_tokens=usage["prompt_tokens"], completion_tokens=written, cached_tokens=cached)
+        written: int = usage.get("completion_tokens") or usage.get("output_tokens", 0)
+        read = usage.get("prompt_tokens") or usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)
+        self.tokens.update(prompt_tokens=read, completion_tokens=written, cached_tokens=cached)
         self.limits.charge(written)
         return written
 

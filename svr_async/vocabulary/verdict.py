@@ -9,6 +9,7 @@ from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.rubric import Rubric
 
 DIRECTIONAL_STEP = 0.25  # the paper's ± 0.25 for `better` (sec:bank)
+EVEN = 0.5  # a probability from which on a statement counts as true
 
 
 class Verdict(StrEnum):
@@ -44,19 +45,47 @@ def delta(a: Verdict, b: Verdict, better: Side | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Chances:
+    """A judge's probabilities, in [0, 1]: that A satisfies a rubric, that B does, that A satisfies it better."""
+
+    a: float
+    b: float
+    better: float
+
+    @property
+    def delta(self) -> float:
+        """The Δ that is expected of them, E[Δ] = (a − b) + 0.25 (2 better − 1), in [−1.25, 1.25]."""
+        return (self.a - self.b) + DIRECTIONAL_STEP * (2 * self.better - 1)
+
+    def swapped(self) -> Chances:
+        """Return the same with the two responses exchanged."""
+        return Chances(self.b, self.a, 1 - self.better)
+
+
+@dataclass(frozen=True, slots=True)
 class RubricComparison:
-    """One rubric judged on two responses side by side, in the order that the judge saw."""
+    """One rubric judged on two responses side by side, in the order that the judge saw.
+
+    `chances` are those of a judge that answers with probabilities; its verdicts are then what is likelier than not.
+    """
 
     rubric_id: str
     a: Verdict
     b: Verdict
     better: Side | None
     reason: str = ""
+    chances: Chances | None = None
+
+    @classmethod
+    def likely(cls, rubric_id: str, chances: Chances) -> RubricComparison:
+        """Return the comparison of a judge that answers with probabilities."""
+        a, b = (Verdict.PASS if chance >= EVEN else Verdict.FAIL for chance in (chances.a, chances.b))
+        return cls(rubric_id, a, b, Side.A if chances.better >= EVEN else Side.B, chances=chances)
 
     @property
     def delta(self) -> float | None:
-        """Δ, positive when it favours response A; None where the judge abstained."""
-        return delta(self.a, self.b, self.better)
+        """Δ, or the one that is expected, positive when it favours response A; None where the judge abstained."""
+        return delta(self.a, self.b, self.better) if self.chances is None else self.chances.delta
 
     @property
     def inconsistent(self) -> bool:
@@ -66,7 +95,8 @@ class RubricComparison:
     def swapped(self) -> RubricComparison:
         """Return the same judgement with the two responses exchanged."""
         better = None if self.better is None else self.better.other()
-        return RubricComparison(self.rubric_id, self.b, self.a, better, self.reason)
+        chances = None if self.chances is None else self.chances.swapped()
+        return RubricComparison(self.rubric_id, self.b, self.a, better, self.reason, chances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from rig import QUICK, pairs
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.money import Price
+from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError
+from svr_async.judges.access import extras_of
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
-from svr_async.judges.profiles import Profile, find_profile, load_profiles, profile_paths
+from svr_async.judges.profile import Profile
+from svr_async.judges.profiles import find_profile, load_profiles, profile_paths
+from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.templates import NAMES, load_templates
@@ -38,18 +43,97 @@ def write(folder: Path, text: str) -> Path:
 # --- profiles ---------------------------------------------------------------------------------------------------------
 
 
+PAPERS = ["gpt-oss-120b", "gpt-oss-20b", "gpt-4o-mini", "deepseek-v4-flash", "qwen3.5-397b-a17b"]
+
+
 def test_the_papers_five_judges_are_shipped() -> None:
-    """Each has a model, an endpoint and the paper's decoding; no price is made up."""
+    """They come first, each with a model, an endpoint and the paper's decoding."""
     profiles = load_profiles(Path("/nowhere"))
-    assert list(profiles) == ["gpt-oss-120b", "gpt-oss-20b", "gpt-4o-mini", "deepseek-v4-flash", "qwen3.5-397b-a17b"]
-    for profile in profiles.values():
-        assert profile.price is None
+    assert list(profiles)[:5] == PAPERS
+    for profile in map(profiles.__getitem__, PAPERS):
         assert profile.max_tokens == 8192
         assert dict(profile.params(structured=False))["temperature"] == 0.0
     reasoning = dict(profiles["gpt-oss-120b"].params(structured=True))
     assert reasoning == {"temperature": 0.0, "top_p": 1.0, "n": 1, "reasoning_effort": "medium"}
     assert dict(profiles["gpt-4o-mini"].params(structured=True))["response_format"] == {"type": "json_object"}
     assert "response_format" not in dict(profiles["gpt-4o-mini"].params(structured=False))
+
+
+def test_no_price_is_without_its_day_and_page() -> None:
+    """A list price that is shipped says when and where it was read; what runs here costs what its owner says."""
+    for profile in load_profiles(Path("/nowhere")).values():
+        told = bool(profile.price_date) and bool(profile.price_source)
+        assert told == (profile.price is not None)
+        assert profile.price is None or "127.0.0.1" not in profile.base_url
+
+
+def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
+    """Numbers, texts and lists are sent as written; what is unset is not sent, whatever the table below says."""
+    table = 'temperature = 0.7\ntop_p = "unset"\nn = "unset"\nseed = 7\nstop = ["END", "STOP"]'
+    write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\n{table}\n[x.extra_body]\nprovider = {{ sort = "price" }}')
+    params = dict(load_profiles(tmp_path)["x"].params(structured=True))
+    assert params == {"temperature": 0.7, "seed": 7, "stop": ["END", "STOP"], "provider": {"sort": "price"}}
+    write(tmp_path, '[gpt-oss-120b]\nreasoning_effort = "unset"\ntemperature = 1\nstop = "END"')
+    own = load_profiles(tmp_path)["gpt-oss-120b"]
+    assert dict(own.params(structured=False)) == {"temperature": 1, "top_p": 1.0, "n": 1, "stop": ["END"]}
+
+
+def test_structured_replies_are_asked_in_our_form() -> None:
+    """json_schema sends the form of the reply, strict, with a reason before its verdict; plain text has none."""
+    own = Profile(name="j", model="m", base_url=URL, structured="json_schema")
+    sent = {name: QuestionWriter(own, load_templates()).request(name, "n", "x").body_bytes for name in NAMES}
+    assert b"response_format" not in sent["direct"] + sent["probe"]
+    form = orjson.loads(sent["compare"])["response_format"]
+    assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+    row = form["json_schema"]["schema"]["properties"]["rubric_comparisons"]["items"]
+    assert list(row["properties"]) == [
+        "rubric_id",
+        "reason",
+        "candidate_a_verdict",
+        "candidate_b_verdict",
+        "better",
+    ]
+    assert row["additionalProperties"] is False
+
+
+def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENDPOINT:MODEL has its address, key and wire; a profile of that very model there is taken as it is."""
+    new = find_profile("groq:some-new-model", directory=tmp_path)
+    assert (new.model, new.base_url, new.key_env) == (
+        "some-new-model",
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+    )
+    claude = find_profile("anthropic:claude-next", directory=tmp_path)
+    assert (claude.wire, claude.key_env) == ("anthropic", "ANTHROPIC_API_KEY")
+    assert find_profile("openai:gpt-4o-mini", directory=tmp_path) == load_profiles(tmp_path)["gpt-4o-mini"]
+    assert find_profile("ollama:llama3:8b", directory=tmp_path).model == "llama3:8b"
+    monkeypatch.setenv("MISTRAL_API_KEY", "x")
+    assert find_profile("https://api.mistral.ai/v1#m", directory=tmp_path).key_env == "MISTRAL_API_KEY"
+    assert find_profile("https://api.groq.com/openai/v1#m", directory=tmp_path).key_env == "OPENAI_API_KEY"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://env/v1")
+    assert find_profile("groq:m", directory=tmp_path).base_url == "https://api.groq.com/openai/v1"
+
+
+def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """$NAME and env:NAME are filled in and kept secret; a variable that is not set is one line."""
+    lines = (
+        f'[x]\nmodel = "m"\nbase_url = "{URL}"\npath = "/deploy/chat"\nkey_header = "api-key"',
+        'headers = { "X-Org" = "$MY_ORG", "X-Title" = "svr" }',
+        'query = { "api-version" = "2024-10-21", "sig" = "env:MY_SIG" }',
+    )
+    write(tmp_path, "\n".join(lines))
+    own = load_profiles(tmp_path)["x"]
+    with pytest.raises(ConfigError, match=r"judge x: headers X-Org is \$MY_ORG, which is not set"):
+        extras_of(own)
+    monkeypatch.setenv("MY_ORG", "org-sentinel-1")
+    monkeypatch.setenv("MY_SIG", "sig sentinel/1")
+    extras = extras_of(own)
+    assert extras.url(URL, "/chat/completions") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
+    assert extras.head(own.spoken, Secret("sk-1")) == {"api-key": "sk-1", "X-Org": "org-sentinel-1", "X-Title": "svr"}
+    assert extras.hidden(Secret("")).mask("a org-sentinel-1 b") == "a [key] b"
+    assert "sentinel" not in repr(extras) + repr(own.told)
+    assert own.identity == f"{URL}/deploy/chat"
 
 
 def test_effort_is_spelled_as_the_endpoint_wants_it() -> None:
@@ -88,6 +172,12 @@ def test_users_profiles_extend_and_override(tmp_path: Path, monkeypatch: pytest.
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nzzz = 5', "known are"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\neffort_style = "loud"', "effort_style must be one of"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nstructured = "yes"', "structured must be one of"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\ntemperature = "cold"', "temperature = 'cold' is str, not a number"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nn = 3', "one answer is read"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\npath = "chat"', "does not begin with /"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nheaders = "a"', "headers = 'a' is str, not a table"),
+        (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nheaders = {{ Authorization = "Bearer k" }}', "key in plain text"),
+        ('[x]\nmodel = "m"\nendpoint = "groc"', "did you mean groq"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = 0', "concurrency must be >= 1"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nconcurrency = "many"', "concurrency"),
         (f'[x]\nmodel = "m"\nbase_url = "{URL}"\nkey_env = 5', "key_env"),

@@ -38,26 +38,28 @@ def stats(url: str) -> dict[str, Any]:
 
 
 @contextmanager
-def endpoint(folder: Path, name: str, *args: str) -> Iterator[tuple[str, Path]]:
+def endpoint(folder: Path, name: str, *args: str, wire: str = "openai") -> Iterator[tuple[str, Path]]:
     """Serve an endpoint in a process of its own and name it as the judge; yields its URL and its call log."""
     log = folder / f"{name}.jsonl"
     with sim_process(folder, *args, "--log", str(log)) as url:
-        name_judge(folder, url)
+        name_judge(folder, url, wire=wire)
         yield url, log
 
 
-def smooth(folder: Path, pairs: int, method: str) -> Path:
+def smooth(folder: Path, pairs: int, method: str, wire: str = "openai") -> Path:
     """Run once without any fault; return the run folder."""
     write_bench(folder / "bench.jsonl", pairs)
-    with endpoint(folder, "smooth"):
+    with endpoint(folder, "smooth", wire=wire):
         done = svr(*flags("smooth", method=method, concurrency=256, memo="memo-smooth"), cwd=folder, timeout=HOUR)
         assert done.returncode == 0, done.stderr
     return folder / "smooth"
 
 
-def faults(folder: Path, reference: Path, *, method: str, rate: float, kinds: str, concurrency: int) -> Account:
+def faults(
+    folder: Path, reference: Path, *, method: str, rate: float, kinds: str, concurrency: int, wire: str = "openai"
+) -> Account:
     """Run with so many faulty calls: the items are the same, and each call is accounted for exactly (P4, P18)."""
-    with endpoint(folder, "faulty", "--fault-rate", str(rate), "--faults", kinds) as (_, log):
+    with endpoint(folder, "faulty", "--fault-rate", str(rate), "--faults", kinds, wire=wire) as (_, log):
         done = svr(*flags("faulty", method=method, concurrency=concurrency), cwd=folder, timeout=HOUR)
         assert done.returncode == 0, done.stderr
         history = read_history(log)

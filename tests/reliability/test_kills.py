@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from nursery import Nursery, Operation, Strike
+from rig import serving
 from trials import KILLED, STORAGE, Site, killed_at_random, open_site, power_cuts, struck
 
 from svr_async.simulation.config import SimConfig
+from svr_async.simulation.faults import FaultConfig, parse_kinds
 
 ANYWHERE = Path("/")  # each trial fills in its own folder
 
@@ -27,6 +30,37 @@ def test_row_059_killed_at_random_moments(site: Site) -> None:
     tally = killed_at_random(site, range(4), longest_s=0.4, kills=2)
     assert tally.trials == 4
     assert tally.killed >= 1
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Site]:
+    """Serve the same to a judge that speaks Anthropic's messages."""
+    folder, config = tmp_path_factory.mktemp("messages"), SimConfig(latency_ms=10.0)
+    with open_site(folder, nursery, config=config, pairs=8, wire="anthropic") as opened:
+        yield opened
+
+
+def test_kills_on_anthropics_wire(messages: Site) -> None:
+    """Killed at random moments there, a run ends with the same bytes too, and nothing kept is paid again."""
+    assert killed_at_random(messages, range(2), longest_s=0.4).trials == 2
+
+
+def test_faults_on_anthropics_wire(messages: Site) -> None:
+    """Errors in its shape, broken and lost replies: the items are those of the run without any, each call accounted."""
+    kinds = parse_kinds("status,content,benign,reset-mid,truncated,close-cut,bad-utf8,html,error-200,empty-choices")
+    faults = FaultConfig(rate=0.4, kinds=kinds, retry_after_s=0.01)
+    with serving(SimConfig(faults=faults)) as rough:
+        site = replace(messages, server=rough)
+        found = site.finish(site.place("rough"), [], 0)
+    assert len(found.kinds) > 4
+    assert found.after_billing > 0
+
+
+def test_a_decision_judge_killed_at_random_moments(tmp_path: Path, nursery: Nursery) -> None:
+    """Fifteen calls a pair, and killed twice among them: the same bytes in the end, and no reply is paid for again."""
+    config = SimConfig(latency_ms=2.0)
+    with open_site(tmp_path, nursery, config=config, pairs=6, method="oracle", wire="logprobs") as site:
+        assert killed_at_random(site, range(2), longest_s=0.4, kills=2).trials == 2
 
 
 def test_power_cuts_lose_no_more_than_kills(site: Site) -> None:

@@ -113,6 +113,24 @@ def test_a_hundred_thousand_calls_with_three_in_ten_faulty(tmp_path: Path) -> No
     assert (found.cut_off, found.paid_again) == (0, 0)
 
 
+@pytest.mark.parametrize("wire", ["anthropic", "decisions", "systemone", "logprobs"])
+def test_the_other_wires(wire: str, tmp_path: Path, nursery: Nursery) -> None:
+    """P1, P2, P4 on each wire: three faulty calls in ten, and sixty kills, change no item and pay for nothing twice."""
+    kinds = ",".join(kind for kind in GROUPS["mixed"] if kind != "429-date")
+    pairs = 300 if wire == "logprobs" else 3000
+    found = faults(
+        tmp_path, smooth(tmp_path, pairs, "oracle", wire), method="oracle", rate=0.3, kinds=kinds, concurrency=256,
+        wire=wire,
+    )  # fmt: skip
+    assert (found.cut_off, found.paid_again) == (0, 0)
+    config = SimConfig(latency_ms=5.0)
+    with open_site(tmp_path / "kills", nursery, config=config, pairs=12, method="oracle", wire=wire) as site:
+        tally = killed_at_random(site, range(60), longest_s=0.5)
+    note("P4", f"30 % mixed faults and 60 kills on the wire {wire}, items byte-identical", calls=found.calls,
+         kinds=len(found.kinds), paid=found.paid, kept=found.kept, after_billing=found.after_billing, lost=0,
+         killed=tally.killed, paid_again=0)  # fmt: skip
+
+
 def test_an_outage_of_a_minute_and_a_rolling_restart(tmp_path: Path) -> None:
     """P5: away for a minute, then restarting five times: the run completes by itself with the same items."""
     reference = smooth(tmp_path, 4000, "vanilla")

@@ -61,6 +61,7 @@ class Site:
     server: SimServer
     nursery: Nursery
     method: str = "self-rubric"
+    wire: str = "openai"
     concurrency: int = CONCURRENCY
 
     @property
@@ -83,7 +84,7 @@ class Site:
         folder = self.folder / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        name_judge(folder, self.server.base_url)
+        name_judge(folder, self.server.base_url, wire=self.wire)
         self.server.reset()
         return folder
 
@@ -117,13 +118,19 @@ def quiet(server: SimServer) -> None:
 
 @contextmanager
 def open_site(
-    folder: Path, nursery: Nursery, *, pairs: int = 20, config: SimConfig | None = None, method: str = "self-rubric"
+    folder: Path,
+    nursery: Nursery,
+    *,
+    pairs: int = 20,
+    config: SimConfig | None = None,
+    method: str = "self-rubric",
+    wire: str = "openai",
 ) -> Iterator[Site]:
     """Serve an endpoint and run once without a fault; further runs are compared with that one."""
     folder.mkdir(parents=True, exist_ok=True)
     write_bench(folder / "bench.jsonl", pairs)
     with serving(config) as server:
-        site = Site(folder, server, nursery, method)
+        site = Site(folder, server, nursery, method, wire)
         smooth = site.place("smooth")
         done = site.run(smooth)
         assert done.code == 0, done.err

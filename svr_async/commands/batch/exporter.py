@@ -17,7 +17,7 @@ from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.evaluation.wording import dollars
 from svr_async.judges.batch_export import Exported, export, tokens_of
 from svr_async.judges.batch_run import choose_endpoint
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 
 
 def run_export(folder: Path, words: Sequence[str], limits: BatchLimits, *, only: str | None, as_json: bool) -> int:

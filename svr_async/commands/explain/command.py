@@ -237,8 +237,9 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from svr_async.evaluation.reporting.explain import verdict_of
     from svr_async.evaluation.safetext import one_line
-    from svr_async.evaluation.wording import UNKNOWN, signed
+    from svr_async.evaluation.wording import signed
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -255,8 +256,8 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
                 one_line(text, 400) + "".join(f" ({mark})" for mark in _marks(found, row)),
                 style="" if row.delta else "dim",
             ),
-            row.a or UNKNOWN,
-            row.b or UNKNOWN,
+            verdict_of(row, "A"),
+            verdict_of(row, "B"),
             f"{row.importance:.2f}",
             _bar(row, found.largest),
             signed(row.contribution),

@@ -44,6 +44,11 @@ from svr_async.commands.options import (
     help="Whose bank is published: the last round's, the best's by dev accuracy, or, with auto, the last's unless an "
     "earlier one is better by more than a standard error. Default: auto; last with --preset paper.",
 )
+@click.option(
+    "--author",
+    metavar="J",
+    help="Who writes rubrics and probes, a text judge or rules, where that is not the judge.",
+)
 @pool_option
 @pool_size_option
 @per_call_option

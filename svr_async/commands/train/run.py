@@ -32,11 +32,14 @@ def run_train(flags: Mapping[str, Any]) -> int:
 def _print_training(result: TrainResult, seconds: float, *, as_json: bool) -> None:
     """Print what came of a training, as JSON or as tables."""
     asked = asked_block(result.stats, result.price)
+    written = asked_block(*result.written) if result.written else {}
     if as_json:
-        whole = {**result.record, "bank_digest": result.digest, **asked}
+        whole = {**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})}
         click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     print_rounds(result.record, result.folder, result.digest, seconds)
     print_learning(result.learned)
     if asked:
         click.echo(f"calls     {calls_in_words(asked)}")
+    if written:
+        click.echo(f"author    {calls_in_words(written)}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from svr_async.engine.http.extras import NO_EXTRAS, Extras
 from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.http.transport import RawReply, Transport
 from svr_async.engine.request import Request
@@ -42,11 +43,12 @@ class HttpTransport:
         headers: Mapping[str, str] = {},
         client: str | None = None,
         wire: Wire = OPENAI,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self.client = client or os.environ.get("SVR_HTTP") or _suitable(base_url)
         self._limits = wire.limits
         make = _client_class(self.client)
-        self._client: _Client = make(base_url, key, timeout_s=timeout_s, headers=headers, wire=wire)
+        self._client: _Client = make(base_url, key, timeout_s=timeout_s, headers=headers, wire=wire, extras=extras)
 
     @property
     def opened(self) -> bool:

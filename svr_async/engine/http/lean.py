@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from svr_async.engine.http.connection import READ_BYTES, Connection
+from svr_async.engine.http.extras import NO_EXTRAS, Extras
 from svr_async.engine.http.transport import (
     CONNECT_TIMEOUT_S,
     KEEPALIVE_S,
@@ -52,11 +53,12 @@ class LeanTransport:
         timeout_s: float = 600.0,
         headers: Mapping[str, str] = {},
         wire: Wire = OPENAI,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
-        self._url = f"{base_url}{wire.path}"
+        self._url = extras.url(base_url, wire.path)
         self._timeout_s = timeout_s
-        self._key = key
-        self._extra = {**wire.headers(key.reveal()), **headers}
+        self._hidden = extras.hidden(key)
+        self._extra = {**extras.head(wire, key), **headers}
         self._origin: _Origin | None = None
         self._idle: list[Connection] = []
         self._alive: set[Connection] = set()
@@ -161,7 +163,7 @@ class LeanTransport:
 
     def _without_key(self, reply: RawReply) -> RawReply:
         """Mask the key where a server echoes it, before anything is logged or kept."""
-        body = self._key.mask_bytes(reply.body)
+        body = self._hidden.mask_bytes(reply.body)
         return reply if body is reply.body else RawReply(status=reply.status, headers=reply.headers, body=body)
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import aiohttp
 
+from svr_async.engine.http.extras import NO_EXTRAS, Extras
 from svr_async.engine.http.proxies import proxy_for
 from svr_async.engine.http.transport import (
     CONNECT_TIMEOUT_S,
@@ -39,12 +40,13 @@ class AiohttpTransport:
         timeout_s: float = 600.0,
         headers: Mapping[str, str] = {},
         wire: Wire = OPENAI,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
-        self._url = f"{base_url}{wire.path}"
+        self._url = extras.url(base_url, wire.path)
         self._proxy = proxy_for(base_url)
-        self._key = key
+        self._hidden = extras.hidden(key)
         self._timeout_s = timeout_s
-        self._extra = {**headers, **wire.headers(key.reveal())}
+        self._extra = {**headers, **extras.head(wire, key)}
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -64,7 +66,7 @@ class AiohttpTransport:
             raise timed_out(self._timeout_s) from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             failure = classify_exception(error)  # its words may quote what the server sent
-            raise CallFailedError(replace(failure, detail=self._key.mask(failure.detail))) from error
+            raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
 
     async def close(self) -> None:
         """Close the session and wait for its connections."""
@@ -97,7 +99,7 @@ class AiohttpTransport:
             raise
         async with response:
             packed = "Content-Encoding" in response.headers
-            data = self._key.mask_bytes(await _read_capped(response.content, packed=packed))
+            data = self._hidden.mask_bytes(await _read_capped(response.content, packed=packed))
             return RawReply(status=response.status, headers=response.headers, body=data)
 
 

@@ -9,20 +9,39 @@ from typing import Any, Protocol
 from svr_async.engine.reply import Reply
 
 Params = tuple[tuple[str, Any], ...]
+QUESTION = "question"  # the role of a message that is a statement, to be answered with the probability that it is true
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The form of a JSON reply: a name for it, and its schema as JSON.
+
+    The schema is bytes since its order counts: a grammar writes the keys of the reply in the order of the schema's.
+    """
+
+    name: str
+    schema: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a judge wants of an endpoint beside a model and a length: each wire spells it, or leaves it out.
 
-    `effort` is how much to reason, "" where nothing is asked for; `effort_style` and `structured` are the profile's.
+    What is None, "" or empty is not sent. `effort` is how much to reason; `effort_style` and `structured` are the
+    profile's. `form` is the JSON schema of the reply, where it has one; `extra` are further fields of the body, as the
+    endpoint itself spells them.
     """
 
-    temperature: float
-    top_p: float
+    temperature: float | None = 0.0
+    top_p: float | None = 1.0
+    n: int | None = 1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
     effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
+    form: Form | None = None
+    extra: Params = ()
 
 
 class Asked(Protocol):
@@ -59,7 +78,9 @@ class Wire:
     says none. `limits` gives a reply's headers the names that OpenAI's have for rates (`x-ratelimit-limit-requests`
     and its kin, in lower case); None where they have them. `batch_url` is what OpenAI's Batch API calls the path; ""
     for a wire that is none of that API's, whose calls cannot be exported. `tries_settings`: the endpoints know OpenAI's
-    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them.
+    optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them. `questions` is how
+    many statements a request may hold, each a message of the role QUESTION, on a wire whose replies are probabilities
+    (`statements.py` has their form); 0 for a wire whose replies are texts.
     """
 
     name: str
@@ -72,3 +93,4 @@ class Wire:
     limits: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     batch_url: str = ""
     tries_settings: bool = False
+    questions: int = 0

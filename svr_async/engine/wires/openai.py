@@ -18,14 +18,34 @@ def headers(key: str) -> dict[str, str]:
 
 def params(settings: Settings) -> Params:
     """Return the body fields beside model, messages and the token limit."""
-    found: list[tuple[str, Any]] = [("temperature", settings.temperature), ("top_p", settings.top_p), ("n", 1)]
-    if settings.effort and settings.effort_style == "field":
-        found.append(("reasoning_effort", settings.effort))
-    if settings.effort and settings.effort_style == "object":
-        found.append(("reasoning", {"effort": settings.effort}))
-    if settings.structured == "json_object":
-        found.append(("response_format", {"type": "json_object"}))
-    return tuple(found)
+    wanted: tuple[tuple[str, Any], ...] = (
+        ("temperature", settings.temperature),
+        ("top_p", settings.top_p),
+        ("n", settings.n),
+        ("seed", settings.seed),
+        ("stop", list(settings.stop) or None),
+        *_effort(settings),
+        ("response_format", _response_format(settings)),
+    )
+    return tuple((name, value) for name, value in wanted if value is not None) + settings.extra
+
+
+def _effort(settings: Settings) -> Params:
+    styles: dict[str, Params] = {
+        "field": (("reasoning_effort", settings.effort),),
+        "object": (("reasoning", {"effort": settings.effort}),),
+    }
+    return styles.get(settings.effort_style, ()) if settings.effort else ()
+
+
+def _response_format(settings: Settings) -> dict[str, Any] | None:
+    """Return the form of the reply; json_schema without one stands for whichever schema a question has."""
+    if settings.structured == "none":
+        return None
+    if settings.structured == "json_object" or settings.form is None:
+        return {"type": settings.structured}
+    schema = orjson.Fragment(settings.form.schema)
+    return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 
 def body(asked: Asked) -> dict[str, Any]:
@@ -48,6 +68,7 @@ def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
     reason = "refusal" if refusal and isinstance(refusal, str) else str(choice.get("finish_reason") or "stop")
     return Reply(
         text=_text(content),
+        reasoning=_reasoning(message),
         finish_reason=reason,
         usage=_read_usage(value.get("usage")),
         model=str(value.get("model") or ""),
@@ -62,6 +83,8 @@ def error_in_body(data: bytes) -> dict[str, Any]:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return {}
+    if isinstance(value, list) and value:  # Google's endpoint wraps its errors so
+        value = value[0]
     if not isinstance(value, dict):
         return {}
     error = value.get("error")
@@ -71,7 +94,17 @@ def error_in_body(data: bytes) -> dict[str, Any]:
         return error
     if value.get("object") == "error":
         return value
-    return {"message": value["detail"]} if isinstance(value.get("detail"), str) and "choices" not in value else {}
+    return {} if "choices" in value else _detail(value.get("detail"))
+
+
+def _detail(value: Any) -> dict[str, Any]:
+    """Read what servers on FastAPI say: a text, or a list of what is wrong where in the body."""
+    if isinstance(value, str):
+        return {"message": value}
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    places = [".".join(str(part) for part in row.get("loc") or () if part != "body") for row in rows]
+    told = [f"{place}: {row.get('msg')}" for place, row in zip(places, rows, strict=True)]
+    return {"message": "; ".join(told), "code": str(rows[0].get("type") or ""), "param": places[0]} if rows else {}
 
 
 def _lack(value: Any) -> str:
@@ -83,9 +116,23 @@ def _lack(value: Any) -> str:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    return clean_text(content) if isinstance(content, str) else ""
+    """Return the text of a content: one text, or the parts of a list that are texts; thoughts are none."""
+    parts = [_part(one) for one in content] if isinstance(content, list) else [content]
+    return clean_text("".join(part for part in parts if isinstance(part, str)))
+
+
+def _part(part: Any) -> Any:
+    return part.get("text") if isinstance(part, dict) else part
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    """Return what a model thought, where an endpoint tells it apart: as a field, or as parts of the content."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str):
+            return clean_text(message[name])
+    content = message.get("content")
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return "".join(_text(part) for part in parts)
 
 
 def _read_usage(value: Any) -> Usage:

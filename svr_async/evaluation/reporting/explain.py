@@ -12,10 +12,11 @@ from svr_async.evaluation.items import Item, RubricRow
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.opinions import Vote
 from svr_async.evaluation.runfolder import Run, Texts
-from svr_async.evaluation.wording import plural, signed
+from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 
 MISTAKES = 20
 ASK_A_MODEL = "a model as --judge decides any"
+LIKELY = "In percent: how likely the judge holds a pass. What a rubric counts is what is expected of that."
 NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
 
 
@@ -73,8 +74,17 @@ def in_words(found: Explanation) -> str:
 
 
 def nearer_note(found: Explanation) -> str:
-    """Say why a rubric can count that both responses pass, or both fail; empty where none of them does."""
+    """Say how a rubric counts that was judged in probabilities, or that both pass or fail; empty where none does."""
+    if any(row.chances for row in found.rows):
+        return LIKELY
     return NEARER if any(row.a and row.a == row.b and row.contribution for row in found.rows) else ""
+
+
+def verdict_of(row: RubricRow, side: str) -> str:
+    """Return what the judge said of A or B: pass or fail, or how likely a pass is; a dash where it said nothing."""
+    if row.chances is not None:
+        return percent(row.chances[0] if side == "A" else row.chances[1], 0)
+    return (row.a if side == "A" else row.b) or UNKNOWN
 
 
 def _sums(rows: Sequence[RubricRow]) -> dict[str, float]:

@@ -64,7 +64,7 @@ def environment() -> Environment:
     )
     made.globals.update(charts=charts, curves=curve_charts, frontiers=frontier_chart)
     made.globals.update(words=wording, capped=capped, favoured=explain.favoured, votes_of=explain.votes_in_words)
-    made.globals.update(nearer_note=explain.nearer_note)
+    made.globals.update(nearer_note=explain.nearer_note, verdict_of=explain.verdict_of)
     return made
 
 

@@ -16,7 +16,7 @@ from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method
 
 if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,9 @@ def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJu
         return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
     from svr_async.judges.templates import load_templates
 
-    return SettledJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts).digests)
+    return SettledJudge(
+        spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, spec.prompts).digests
+    )
 
 
 def _digest_of(recording: Path | None) -> str:
@@ -81,8 +83,8 @@ class SettledJudges:
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The digests of the prompt templates, which all judges share."""
-        return next((judge.prompts for judge in self.judges if judge.prompts), {})
+        """The digests of the prompt templates, which all judges share, but that decision judges have their own."""
+        return {name: digest for judge in self.judges for name, digest in judge.prompts.items()}
 
     def identity(self) -> dict[str, Any]:
         """Return all of the plan that can change an item; that of its judge, where it is nothing more."""

@@ -16,6 +16,7 @@ from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, key_from_environment
 from svr_async.errors import AuthError, ModelError, SvrError, UsageError
+from svr_async.judges.access import transport_to
 from svr_async.judges.doctor import findings
 from svr_async.judges.doctor.findings import Answer, Finding, failed
 from svr_async.judges.doctor.questions import (
@@ -31,7 +32,7 @@ from svr_async.judges.doctor.questions import (
 )
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import OpenJudge, open_judge
-from svr_async.judges.profiles import Profile
+from svr_async.judges.profile import Profile
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Presentation, user_prompt
@@ -113,7 +114,7 @@ async def examine(checkup: Checkup, spec: JudgeSpec) -> list[Finding]:
     except SvrError as error:
         return [failed("key" if isinstance(error, AuthError) else "reach", error)]
     reach = findings.transport_finding(profile.base_url, models.tls, has_key=bool(key))
-    transport = HttpTransport(profile.base_url, key, timeout_s=TIMEOUT_S, wire=profile.spoken)
+    transport = transport_to(profile, profile.base_url, timeout_s=TIMEOUT_S)
     try:
         found = await _ask_all(checkup, spec, models, key, transport)
         return [reach, *found] if models.reached else found
@@ -164,7 +165,7 @@ async def _other(checkup: Checkup, url: str, key: Secret, spent: Spent) -> Findi
         return Finding(name="other", state="fail", text=f"{host} does not list the model", cure=cure, exit_code=4)
     if room < 1:
         return Finding(name="other", state="none", text=f"{host} was not asked", cure="raise --max-calls")
-    transport = HttpTransport(url, key, timeout_s=TIMEOUT_S, wire=checkup.profile.spoken)
+    transport = transport_to(checkup.profile, url, timeout_s=TIMEOUT_S)
     try:
         answer = spent.add(url, await ask(transport, checkup.asked[FIRST], room=room))
     finally:

@@ -16,14 +16,16 @@ import orjson
 from svr_async.engine.classify import Failure, Kind, classify_reply
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
+from svr_async.engine.wires.contract import QUESTION
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
+from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
 from svr_async.judges.keys import key_hint
 
 if TYPE_CHECKING:
     from svr_async.engine.http.transport import RawReply, Transport
     from svr_async.engine.secrets import Secret
-    from svr_async.judges.profiles import Profile
+    from svr_async.judges.profile import Profile
 
 MAX_TOKENS = 1024  # longest answer: room for a model that reasons first
 EXPECTED_TOKENS = 60
@@ -33,6 +35,7 @@ MAX_MODELS_BYTES = 2**20
 HTTPS_PORT = 443
 DOWN = "start it, or check --base-url"
 CHOICES = ("A", "B")
+STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
 PREFIX = "The following facts are about an imaginary library. " + " ".join(
@@ -92,7 +95,7 @@ def _request(profile: Profile, text: str) -> Request:
     return Request(
         endpoint=profile.identity,
         model=profile.model,
-        messages=(("user", text),),
+        messages=(("user", text), *(((QUESTION, STATEMENT),) if profile.spoken.questions else ())),
         max_tokens=min(MAX_TOKENS, profile.max_tokens),
         max_tokens_field=profile.max_tokens_field,
         params=profile.params(structured=False),
@@ -149,7 +152,7 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
     except BadBodyError as problem:
         failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
         return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
-    return replace(seen, text=reply.text, usage=reply.usage, fingerprint=reply.fingerprint), None
+    return replace(seen, text=reply.answer, usage=reply.usage, fingerprint=reply.fingerprint), None
 
 
 def _body(raw: RawReply) -> Mapping[str, Any]:
@@ -181,17 +184,18 @@ async def served(profile: Profile, key: Secret) -> Served:
 
     proxy = proxy_for(profile.base_url)
     tls = "" if proxy else await _tls_of(profile.base_url)
-    headers = profile.spoken.headers(key.reveal())
+    extras = extras_of(profile)
+    headers = extras.head(profile.spoken, key)
     timeout = aiohttp.ClientTimeout(total=MODELS_TIMEOUT_S)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, headers=headers, proxy=proxy) as session,
-            session.get(f"{profile.base_url}/models", allow_redirects=False) as reply,
+            session.get(extras.listed(f"{profile.base_url}/models"), allow_redirects=False) as reply,
         ):
             data = await reply.content.read(MAX_MODELS_BYTES)
             if reply.status in {401, 403}:
                 raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
-            return Served(reached=True, rows=_rows(key.mask_bytes(data)), tls=tls)
+            return Served(reached=True, rows=_rows(extras.hidden(key).mask_bytes(data)), tls=tls)
     except aiohttp.ClientConnectorError as error:
         netloc = urlsplit(profile.base_url).netloc
         raise EndpointDownError(f"cannot connect to {netloc}: {_why(error.os_error)}", hint=DOWN) from error

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from svr_async.engine.money import Price
+from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
+from svr_async.judges.decision import STATED
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
-from svr_async.training.rounds.judge_calls import Crew
+from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
 from svr_async.training.rounds.session import Session, prepare
 from svr_async.training.rounds.stages import Stages, digest_of
 from svr_async.training.running.data import TrainingData
@@ -52,6 +53,14 @@ class TrainingRun:
         return None if self.judge.engine is None else self.judge.engine.stats()
 
     @property
+    def written(self) -> tuple[EngineStats, Price | None] | None:
+        """The same of who writes, with the price, where that is another endpoint."""
+        behind = self.judge.behind
+        if behind is None or behind.engine is None or behind.profile is None:
+            return None
+        return behind.engine.stats(), behind.profile.price
+
+    @property
     def price(self) -> Price | None:
         """What the endpoint takes, where that is known."""
         return None if self.judge.profile is None else self.judge.profile.price
@@ -63,7 +72,7 @@ async def open_run(settings: TrainSettings, data: TrainingData, listener: Listen
     judge = open_training_judge(settings)
     try:
         listener.opened(judge)
-        with naming_keys(() if judge.profile is None else (judge.profile.key_env,)):
+        with naming_keys(one.profile.key_env for one in (judge, judge.behind) if one is not None and one.profile):
             log = FitLog(watch=listener)
             session = open_session(settings, data, judge, listener, log=log)
             yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=log)
@@ -76,8 +85,17 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     spec = settings.spec
     if spec.recording is not None:
         raise UsageError(f"--judge {settings.judge} cannot induce rubrics", hint="train with rules or an endpoint")
+    author = settings.author_spec
     open_folder(settings.out)
-    return open_judge(spec, replace(settings.limits, failures=settings.out / "failures.jsonl"))
+    limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
+    if author is None:
+        return open_judge(spec, limits)
+    budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
+    judge = open_judge(spec, limits, budget=budget, engines=2)
+    behind = open_judge(author, limits, budget=budget, engines=2)
+    if judge.engine is not None and behind.engine is not None:
+        behind.engine.fingerprints = judge.engine.fingerprints  # a bank is marked by all who answered for it
+    return replace(judge, author=behind.author, behind=behind)
 
 
 def open_session(
@@ -120,19 +138,21 @@ def _say_what_there_is(
         listener.say(f"{sum(data.skipped.values()):,} rows left out: {reasons}")
     for reading in data.readings:
         listener.say(f"labels are read so: {reading}")
-    listener.say(f"judge {judge.label}")
+    listener.say(
+        f"judge {judge.label}" if judge.behind is None else f"judge {judge.label}, author {judge.behind.label}"
+    )
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
 
 
 def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew:
     engine = judge.engine
     assert judge.author is not None
-    stopper = Stopper(engines=(engine,) if engine else ())
+    stopper = Stopper(engines=judge.engines)
     return Crew(
         judge=judge.judge,
         author=judge.author,
         workers=engine.config.concurrency if engine else OFFLINE_WORKERS,
-        rubrics_per_call=settings.rubrics_per_call if engine else RUBRICS_PER_FREE_CALL,
+        rubrics_per_call=_rubrics_per_call(settings, judge),
         prefix=PrefixOrder(settings.prefix),
         on_begin=listener.stage,
         on_done=listener.count,
@@ -141,9 +161,17 @@ def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew
     )
 
 
+def _rubrics_per_call(settings: TrainSettings, judge: OpenJudge) -> int:
+    """Return how many rubrics are asked at a time: as many as fit where they cost less together than apart."""
+    if judge.profile is None:
+        return RUBRICS_PER_FREE_CALL
+    return settings.rubrics_per_call or judge.profile.spoken.questions // len(STATED) or RUBRICS_PER_CALL
+
+
 def asker_of(judge: OpenJudge) -> str:
     """Return a digest of all that replies depend on besides the questions; it is what a memo's keys are made of."""
     profile = judge.profile
     model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
     params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]
-    return digest_of(model, params, dict(judge.prompts))
+    behind = [] if judge.behind is None else [judge.behind.judge.name, asker_of(judge.behind)]
+    return digest_of(model, params, dict(judge.prompts), *behind)

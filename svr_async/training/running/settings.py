@@ -10,7 +10,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
-from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
 from svr_async.vocabulary.prefixes import PrefixOrder
 
@@ -19,17 +18,18 @@ from svr_async.vocabulary.prefixes import PrefixOrder
 class TrainSettings:
     """A training: of which pairs, by which judge, how, and in which folder. docs/training.md has what each one does.
 
-    `adapter` reads `pairs`, as `columns` and `labels` say (docs/data.md);
-    `limit` is N or A-B of them. `decontaminate` names benchmarks as `rubricbench=PATH`.
-    `out` holds the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own
-    or all, `prefix` leader, adjacent or off; None leaves a choice to the preset and the judge. `replace` goes over the
-    finished bank of another training. UsageError for a value that no training has.
+    `adapter` reads `pairs`, as `columns` and `labels` say (docs/data.md); `limit` is N or A-B of them. `author` writes
+    rubrics and probes, where that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. `out` holds
+    the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all,
+    `prefix` leader, adjacent or off, `rubrics_per_call` a number; None leaves a choice to the preset and the judge.
+    `replace` goes over the finished bank of another training. UsageError for a value that no training has.
     """
 
     pairs: Path
     out: Path
     adapter: str = "pairs"
     judge: str = RULES
+    author: str | None = None
     base_url: str = ""
     limits: JudgeLimits = field(default_factory=JudgeLimits)
     rounds: int = 3
@@ -37,7 +37,7 @@ class TrainSettings:
     publish: Publish | None = None
     pool: str | None = None
     pool_size: int | None = None
-    rubrics_per_call: int = RUBRICS_PER_CALL
+    rubrics_per_call: int | None = None
     prefix: str = PrefixOrder.LEADER
     top_k: int | None = None
     ablate: tuple[str, ...] = ()
@@ -63,6 +63,16 @@ class TrainSettings:
     def spec(self) -> JudgeSpec:
         """Which judge is meant; ConfigError for one that is not known."""
         return JudgeSpec.parse(self.judge, base_url=self.base_url)
+
+    @property
+    def author_spec(self) -> JudgeSpec | None:
+        """Who writes, where that is not the judge; UsageError for a name of nobody who does."""
+        if self.author is None:
+            return None
+        spec = JudgeSpec.parse(self.author, base_url=self.base_url)
+        if spec.recording is not None or spec.decides:
+            raise UsageError(f"--author {self.author} cannot induce rubrics", hint="name rules or a text judge")
+        return spec
 
     @property
     def terms(self) -> FitTerms:

@@ -42,7 +42,7 @@ class TrainResult:
     """What came of a training: the bank that is in `folder`/bank, and the record that is in `folder`/record.json.
 
     `rounds` are all of them, whichever is published. `stats` are what this process asked of an endpoint, and `price`
-    what that costs; None for a judge that sends nothing, or has no price.
+    what that costs; None for a judge that sends nothing, or has no price. `written` are both of an author of its own.
     """
 
     bank: RubricBank
@@ -54,6 +54,7 @@ class TrainResult:
     learned: LearningCurve | None = None
     stats: EngineStats | None = None
     price: Price | None = None
+    written: tuple[EngineStats, Price | None] | None = None
 
     @property
     def outcomes(self) -> Outcomes:
@@ -121,6 +122,7 @@ def _result(
         learned=learned,
         stats=run.stats,
         price=run.price,
+        written=run.written,
     )
 
 

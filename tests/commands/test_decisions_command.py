@@ -1,0 +1,113 @@
+"""Decision judges from the command line: judged, stored, escalated and drawn, with one memo for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from made_pairs import PATIENCE_S, write_planted
+from rig import read_lines, run_items, run_metrics, serving, svr_here, write_bank, write_bench
+
+from svr_async.evaluation.items import Item
+from svr_async.judges.limits import JudgeLimits
+from svr_async.simulation.server import SimServer
+from svr_async.training.running.data import load_data
+from svr_async.training.running.listener import Silent
+from svr_async.training.running.run import open_session, open_training_judge
+from svr_async.training.running.settings import TrainSettings
+from svr_async.training.store.reader import load_store
+
+pytestmark = pytest.mark.timeout(PATIENCE_S)
+N = 40
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--audit", 0, "-q", "--memo", "memo")
+HARD = {0.25, 0.75, 1.25}  # sizes of the Δ of verdicts
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve the simulated endpoint."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def folder(sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with pairs, a bank, and a decision judge and a text judge, both with a price."""
+    monkeypatch.chdir(tmp_path)
+    sim.reset()
+    write_bench(tmp_path / "bench.jsonl", N)
+    write_planted(tmp_path / "pairs.jsonl", N)
+    write_bank(tmp_path / "bank")
+    table = '[{name}]\nmodel = "{model}"\nwire = "{wire}"\nbase_url = "{url}"\nkey_env = ""\nprice = {price}\n'
+    tables = (("dec", "gpt-oss-20b", "decisions", "[0.1, 0.1, 0]"), ("text", "sim-strong", "openai", "[1, 1, 5]"))
+    text = [table.format(name=n, model=m, wire=w, url=sim.base_url, price=p) for n, m, w, p in tables]
+    (tmp_path / "judges.toml").write_text("\n".join(text))
+    return tmp_path
+
+
+def test_the_cascade_asks_the_text_judge_only_where_the_decision_judge_is_unsure(folder: Path, sim: SimServer) -> None:
+    """Both judge into one memo; a cascade after them sends nothing, and the frontier has all three."""
+    for judge in ("dec", "text"):
+        assert svr_here(*EVAL, "--judge", judge, "--out", judge) == 0
+    sent = sim.stats()["calls"]
+    assert sent == 2 * N
+    assert svr_here(*EVAL, "--judge", "dec", "--escalate-to", "text", "--escalate-below", 0.05, "--out", "both") == 0
+    assert sim.stats()["calls"] == sent
+    votes = [len(item["votes"]) for item in read_lines(folder / "both" / "items.jsonl")]
+    assert set(votes) == {1, 2}
+    assert svr_here("report", "dec", "text", "--frontier", "--out", "frontier.json") == 0
+    points = orjson.loads((folder / "frontier.json").read_bytes())["points"]
+    plans = {(point["kind"], *point["judges"]) for point in points}
+    assert {("once", "dec"), ("once", "text"), ("escalate", "dec", "text")} <= plans
+    assert run_metrics("dec")["usage"]["completion_tokens"] == 0
+
+
+def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path) -> None:
+    """A rubric of a decision judge has `chances` and a real-valued Δ; one of a text judge has the old fields only."""
+    for judge in ("dec", "text"):
+        assert svr_here(*EVAL, "--limit", 3, "--judge", judge, "--out", judge) == 0
+    lines = run_items("dec").splitlines(keepends=True)
+    rows = [row for line in lines for row in orjson.loads(line)["rubrics"]]
+    assert all(len(row["chances"]) == 3 for row in rows)
+    assert not {abs(row["delta"]) for row in rows} <= HARD
+    assert [Item.from_json(orjson.loads(line)).to_line() for line in lines] == lines
+    assert all("chances" not in row for line in run_items("text").splitlines() for row in orjson.loads(line)["rubrics"])
+
+
+def test_a_feature_store_holds_the_expected_scores(folder: Path) -> None:
+    """From the judge to the store nothing rounds z to the scores of verdicts; a pool is one call where it fits."""
+    command = ("judge", "pairs.jsonl", "--bank", "bank", "--judge", "dec", "--out", "store", "-q", "--memo", "memo")
+    assert svr_here(*command) == 0
+    z = load_store(folder / "store").z.value
+    assert len(z) > N
+    assert np.abs(z).max() <= 1.25
+    assert not {round(abs(float(value)), 6) for value in z} <= HARD
+
+
+def test_training_with_a_decision_judge_needs_an_author(
+    folder: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without one it is a line that names --author, and so is one that cannot write either; nothing is sent."""
+    train = ("train", "pairs.jsonl", "--judge", "dec", "--out", "out", "-q", "--memo", "memo")
+    assert svr_here(*train) == 2
+    assert "with --author" in capsys.readouterr().err
+    assert svr_here(*train, "--author", "dec") == 2
+    assert "name rules or a text judge" in capsys.readouterr().err
+    assert svr_here(*EVAL[:4], "--method", "self-rubric", "--judge", "dec", "--out", "self", "-q") == 2
+    assert "name a text judge" in capsys.readouterr().err
+    assert sim.stats()["calls"] == 0
+
+
+def test_an_author_writes_and_the_judge_decides(folder: Path) -> None:
+    """Rubrics and probes come from the author; the decision judge is asked about whole pools."""
+    limits = JudgeLimits(memo=folder / "memo")
+    settings = TrainSettings(
+        pairs=folder / "pairs.jsonl", out=folder / "out", judge="dec", author="text", limits=limits
+    )
+    opened = open_training_judge(settings)
+    crew = open_session(settings, load_data(settings), opened, Silent()).crew
+    assert (crew.judge.name, crew.author.name, crew.rubrics_per_call) == ("dec", "text", 133)
+    assert len(opened.engines) == 2

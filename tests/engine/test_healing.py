@@ -1,0 +1,268 @@
+"""Healing: a setting that an endpoint refuses is left out from then on, at one unpaid call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, writer
+
+from svr_async.engine.healing import FILE, Cure, Healer, apply_all, find_cures
+from svr_async.engine.http.transport import RawReply
+from svr_async.engine.request import Question, Request
+from svr_async.engine.wires.contract import Form
+from svr_async.engine.wires.openai import error_in_body
+from svr_async.judges.profile import Profile
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.pair import Order, present
+from svr_async.vocabulary.verdict import Outcome
+
+FULL = (
+    ("temperature", 0.0),
+    ("top_p", 1.0),
+    ("n", 1),
+    ("seed", 7),
+    ("stop", ["."]),
+    ("response_format", {"type": "x"}),
+)
+
+
+def asked(*extra: tuple[str, Any], model: str = "m", **changes: Any) -> Request:
+    """Return a request with every setting."""
+    return Request(endpoint="e", model=model, messages=(("user", "hi"),), params=(*FULL, *extra), **changes)
+
+
+# Each line is an endpoint's own words for a setting, shortened, and what is left out for it.
+SAID = [
+    ("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+     ["max_tokens"]),
+    ("Unsupported value: 'temperature' does not support 0.0 with this model. Only the default (1) value is supported.",
+     ["temperature"]),
+    ("Unrecognized request argument supplied: seed", []),
+    ("Unrecognized request argument supplied: 'seed'", ["seed"]),
+    ("This model does not support response format `json_schema`. See supported models: response_format",
+     ["response_format"]),
+    ("Invalid schema for response_format 'compare': bounds are not permitted", ["response_format"]),
+    ("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", ["top_p"]),
+    ("`temperature` is deprecated for this model.", ["temperature"]),
+    ("'n' : number must be 1: other values are not supported", ["n"]),
+    ('Invalid JSON payload received. Unknown name "seed": Cannot find field.', ["seed"]),
+    ("n: Extra inputs are not permitted; stop: Extra inputs are not permitted", ["n"]),
+    ("max_tokens is too large: 8192. This model supports at most 4096 completion tokens", []),
+    ("'messages' must contain the word 'json' to use 'response_format' of type 'json_object'.", []),
+    ("Unknown model: no such thing", []),
+    ("your prompt holds text that is not allowed", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "fields"), SAID)
+def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: list[str]) -> None:
+    """A refusal that names a setting which we sent, and can leave out, has a cure; any other has none."""
+    cures = find_cures(asked(), 400, {"message": message})
+    assert [cure.field for cure in cures] == fields
+    assert find_cures(asked(), 500, {"message": message}) == ()
+    assert (
+        find_cures(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"}) == ()
+    )
+
+
+def test_a_limit_goes_by_its_other_name() -> None:
+    """max_tokens and max_completion_tokens stand for each other, either way; all else is kept."""
+    words = {"code": "unsupported_parameter", "param": "max_completion_tokens", "message": "no"}
+    (cure,) = find_cures(asked(max_tokens_field="max_completion_tokens"), 400, words)
+    sent = cure.apply(asked(max_tokens_field="max_completion_tokens")).body()
+    assert sent["max_tokens"] == 8192
+    assert "max_completion_tokens" not in sent
+    assert sent["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("model", "extra", "fields"),
+    [
+        ("o4-mini", (), ["max_tokens", "temperature", "top_p"]),
+        ("openai/gpt-5-mini", (), ["max_tokens", "temperature", "top_p"]),
+        ("any", (("reasoning_effort", "medium"),), ["max_tokens", "temperature", "top_p"]),
+        ("gpt-5.4", (), ["max_tokens"]), ("any", (("reasoning_effort", "none"),), ["max_tokens"]),
+    ],
+)  # fmt: skip
+def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: list[str]) -> None:
+    """OpenAI names one setting at a time: of a model known to reason, the temperature goes with max_tokens."""
+    words = {"param": "max_tokens", "code": "unsupported_parameter", "message": "Use 'max_completion_tokens' instead."}
+    assert [cure.field for cure in find_cures(asked(*extra, model=model), 400, words)] == fields
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"detail": [{"type": "extra_forbidden", "loc": ["body", "n"], "msg": "Extra inputs"}]}', "n"),
+        (b'[{"error": {"code": 400, "message": "Unknown name \\"seed\\": Cannot find field."}}]', "seed"),
+        (b'{"error": {"message": "unsupported", "param": "response_format.type"}}', "response_format"),
+    ],
+)  # fmt: skip
+def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
+    """A list of details, an error in a list, a path into a setting: each is read."""
+    assert find_cures(asked(), 422, error_in_body(body)) == (Cure(field),)
+
+
+# --- in a run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def thinker() -> Iterator[SimServer]:
+    """Serve a model that refuses max_tokens and a temperature."""
+    with serving(SimConfig(reasoning=True)) as server:
+        yield server
+
+
+def questions(url: str, count: int = 12, **settings: Any) -> list[Question[Any]]:
+    """Return questions of a judge with the paper's decoding."""
+    return [writer(url, **settings).direct(present(pair, Order.AB)) for pair in pairs(count)]
+
+
+def answers(url: str, memo: Path, notes: list[str], *, concurrency: int = 8, **settings: Any) -> tuple[Any, Any]:
+    """Ask, and return keys with values, and the engine's facts."""
+
+    async def ask() -> tuple[Any, Any]:
+        async with engine_at(url, memo, concurrency=concurrency) as engine:
+            engine.tell(lambda word: notes.append(word.text))
+            found = {place: done async for place, done in engine.map(questions(url, **settings))}
+            return [(found[place].key, found[place].value) for place in sorted(found)], engine.stats()
+
+    return asyncio.run(ask())
+
+
+def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, memo_folder: Path) -> None:
+    """One refusal, one line that says what makes it permanent, every pair answered, and nothing paid twice."""
+    thinker.reset()
+    notes: list[str] = []
+    effort = {"reasoning_effort": "medium", "effort_style": "field"}
+    found, facts = answers(thinker.base_url, memo_folder, notes, concurrency=1, **effort)
+    assert all(value is not None for _, value in found)
+    assert (facts.sent, facts.failed) == (len(found) + 1, 0)
+    assert thinker.stats()["paid"] == len(found)
+    assert len(notes) == 1
+    assert "max_completion_tokens is sent for max_tokens, temperature is not sent, top_p is not sent" in notes[0]
+    assert 'temperature = "unset"' in notes[0]
+
+
+def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, memo_folder: Path) -> None:
+    """With many calls at a time each is refused at most once a setting; what is paid is paid once, and told once."""
+    thinker.reset()
+    notes: list[str] = []
+    found, facts = answers(thinker.base_url, memo_folder, notes)
+    assert all(value is not None for _, value in found)
+    assert thinker.stats()["paid"] == len(found)
+    assert facts.failed == 0
+    assert len(notes) == 2  # max_tokens, then temperature: nothing says that this model reasons
+
+
+def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, memo_folder: Path) -> None:
+    """Neither a call nor a refusal: with the same profile, with the setting made permanent, and without the file."""
+    thinker.reset()
+    first, _ = answers(thinker.base_url, memo_folder, [])
+    notes: list[str] = []
+    again, facts = answers(thinker.base_url, memo_folder, notes)
+    assert again == first
+    assert facts.sent == 0
+    assert ["as an earlier run found" in note for note in notes] == [True]
+    lasting: dict[str, Any] = {"max_tokens_field": "max_completion_tokens", "temperature": None}
+    mended, facts = answers(thinker.base_url, memo_folder, [], **lasting)
+    assert (mended, facts.sent) == (first, 0)
+    (memo_folder / FILE).unlink()
+    paid = thinker.stats()["paid"]
+    relearnt, facts = answers(thinker.base_url, memo_folder, [], concurrency=1)
+    assert (relearnt, thinker.stats()["paid"]) == (first, paid)
+    assert facts.sent == 2
+
+
+def test_replies_from_before_a_refusal_are_still_found(memo_folder: Path) -> None:
+    """What was answered with a setting that is refused today is not paid for again."""
+    refusing = False
+
+    def answer(request: Request, _: int) -> RawReply:
+        if refusing and "temperature" in request.body():
+            return refusal(400, "'temperature' is not supported", code="unsupported_parameter", param="temperature")
+        return completion("[[A]]")
+
+    async def ask(count: int) -> list[str]:
+        async with scripted_engine(memo_folder, answer) as (engine, transport):
+            done = [await engine.complete(question) for question in questions("http://h/v1", count)]
+            assert all(one.value is not None for one in done)
+            sent.append(len(transport.sent))
+            return [one.key for one in done]
+
+    sent: list[int] = []
+    first = asyncio.run(ask(3))
+    refusing = True
+    assert asyncio.run(ask(4))[:3] == first
+    assert sent == [3, 2]
+
+
+def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
+    """However many calls in flight are refused alike, neither the run nor a call is given up for it."""
+
+    def answer(request: Request, _: int) -> RawReply:
+        if "seed" in request.body():
+            return refusal(400, "Unrecognized request argument supplied: 'seed'")
+        return completion("[[B]]")
+
+    async def ask() -> None:
+        async with scripted_engine(memo_folder, answer, concurrency=64) as (engine, _):
+            asked = questions("http://h/v1", 64, seed=3)
+            done = [one async for _, one in engine.map(asked)]
+            assert {one.outcome for one in done} == {Outcome.SCORED}
+            assert engine.stats().lanes[0].state == "ready"
+
+    asyncio.run(ask())
+
+
+def test_a_setting_that_is_needed_is_no_cure(memo_folder: Path) -> None:
+    """A refusal that names nothing we can leave out fails its item, as ever."""
+
+    async def ask() -> None:
+        async with scripted_engine(memo_folder, lambda *_: refusal(400, "messages is not supported")) as (engine, _):
+            done = await engine.complete(questions("http://h/v1", 1)[0])
+            assert done.outcome is Outcome.API_ERROR
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        '[{"endpoint": "e"}]',
+        '[{"endpoint": "e", "model": "m", "cures": 5}]',
+        '[{"endpoint": "e", "model": "m", "cures": [{"field": "messages", "instead": ""}]}]',
+    ],
+)
+def test_a_damaged_file_is_as_none(tmp_path: Path, text: str) -> None:
+    """What cannot be read, or is no setting, changes no request."""
+    (tmp_path / FILE).write_text(text)
+    assert Healer(tmp_path / FILE).healed(asked()) == asked()
+
+
+def test_two_processes_learn_together(tmp_path: Path) -> None:
+    """What one process has learnt the other one knows after a look, and neither loses the other's."""
+    one, two = Healer(tmp_path / FILE), Healer(tmp_path / FILE)
+    assert one.learn(asked(), (Cure("seed"),))
+    assert two.learn(asked(model="other"), (Cure("n"),))
+    assert one.learn(asked(), (Cure("seed"),)) == ""
+    one.reload()
+    assert one.cures("e", "other") == (Cure("n"),)
+    assert Healer(tmp_path / FILE).cures("e", "m") == (Cure("seed"),)
+    assert apply_all((Cure("seed"), Cure("n")), asked()).params == tuple(p for p in FULL if p[0] not in {"seed", "n"})
+
+
+def test_a_schema_keeps_its_order() -> None:
+    """A grammar writes keys in the order of the schema: it reaches the endpoint as it was written."""
+    profile = Profile(name="j", model="m", base_url="http://h/v1", structured="json_schema")
+    form = Form(name="f", schema=b'{"properties":{"reason":{},"better":{}}}')
+    request = asked(*profile.params(structured=True, form=form))
+    assert form.schema in request.body_bytes

@@ -1,0 +1,93 @@
+"""Where the memo lies by default, and that this machine's names are one endpoint in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import completion, pairs, profile, scripted_engine
+
+from svr_async.engine.memo_place import memo_place, user_cache
+from svr_async.engine.request import Question
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.templates import load_templates
+from svr_async.vocabulary.pair import Order, present
+
+
+def test_there_is_one_memo_for_each_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unless something says otherwise, it is in the user's cache folder, wherever a command runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert memo_place() == JudgeLimits().memo == tmp_path / "mine" / "svr-async" / "memo"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert user_cache() == Path.home() / ".cache" / "svr-async"
+
+
+def test_a_memo_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where an earlier version made one, or a project says so, replies stay there; SVR_MEMO goes over all."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cache").mkdir()
+    assert memo_place().is_absolute()  # a folder of that name may be anything
+    (tmp_path / "cache" / ".svr").touch()
+    assert memo_place() == Path("cache/memo")
+    (tmp_path / "cache" / ".svr").unlink()
+    (tmp_path / "cache" / "memo").mkdir()
+    assert memo_place() == Path("cache/memo")
+    monkeypatch.setenv("SVR_MEMO", str(tmp_path / "named"))
+    assert memo_place() == tmp_path / "named"
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "end"),
+    [
+        ("win32", "LOCALAPPDATA", ("local", "svr-async", "Cache")),
+        ("darwin", "", ("Library", "Caches", "svr-async")),
+        ("linux", "XDG_CACHE_HOME", ("local", "svr-async")),
+    ],
+)
+def test_each_platform_has_its_cache_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, platform: str, variable: str, end: tuple[str, ...]
+) -> None:
+    """Windows', macOS' and the XDG folder."""
+    monkeypatch.setattr(sys, "platform", platform)
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path / "local"))
+    assert user_cache().parts[-len(end) :] == end
+
+
+def asked(host: str, **settings: Any) -> Question[Any]:
+    """Return a question to a port of this machine by one of its names."""
+    writer = QuestionWriter(profile(f"http://{host}:8000/v1", **settings), load_templates())
+    return writer.direct(present(pairs(1)[0], Order.AB))
+
+
+def test_this_machine_has_one_name() -> None:
+    """localhost, ::1 and 127.0.0.1 are one endpoint in the memo; another port, host or wire is another."""
+    one = asked("127.0.0.1").request
+    assert one.spelled == ""
+    assert asked("localhost").request.key == asked("[::1]").request.key == one.key
+    others = {asked(host).request.key for host in ("localhost.example.org", "127.0.0.2", "h")}
+    assert one.key not in others
+    assert len(others) == 3
+    assert asked("localhost", identity="lab").request.endpoint == "lab"
+    assert asked("localhost", wire="anthropic").request.endpoint == "http://127.0.0.1:8000/v1#anthropic"
+
+
+def test_replies_of_localhost_from_before_are_found(memo_folder: Path) -> None:
+    """A reply, or a final failure, under the name as it was spelled is not asked for again."""
+    spelled = asked("localhost")
+
+    async def ask() -> None:
+        async with scripted_engine(memo_folder, lambda *_: completion("[[A]]")) as (engine, transport):
+            before = Question(request=spelled.request.as_spelled(), parse=spelled.parse, sketch=spelled.sketch)
+            old = await engine.complete(before)
+            assert old.key == before.request.key.hex() != spelled.request.key.hex()
+            found = await engine.complete(spelled)
+            assert (found.key, found.from_memo) == (old.key, True)
+            assert len(transport.sent) == 1
+
+    asyncio.run(ask())

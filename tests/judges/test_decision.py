@@ -1,0 +1,236 @@
+"""The decision judge: expected Δ from probabilities, abstentions, and what it refuses to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import Scripted, pairs, profile, scripted_engine, serving, shown
+
+from svr_async.engine.http.transport import RawReply
+from svr_async.engine.request import Request
+from svr_async.errors import ConfigError, UsageError
+from svr_async.judges.decision import DecisionJudge, NoAuthor
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.open_judge import open_judge
+from svr_async.judges.protocol import Answer, Comparisons, Reasked
+from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.statements import StatementWriter
+from svr_async.judges.templates import DECIDING, load_templates
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Outcome
+
+RUBRICS = [Rubric(text="The response is short."), Rubric(text="The response does not swear.")]
+WIRES = ("decisions", "systemone", "logprobs")
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve the simulated endpoint."""
+    with serving() as server:
+        yield server
+
+
+def writer(wire: str = "decisions", **settings: Any) -> StatementWriter:
+    """Return a writer of statements in the shipped words."""
+    return StatementWriter.of(profile("http://127.0.0.1:1/v1", wire=wire, **settings), load_templates(names=DECIDING))
+
+
+def answered(*chances: float | None, without: Sequence[int] = ()) -> RawReply:
+    """Return a decision reply with these probabilities; None is a refusal, those `without` are left out."""
+    answers = [
+        {"type": "refusal", "name": f"q{n}"} if chance is None
+        else {"type": "predicate", "name": f"q{n}", "probability": chance}
+        for n, chance in enumerate(chances, 1) if n not in without
+    ]  # fmt: skip
+    return RawReply(status=200, headers={}, body=orjson.dumps({"model": "gpt-oss-120b", "answers": answers}))
+
+
+@contextlib.asynccontextmanager
+async def scripted(
+    memo: Path, answer: Callable[[Request, int], Any], **settings: Any
+) -> AsyncIterator[tuple[DecisionJudge, Scripted]]:
+    """Open a decision judge on a script."""
+    async with scripted_engine(memo, answer) as (engine, transport):
+        yield DecisionJudge(engine, writer(**settings), "dec"), transport
+
+
+async def compared(judge: DecisionJudge) -> Answer[Comparisons]:
+    """Return what a judge says of the two rubrics on a planted pair."""
+    return await judge.compare(shown(), RUBRICS, overall=False)
+
+
+async def test_three_probabilities_a_rubric_make_the_expected_score(tmp_path: Path) -> None:
+    """(0.9 − 0.4) + 0.25 (2 · 0.8 − 1); a rubric that denies something is asked in the positive and turned round."""
+    async with scripted(tmp_path, lambda *_: answered(0.9, 0.4, 0.8, 0.7, 0.1, 0.6)) as (judge, transport):
+        answer = await compared(judge)
+    asked = [statement["instructions"] for statement in transport.sent[0].body()["questions"]]
+    assert asked[:3] == [
+        "Response A satisfies this rubric: The response is short.",
+        "Response B satisfies this rubric: The response is short.",
+        "Response A satisfies this rubric better than response B does: The response is short.",
+    ]
+    assert asked[3] == "Response A satisfies this rubric: The response does swear."
+    assert answer.value is not None
+    deltas = [row.delta for row in answer.value.rows]
+    assert deltas == [pytest.approx(0.5 + 0.15), pytest.approx((0.3 - 0.9) + 0.25 * (2 * 0.4 - 1))]
+    assert [row.rubric_id for row in answer.value.rows] == [rubric.id for rubric in RUBRICS]
+    assert (len(transport.sent), answer.flags) == (1, ())
+
+
+async def test_a_refusal_is_an_abstention(tmp_path: Path) -> None:
+    """A rubric with a refused statement is left out and flagged; no chance is even that nobody gave."""
+    async with scripted(tmp_path, lambda *_: answered(0.9, None, 0.8, 0.7, 0.1, 0.6)) as (judge, transport):
+        answer = await compared(judge)
+    assert answer.value is not None
+    assert [row.rubric_id for row in answer.value.rows] == [RUBRICS[1].id]
+    assert (len(transport.sent), answer.flags) == (1, ("refused_rubrics",))
+
+
+async def test_a_pair_that_is_refused_as_a_whole_has_that_outcome(tmp_path: Path) -> None:
+    """It is asked once more; then the pair is a refusal, and no tie."""
+    async with scripted(tmp_path, lambda *_: answered(*[None] * 6)) as (judge, transport):
+        answer = await compared(judge)
+    assert (answer.value, answer.outcome, len(transport.sent)) == (None, Outcome.REFUSAL, 2)
+
+
+async def test_what_a_reply_leaves_out_is_asked_again_alone(tmp_path: Path) -> None:
+    """The missing statements, and only those; such a question is listed as one that was put again."""
+
+    def answer(_: Request, n: int) -> RawReply:
+        return answered(0.9, 0.4, 0.8, 0.7, 0.1, 0.6, without=(2, 5)) if n == 0 else answered(0.4, 0.1)
+
+    async with scripted(tmp_path, answer) as (judge, transport):
+        found = await compared(judge)
+    assert [len(request.body()["questions"]) for request in transport.sent] == [6, 2]
+    assert found.value is not None
+    assert [row.delta for row in found.value.rows] == [pytest.approx(0.65), pytest.approx(-0.65)]
+    assert [isinstance(key, Reasked) for key in found.requests] == [False, True]
+
+
+async def test_a_failed_call_fails_the_pair(tmp_path: Path) -> None:
+    """A fault changes no margin: where one of the calls of a pair fails for good, there is no score."""
+
+    def answer(_: Request, n: int) -> RawReply:
+        if n == 0:
+            return RawReply(status=400, headers={}, body=b'{"error": {"message": "no"}}')
+        return answered(0.9)
+
+    async with scripted(tmp_path, answer, wire="logprobs") as (judge, _):
+        found = await compared(judge)
+    assert (found.value, found.outcome) == (None, Outcome.API_ERROR)
+    assert len(found.requests) == 1
+
+
+async def test_more_statements_than_a_request_takes_are_several_calls(tmp_path: Path) -> None:
+    """400 a request: 134 rubrics are 402 statements in two calls."""
+    many = [Rubric(text=f"The response has the property {n}.") for n in range(134)]
+    async with scripted(tmp_path, lambda r, _: answered(*[0.9] * len(r.body()["questions"]))) as (judge, transport):
+        answer = await judge.compare(shown(), many, overall=False)
+    assert [len(request.body()["questions"]) for request in transport.sent] == [400, 2]
+    assert answer.value is not None
+    assert len(answer.value.rows) == 134
+
+
+async def test_the_direct_verdict_is_how_likely_a_is_better(tmp_path: Path) -> None:
+    """A margin in [−1, 1], so that escalation can ask where it is small."""
+    async with scripted(tmp_path, lambda *_: answered(0.3)) as (judge, _):
+        answer = await judge.prefer(shown())
+    assert answer.value is not None
+    assert answer.value.margin == pytest.approx(-0.4)
+
+
+async def test_one_response_alone_is_scored_by_its_probability(tmp_path: Path) -> None:
+    """The pointwise ablation: P(satisfies) a rubric, turned round where the rubric denies."""
+    async with scripted(tmp_path, lambda *_: answered(0.3, 0.2)) as (judge, _):
+        answer = await judge.score(shown().prompt, shown().response_a, RUBRICS)
+    assert answer.value == {RUBRICS[0].id: 0.3, RUBRICS[1].id: pytest.approx(0.8)}
+
+
+async def test_what_needs_words_is_refused_in_a_line(tmp_path: Path) -> None:
+    """It writes no rubrics and no responses, and says what to name instead."""
+    async with scripted(tmp_path, lambda *_: answered(0.3)) as (judge, transport):
+        with pytest.raises(UsageError) as caught:
+            await judge.write_rubrics(shown().prompt)
+    assert "name a text judge" in caught.value.one_line()
+    for work in (NoAuthor("dec").induce(pairs(1)[0]), NoAuthor("dec").probe(pairs(1)[0])):
+        with pytest.raises(UsageError) as caught:
+            await work
+        assert "--author" in caught.value.one_line()
+    assert not transport.sent
+
+
+def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> None:
+    """The text judge of the same model and its decision judges on each wire agree on every verdict."""
+
+    async def verdicts(name: str) -> list[tuple[Any, ...]]:
+        opened = open_judge(JudgeSpec.parse(name), JudgeLimits(memo=tmp_path))
+        try:
+            found = []
+            for index in range(4):
+                rubrics = [Rubric(text=text) for text in pairs(index + 1)[index].rubrics]
+                answer = await opened.judge.compare(shown(index), rubrics, overall=False)
+                assert answer.value is not None
+                found += [(row.rubric_id, row.a, row.b, row.better) for row in answer.value.rows]
+            return found
+        finally:
+            await opened.close()
+
+    address = f"{sim.base_url}#gpt-oss-120b"
+    planted = asyncio.run(verdicts(address))
+    for wire in WIRES:
+        assert asyncio.run(verdicts(f"{wire}:{address}")) == planted
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_shipped_decision_judges_have_dated_prices() -> None:
+    """They are found by the name that says their wire, and writing costs nothing there."""
+    luna, jev = (JudgeSpec.parse(name).profile for name in ("decisions:gpt-6-luna", "systemone:jev-latest"))
+    assert luna is not None
+    assert jev is not None
+    assert (luna.wire, jev.wire, jev.key_env) == ("decisions", "systemone", "TYPESAFE_API_KEY")
+    assert luna.price is not None
+    assert (luna.price.input, luna.price.output) == (0.10, 0.0)
+
+
+def test_another_model_at_the_same_place_has_no_price() -> None:
+    """`decisions:MODEL` is that model at the wire's own endpoint; what it costs is not known."""
+    found = JudgeSpec.parse("decisions:gpt-7").profile
+    assert found is not None
+    assert (found.model, found.base_url, found.price) == ("gpt-7", "https://api.openai.com/v1", None)
+
+
+def test_any_judge_can_be_asked_for_probabilities() -> None:
+    """A profile or an URL on another wire has another name and another identity, so that no reply is mixed up."""
+    plain, asked = (JudgeSpec.parse(name) for name in ("gpt-oss-20b", "logprobs:gpt-oss-20b+rules"))
+    assert plain.profile is not None
+    assert asked.profile is not None
+    assert (asked.name, asked.decides, plain.decides) == ("logprobs:gpt-oss-20b+rules", True, False)
+    assert asked.profile.identity == f"{plain.profile.identity}#logprobs"
+    at = JudgeSpec.parse("systemone:http://h:1/v1#m").profile
+    assert at is not None
+    assert (at.name, at.wire, at.base_url) == ("systemone:m", "systemone", "http://h:1/v1")
+
+
+@pytest.mark.parametrize("name", ["decisions:", "logprobs:", "logprobs:nobody", "systemone:http://h/v1"])
+def test_a_name_without_a_model_is_one_line(name: str) -> None:
+    """It says what is missing and how it is written."""
+    with pytest.raises(ConfigError) as caught:
+        JudgeSpec.parse(name)
+    assert " — " in caught.value.one_line()
+
+
+def test_ones_own_sentences_need_their_places(tmp_path: Path) -> None:
+    """A prompt `decide` without a sentence, or without the place of the rubric, is refused with its name."""
+    (tmp_path / "decide.txt").write_text("Judge.\n=== closing ===\na: A satisfies it\n")
+    templates = load_templates(tmp_path, DECIDING)
+    with pytest.raises(ConfigError, match=r"a line 'a: …' with \{rubric\}"):
+        StatementWriter.of(profile("http://127.0.0.1:1/v1", wire="decisions"), templates)

@@ -1,0 +1,155 @@
+"""The simulated endpoint as a decision judge: the same judge as the one of verdicts, and honest about its errors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import mean
+from typing import Any
+
+import pytest
+from sim_requests import fence
+
+from svr_async.simulation.brain import Simulator
+from svr_async.simulation.chances import Stater
+from svr_async.simulation.config import SimConfig
+from svr_async.simulation.decisions import decision_reply
+from svr_async.simulation.family import drawn
+from svr_async.simulation.family_world import FamilyWorld
+from svr_async.simulation.judge import PlantedJudge
+from svr_async.simulation.models import MODELS
+from svr_async.simulation.planted import PlantedWorld
+from svr_async.simulation.readings import PromptReading, ResponseReading
+from svr_async.simulation.refusals import ApiError
+from svr_async.simulation.request import Shape
+from svr_async.simulation.variety import Variety
+from svr_async.simulation.world import World, WorldConfig
+from svr_async.vocabulary.pair import Side, prompt_text
+from svr_async.vocabulary.verdict import EVEN
+
+MODEL = MODELS["gpt-oss-120b"]
+WORLDS: dict[str, PlantedWorld] = {"catalogue": World(WorldConfig(seed=3)), "draw 5": FamilyWorld(drawn(5))}
+RUBRIC = "Response A satisfies this rubric: The response treats the empty input as a separate case."
+
+
+def stater_of(world: PlantedWorld) -> Stater:
+    """Return the usual judge of a world."""
+    return Stater(PlantedJudge(world, world.model(MODEL)))
+
+
+def read(world: PlantedWorld, count: int) -> list[tuple[PromptReading, dict[str, ResponseReading], tuple[int, ...]]]:
+    """Return pairs as read: prompt, both responses by name, and the criteria that its type cares about."""
+    language = world.language
+    found = []
+    for item in world.pairs(count, "test"):
+        prompt = language.read_prompt(prompt_text(item.pair.prompt))
+        texts = {"A": item.pair.chosen, "B": item.pair.rejected}
+        responses = {name: language.read_response(text) for name, text in texts.items()}
+        found.append((prompt, responses, world.kinds[item.kind].cares))
+    return found
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_what_is_likelier_is_the_verdict(world: PlantedWorld) -> None:
+    """At equal noise a question: each probability lies on the side of the same judge's verdict, A, B and better."""
+    stater = stater_of(world)
+    for prompt, responses, cares in read(world, 20):
+        for number in cares:
+            rubric = world.language.rubric(number)
+            row = stater.judge.compare(prompt, responses["A"], responses["B"], world.language.read_rubric(rubric))
+            said = {
+                form: stater.chance(f"Response {form} this rubric{more}: {rubric}", prompt, responses) >= EVEN
+                for form, more in (("A satisfies", ""), ("B satisfies", ""))
+            }
+            better = stater.chance(
+                f"Response A satisfies this rubric better than response B does: {rubric}", prompt, responses
+            )
+            assert said == {"A satisfies": row.a.value == "pass", "B satisfies": row.b.value == "pass"}
+            assert (better >= EVEN) is (row.better is Side.A)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_the_probabilities_are_honest(world: PlantedWorld) -> None:
+    """Of all answers with one probability, about that share is true; what is better has the higher hidden degree."""
+    stater = stater_of(world)
+    truths: dict[tuple[str, float], list[float]] = defaultdict(list)
+    for prompt, responses, cares in read(world, 150):
+        for number in cares:
+            rubric = world.language.read_rubric(world.language.rubric(number))
+            truth = bool(responses["A"].met >> number & 1)
+            truths["A", stater.satisfied(prompt, responses["A"], rubric)].append(truth)
+            better = stater.better(prompt, responses["A"], responses["B"], rubric, Side.A)
+            degrees = [stater.judge.opinion(prompt, responses[name], rubric).degree for name in "AB"]
+            truths["better", better].append(degrees[0] > degrees[1])
+            other = stater.better(prompt, responses["A"], responses["B"], rubric, Side.B)
+            assert better + other == pytest.approx(1)
+    for (_, chance), found in truths.items():
+        assert abs(mean(found) - chance) < 0.05 + 2 / len(found) ** 0.5
+
+
+def test_a_denied_rubric_asked_in_the_positive_is_turned_round() -> None:
+    """The judge of statements knows what a statement is the opposite of: one minus what it says of the rubric."""
+    world = World(WorldConfig(seed=3, variety=Variety(wordings=3)))
+    stater = stater_of(world)
+    prompt, responses, _ = read(world, 1)[0]
+    own = stater.chance("Response A satisfies this rubric: The response is not cut off midway.", prompt, responses)
+    turned = stater.chance("Response A satisfies this rubric: The response is cut off midway.", prompt, responses)
+    assert turned == pytest.approx(1 - own)
+    assert own != EVEN
+
+
+def material() -> str:
+    """Return one planted pair between its fences."""
+    pair = next(iter(WORLDS["catalogue"].pairs(1, "test"))).pair
+    parts = {"PROMPT": prompt_text(pair.prompt), "RESPONSE_A": pair.chosen, "RESPONSE_B": pair.rejected}
+    return "\n\n".join(fence(name, text) for name, text in parts.items())
+
+
+def bodies() -> dict[Shape, dict[str, Any]]:
+    """Return the same statement in the shape of each endpoint."""
+    predicate = {"type": "predicate", "name": "q1", "instructions": RUBRIC}
+    asked = f"{material()}\n\n{RUBRIC}\nIs this statement true? Answer Yes or No."
+    return {
+        Shape.DECISIONS: {"input": material(), "questions": [predicate]},
+        Shape.SYSTEMONE: {"state": material(), "questions": {"q1": {"type": "noul", "instructions": RUBRIC}}},
+        Shape.CHAT: {"messages": [{"role": "user", "content": asked}], "logprobs": True, "top_logprobs": 5},
+    }
+
+
+def test_every_shape_gets_the_same_answer() -> None:
+    """A statement has one probability, however it is asked, and the same one each time."""
+    simulator = Simulator(SimConfig(seed=3, world=WorldConfig(seed=3)))
+    found = []
+    for shape, body in bodies().items():
+        request = simulator.read({"model": MODEL.name, **body}, shape)
+        found += [simulator.compose(request).chances, simulator.compose(request).chances]
+    assert found[0]["q1"] in {0.1, 0.9}
+    assert all(chances == found[0] for chances in found)
+
+
+def test_refusals_and_gaps_are_written_in_either_shape() -> None:
+    """None is a refusal in its place; what is not there is left out."""
+    simulator = Simulator()
+    question = {"type": "predicate", "instructions": RUBRIC}
+    body = {"model": MODEL.name, "input": "x", "questions": [{**question, "name": name} for name in ("q1", "q2")]}
+    request = simulator.read(body, Shape.DECISIONS)
+    reply = decision_reply(request, {"q1": None}, fingerprint="f")
+    assert reply["answers"] == [{"type": "refusal", "name": "q1"}]
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "told"),
+    [
+        (Shape.DECISIONS, {"input": "x"}, "questions"),
+        (Shape.DECISIONS, {"input": "x", "questions": []}, "1 to 400"),
+        (Shape.DECISIONS, {"input": "x", "questions": [{"type": "score"}]}, "predicate only"),
+        (Shape.DECISIONS, {"questions": []}, "input"),
+        (Shape.SYSTEMONE, {"state": "x", "questions": {}}, "at least one"),
+        (Shape.SYSTEMONE, {"state": "x", "questions": {"q": {"type": "noul"}}}, "instructions"),
+        (Shape.SYSTEMONE, {"questions": {}}, "state"),
+    ],
+)
+def test_what_is_no_decision_request_is_a_400(shape: Shape, body: dict[str, Any], told: str) -> None:
+    """The refusal says what is wrong."""
+    with pytest.raises(ApiError, match=told) as caught:
+        Simulator().read({"model": MODEL.name, **body}, shape)
+    assert caught.value.status == 400
