@@ -10,12 +10,13 @@ from typing import Any
 
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError
-from svr_async.judges.fence import clean, fence, nonce_of
+from svr_async.judges.fence import clean
+from svr_async.judges.material import Material, local_ids
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter, listing, local_ids
+from svr_async.judges.questions import TOKENS_OF_REASONING, QuestionWriter
 from svr_async.judges.reply_text import read_object
-from svr_async.vocabulary.pair import PreferencePair, Prompt, prompt_text
+from svr_async.vocabulary.pair import PreferencePair, Prompt
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 MAX_INDUCED = 6
@@ -64,12 +65,10 @@ class ModelAuthor:
 
 def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool) -> Question[tuple[Rubric, ...]]:
     """Write the question for rubrics; the descriptive form does not show the rejected response."""
-    texts = {"PROMPT": prompt_text(pair.prompt), "CHOSEN": pair.chosen}
-    if contrastive:
-        texts["REJECTED"] = pair.rejected
-    nonce, material = _material(texts)
+    name, material = "contrastive" if contrastive else "descriptive", Material.preference(pair, rejected=contrastive)
+    nonce = writer.signature(name, material)
     return Question(
-        request=writer.request("contrastive" if contrastive else "descriptive", nonce, material),
+        request=writer.request(name, material),
         parse=partial(read_induced, nonce=nonce),
         salvage=partial(read_induced, nonce=nonce, repair=True),
         sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
@@ -79,9 +78,8 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
 
 def probing(writer: QuestionWriter, pair: PreferencePair) -> Question[str]:
     """Write the question for a plausible but worse response."""
-    nonce, material = _material({"PROMPT": prompt_text(pair.prompt), "CHOSEN": pair.chosen})
     return Question(
-        request=writer.request("probe", nonce, material),
+        request=writer.request("probe", Material.preference(pair, rejected=False)),
         parse=read_text,
         sketch=lambda: pair.rejected,
         expected_tokens=TOKENS_OF_REASONING + len(pair.chosen) // 4,
@@ -90,21 +88,15 @@ def probing(writer: QuestionWriter, pair: PreferencePair) -> Question[str]:
 
 def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]) -> Question[Mapping[str, str]]:
     """Write the question for wordings that fit a prompt; R1…Rk are local ids, in the order given."""
-    text, ids = clean(prompt_text(prompt)), local_ids(rubrics)
-    nonce = nonce_of([text, *(rubric.text for rubric in rubrics)])
+    material, ids = Material.prompt(prompt, rubrics), local_ids(rubrics)
+    nonce = writer.signature("rephrase", material)
     return Question(
-        request=writer.request("rephrase", nonce, f"{fence(nonce, 'PROMPT', text)}\n\n{listing(rubrics)}"),
+        request=writer.request("rephrase", material),
         parse=partial(read_rephrased, nonce=nonce, ids=ids),
         salvage=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
         sketch=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
         expected_tokens=TOKENS_OF_REASONING + TOKENS_PER_WORDING * len(rubrics),
     )
-
-
-def _material(texts: Mapping[str, str]) -> tuple[str, str]:
-    cleaned = {name: clean(text) for name, text in texts.items()}
-    nonce = nonce_of(list(cleaned.values()))
-    return nonce, "\n\n".join(fence(nonce, name, text) for name, text in cleaned.items())
 
 
 def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.errors import UsageError
+from svr_async.judges.material import Material
 from svr_async.judges.model import MAX_REASKS, ask_within, marks_of, without_value
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
-from svr_async.judges.questions import pair_material, response_material
 from svr_async.judges.statements import Chance, Stated, StatementWriter
 from svr_async.vocabulary.integrity import Marks
 from svr_async.vocabulary.pair import PreferencePair, Presentation, Prompt
@@ -48,7 +48,7 @@ class DecisionJudge:
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask how likely A is to be the better response: margin 2 P − 1, in [−1, 1]."""
-        _, material = pair_material(shown)
+        material = Material.pair(shown).fenced()
         asked = await self._chances(material, [self.writer.direct()])
         if asked.value is None:
             return _nothing_of(asked)
@@ -68,7 +68,7 @@ class DecisionJudge:
         note: str = "",
     ) -> Answer[Comparisons]:
         """Ask three statements a rubric; there is no overall preference but the mean of what is expected."""
-        _, material = pair_material(shown, extra=note)
+        material = Material.pair(shown, note=note).fenced()
         asked = await self._chances(material, [self.writer.about(form, one) for one in rubrics for form in STATED])
         if asked.value is None:
             return _nothing_of(asked)
@@ -78,7 +78,7 @@ class DecisionJudge:
 
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Ask how likely one response alone is to satisfy each rubric."""
-        _, material = response_material(prompt, response)
+        material = Material.response(prompt, response).fenced()
         asked = await self._chances(material, [self.writer.about("alone", rubric) for rubric in rubrics])
         if asked.value is None:
             return _nothing_of(asked)

@@ -63,3 +63,11 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     {name: Form(name=name, schema=orjson.dumps(schema)) for name, schema in _SCHEMAS.items()}
 )
 """By the prompt that asks for the reply; the direct verdict and the probe are plain text and have none."""
+
+
+def form_of(name: str, *, signed: bool) -> Form | None:
+    """Return the form of the reply to a prompt, without the nonce where the prompt shows none; None for plain text."""
+    if signed or name not in FORMS:
+        return FORMS.get(name)
+    properties = {key: value for key, value in _SCHEMAS[name]["properties"].items() if key != "nonce"}
+    return Form(name=name, schema=orjson.dumps(_object(**properties)))

@@ -23,8 +23,9 @@ import orjson
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
+from svr_async.judges.material import local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.questions import MAX_WRITTEN_RUBRICS, local_ids
+from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
 from svr_async.judges.reply_text import read_brackets, read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text

@@ -74,7 +74,8 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
         return found
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
-        raise ReplyRejectedError(f'Your answer held no JSON object with the nonce and a "{key}" list.')
+        signed_with = "the nonce and " if nonce else ""
+        raise ReplyRejectedError(f'Your answer held no JSON object with {signed_with}a "{key}" list.')
     return Found(repaired, ("repaired",))
 
 

@@ -1,12 +1,19 @@
-"""Prompt templates: plain text files beside the code, replaceable by a folder of the user's own, known by digest."""
+"""Prompt templates: plain text files, a set that ships or a folder of the user's own, known by digest.
+
+A file is of one of two forms. With a line `=== closing ===` it has the instructions that open a request, and the lines
+that close it after the fenced material. With a line `=== user ===` it has a system and a user message that are laid out
+freely: words in braces are the places of the material.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 
 from svr_async.errors import ConfigError
 
@@ -15,19 +22,53 @@ AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")
 NAMES = JUDGING + AUTHORING
 DECIDING = ("decide",)  # what decision judges are shown, who have no use for the others
 EVERY = NAMES + DECIDING
+PAPER = Path("paper")  # the name of the set with the layouts of the paper's appendix (`app:prompts`)
 DIVIDER = "=== closing ==="
+FREE_DIVIDER = "=== user ==="
+FENCED = "fenced "
+NONCE = "nonce"
+_PAIR = ("prompt", "response_a", "response_b")
+PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "direct": _PAIR,
+        "compare": (*_PAIR, "rubrics"),
+        "compare_overall": (*_PAIR, "rubrics"),
+        "self_rubrics": ("prompt",),
+        "pointwise": ("prompt", "response", "rubrics"),
+        "contrastive": ("prompt", "chosen", "rejected"),
+        "descriptive": ("prompt", "chosen"),
+        "probe": ("prompt", "chosen"),
+        "rephrase": ("prompt", "rubrics"),
+    }
+)
+"""The places that a free layout needs, by prompt; all but the rubrics may be fenced, `note` and `nonce` are optional."""
+_PLACE = re.compile(r"\{((?:fenced )?[a-z][a-z_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The instructions that open a request and the closing lines that follow the material."""
+    """What a request says around its material: `instructions` before it and `closing` after it.
+
+    With `free`, both are messages, to the system and from the user, that hold places of the material.
+    """
 
     instructions: str
     closing: str
+    free: bool = False
+
+    @property
+    def signed(self) -> bool:
+        """Whether replies carry the nonce: not where a free layout does not show it."""
+        return not self.free or any(f"{{{NONCE}}}" in text for text in (self.instructions, self.closing))
 
     def close(self, nonce: str) -> str:
         """Return the closing lines with the request's nonce."""
         return self.closing.replace("{nonce}", nonce)
+
+    def laid_out(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return the messages of a free layout, each place replaced by its text, once: a text's own braces stay."""
+        filled = (_PLACE.sub(lambda place: texts[place[1]], text) for text in (self.instructions, self.closing))
+        return tuple((role, text) for role, text in zip(("system", "user"), filled, strict=True) if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +83,37 @@ class Templates:
 
 
 def load_templates(folder: Path | None = None, names: Sequence[str] = NAMES) -> Templates:
-    """Load the shipped templates, each replaced by `folder/NAME.txt` where there is one; ConfigError on a bad one."""
-    texts = {name: _shipped(name) for name in names}
+    """Load the shipped templates, each replaced by `folder/NAME.txt` where there is one; ConfigError on a bad one.
+
+    The folder `paper` is the shipped set of that name, which has no pointwise, descriptive, rephrase and decide.
+    """
+    texts = {name: _shipped(f"{name}.txt") for name in names}
     if folder is not None:
-        texts |= {name: text for name, text in _replacements(folder).items() if name in names}
+        found = _paper() if folder == PAPER else _replacements(folder)
+        texts |= {name: text for name, text in found.items() if name in names}
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
     return Templates({name: _parse(name, text) for name, text in texts.items()}, digests)
 
 
-def _shipped(name: str) -> str:
-    return resources.files("svr_async.judges").joinpath(f"prompts/{name}.txt").read_text("utf-8")
+def _shipped(path: str) -> str:
+    return resources.files("svr_async.judges").joinpath(f"prompts/{path}").read_text("utf-8")
+
+
+def _paper() -> dict[str, str]:
+    """Return the paper's set; ConfigError where a folder of that name holds prompts too."""
+    if any((PAPER / f"{name}.txt").is_file() for name in EVERY):
+        raise ConfigError(
+            "--prompts paper is a set that ships, and a folder of that name holds prompts here",
+            hint="give another folder's name, or the whole path of this one",
+        )
+    files = resources.files("svr_async.judges").joinpath("prompts", str(PAPER)).iterdir()
+    return {file.name.removesuffix(".txt"): file.read_text("utf-8") for file in files if file.name.endswith(".txt")}
 
 
 def _replacements(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
-        raise ConfigError(f"--prompts {folder} is not a folder", hint=f"put any of {', '.join(EVERY)}.txt into one")
+        hint = f"put any of {', '.join(EVERY)}.txt into one, or name the set paper"
+        raise ConfigError(f"--prompts {folder} is not a folder", hint=hint)
     found = {path.stem: _text_of(path) for path in sorted(folder.glob("*.txt"))}
     unknown = sorted(set(found) - set(EVERY))
     if unknown or not found:
@@ -73,10 +130,34 @@ def _text_of(path: Path) -> str:
 
 
 def _parse(name: str, text: str) -> Template:
+    head, free, body = text.partition(FREE_DIVIDER)
+    if free:
+        return _laid_out(name, Template(head.strip(), body.strip(), free=True))
     instructions, divider, closing = text.partition(DIVIDER)
     if not divider or not instructions.strip() or not closing.strip():
         raise ConfigError(
             f"the prompt {name} needs instructions, a line '{DIVIDER}' and closing lines",
-            hint="see the shipped prompts",
+            hint=f"see the shipped prompts; for a layout of your own, a line '{FREE_DIVIDER}' and places",
         )
     return Template(instructions.strip(), closing.strip())
+
+
+def _laid_out(name: str, template: Template) -> Template:
+    """Check the places of a free layout: all that are needed, none that are unknown."""
+    if name not in PLACES:
+        raise ConfigError(f"the prompt {name} has no free layout", hint=f"it has a line '{DIVIDER}', as the shipped one")
+    needed = PLACES[name]
+    if DIVIDER in template.instructions + template.closing or not template.closing:
+        hint = f"a free layout is a system message, which may be empty, a line '{FREE_DIVIDER}', and a user message"
+        raise ConfigError(f"the prompt {name} has both dividers, or no user message", hint=hint)
+    used = set(_PLACE.findall(template.instructions) + _PLACE.findall(template.closing))
+    known = {*needed, NONCE, *(FENCED + one for one in needed if one != "rubrics")}
+    known |= {"note"} if "response_a" in needed and "rubrics" in needed else set()
+    hint = f"the places of {name} are {', '.join(f'{{{one}}}' for one in (*needed, *sorted(known - set(needed))))}"
+    if unknown := sorted(used - known):
+        raise ConfigError(
+            f"the prompt {name} has the place {{{unknown[0]}}}, which is unknown", hint=f"{hint}; other words take '{{ }}'"
+        )
+    if missing := [one for one in needed if not used & {one, FENCED + one}]:
+        raise ConfigError(f"the prompt {name} lacks the place {{{missing[0]}}}", hint=hint)
+    return template

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from svr_async.simulation.draws import draw_bytes
+from svr_async.simulation.markers import read_marked
 from svr_async.simulation.refusals import ApiError
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):([A-Z_]+)>>\n")
@@ -102,6 +103,10 @@ def parse_request(body: Any) -> ChatRequest:
     nonce, fences, outside, tail = _fences(user)
     rubrics, tail = _rubrics(tail)
     asks = f"{system}\n{outside}\n{tail}"
+    marked = None if fences else read_marked(user)
+    if marked is not None:
+        fences, asks = dict(marked.texts), f"{system}\n{marked.asks}"
+        rubrics, _ = _rubrics(f"Rubrics:\n{marked.rubrics}")
     statements = _statements(tail) if body.get("logprobs") and body.get("top_logprobs") else ()
     role = Role.STATE if statements else _role(asks, fences)
     return ChatRequest(
