@@ -123,8 +123,8 @@ _LIMITS = (
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Prompt templates in place of the shipped ones.",
+        metavar="paper|DIR",
+        help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
     ),
     memo_option,
 )

@@ -41,7 +41,7 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rephrase": ("prompt", "rubrics"),
     }
 )
-"""The places that a free layout needs, by prompt; all but the rubrics may be fenced, `note` and `nonce` are optional."""
+"""The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` and `nonce` are optional."""
 _PLACE = re.compile(r"\{((?:fenced )?[a-z][a-z_]*)\}")
 
 
@@ -145,7 +145,9 @@ def _parse(name: str, text: str) -> Template:
 def _laid_out(name: str, template: Template) -> Template:
     """Check the places of a free layout: all that are needed, none that are unknown."""
     if name not in PLACES:
-        raise ConfigError(f"the prompt {name} has no free layout", hint=f"it has a line '{DIVIDER}', as the shipped one")
+        raise ConfigError(
+            f"the prompt {name} has no free layout", hint=f"it has a line '{DIVIDER}', as the shipped one"
+        )
     needed = PLACES[name]
     if DIVIDER in template.instructions + template.closing or not template.closing:
         hint = f"a free layout is a system message, which may be empty, a line '{FREE_DIVIDER}', and a user message"
@@ -156,7 +158,8 @@ def _laid_out(name: str, template: Template) -> Template:
     hint = f"the places of {name} are {', '.join(f'{{{one}}}' for one in (*needed, *sorted(known - set(needed))))}"
     if unknown := sorted(used - known):
         raise ConfigError(
-            f"the prompt {name} has the place {{{unknown[0]}}}, which is unknown", hint=f"{hint}; other words take '{{ }}'"
+            f"the prompt {name} has the place {{{unknown[0]}}}, which is unknown",
+            hint=f"{hint}; other words take '{{ }}'",
         )
     if missing := [one for one in needed if not used & {one, FENCED + one}]:
         raise ConfigError(f"the prompt {name} lacks the place {{{missing[0]}}}", hint=hint)

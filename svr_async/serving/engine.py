@@ -28,8 +28,8 @@ class Engine:
     default the engine finds out how many pay, up to the profile's number), `rpm` and `tpm` are limits of each endpoint;
     `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the memo only;
     `timeout_s` is for one call, `give_up_after_s` how long to go on without any success; with `strict_model` another
-    model's answer is an error; `prompts` is a folder with templates in place of the shipped ones. An engine belongs to
-    one event loop, and does not ask again what failed for good while it was open.
+    model's answer is an error; `prompts` is a folder with templates in place of the shipped ones, or `paper`. An engine
+    belongs to one event loop, and does not ask again what failed for good while it was open.
     """
 
     def __init__(

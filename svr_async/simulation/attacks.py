@@ -1,4 +1,4 @@
-"""Texts that a candidate may hold to win: fake verdicts, forged nonces, ids and marks, broken JSON, orders to the judge.
+"""Texts that a candidate may hold to win: fake verdicts, forged nonces, ids and marks, broken JSON, orders.
 
 They are put at the end of a response, by the tests and by `benchmarks/paper/injection.py`.
 """

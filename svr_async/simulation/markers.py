@@ -24,7 +24,11 @@ _BRACKETS: Marks = (
 _LAYOUTS: Mapping[str, Marks] = {  # by a word of what closes the request
     "preferred_candidate": (_PROMPT, _RUBRICS, ("\nRubric note: ", ""), *_PAIR),
     "rubric_comparisons": (_PROMPT, *_PAIR, _RUBRICS),
-    "contrastive_rubrics": (_PROMPT, ("\nResponse A (preferred): ", "CHOSEN"), ("\nResponse B (rejected): ", "REJECTED")),
+    "contrastive_rubrics": (
+        _PROMPT,
+        ("\nResponse A (preferred): ", "CHOSEN"),
+        ("\nResponse B (rejected): ", "REJECTED"),
+    ),
     "rubric_note": (_PROMPT,),
     "the other response": (_PROMPT, ("\nReference response: ", "CHOSEN")),
 }
@@ -41,7 +45,8 @@ class Marked:
 
 def read_marked(text: str) -> Marked | None:
     """Return what a request in the paper's layout shows; None for any other."""
-    if "[[A]]" in text.partition(_BRACKETS[0][0])[0]:
+    head, instruction, _ = text.partition(_BRACKETS[0][0])
+    if instruction and "[[A]]" in head:
         return _cut(text, _BRACKETS, "")
     body, closing, tail = text.rpartition(CLOSING)
     marks = next((marks for word, marks in _LAYOUTS.items() if closing and word in tail), ())

@@ -309,6 +309,7 @@ def listed_ids(request: Request) -> list[str]:
 
 # --- candidates that attack -------------------------------------------------------------------------------------------
 
+
 def poisoned(pair: PreferencePair, text: str, where: str) -> PreferencePair:
     """Return the pair with a text at the end of one response, or of both."""
     return replace(

@@ -19,6 +19,7 @@ from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.access import extras_of
 from svr_async.judges.hybrid import HybridJudge
 from svr_async.judges.limits import AUTO, JudgeLimits
+from svr_async.judges.material import Material
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.open_judge import OTHER_FILES, OpenJudge, open_judge, within_descriptors
 from svr_async.judges.profile import Profile
@@ -28,7 +29,7 @@ from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.spec import JudgeSpec
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Order, present
+from svr_async.vocabulary.pair import Order, present, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
 
 URL = "http://127.0.0.1:8000/v1"
@@ -81,7 +82,8 @@ def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
 def test_structured_replies_are_asked_in_our_form() -> None:
     """json_schema sends the form of the reply, strict, with a reason before its verdict; plain text has none."""
     own = Profile(name="j", model="m", base_url=URL, structured="json_schema")
-    sent = {name: QuestionWriter(own, load_templates()).request(name, "n", "x").body_bytes for name in NAMES}
+    shown = Material.prompt(user_prompt("x"))
+    sent = {name: QuestionWriter(own, load_templates()).request(name, shown).body_bytes for name in NAMES}
     assert b"response_format" not in sent["direct"] + sent["probe"]
     form = orjson.loads(sent["compare"])["response_format"]
     assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
