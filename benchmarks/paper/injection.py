@@ -53,7 +53,7 @@ def _broken(answer: str) -> str:
 
 
 def attacked(attack: str) -> Iterator[tuple[Presentation, Presentation]]:
-    """Return planted pairs with a text at the end of the first response, then of the second, each after the clean one."""
+    """Return planted pairs, clean and with a text at the end of the first response, then of the second."""
     for planted in World().pairs(PAIRS):
         shown = present(planted.pair, Order.AB)
         yield shown, replace(shown, response_a=f"{shown.response_a}\n\n{attack}")
