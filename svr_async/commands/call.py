@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from svr_async.observability.redaction import Redactor
 
 SHOWN_CHARS = 6_000  # of a text, in a terminal
+SIMULATED = " (SIMULATED endpoint)"
 NOT_KEPT = "not recorded; --log FILE reads them from a log of --log-json FILE --log-level call"
 
 
@@ -128,8 +130,9 @@ def _reply_facts(one: Call, memo: Path) -> list[tuple[str, str]]:
     tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
     cost = "" if one.usd is None else f", ${one.usd:.6f}"
     times = "asked once" if reply.tries == 1 else f"asked {reply.tries} times until a reply could be read"
+    who = (reply.model or "a model without a name") + SIMULATED * one.simulated
     return [
-        ("answered", f"by {reply.model or 'a model without a name'}, finish {reply.finish_reason}; {times}"),
+        ("answered", f"by {who}, finish {reply.finish_reason}; {times}"),
         ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', bought in a batch' * usage.batch}"),
         ("kept", f"{kept} in {memo}"),
     ]
@@ -142,7 +145,7 @@ def _times(logged: tuple[dict[str, Any], ...] | None) -> list[tuple[str, str]]:
     if not logged:
         return [("time", "the log has no line of this call")]
     return [
-        ("time", f"{line.get('seconds')} s, {line.get('attempts')} attempts, ended {line.get('time')}{_ending(line)}")
+        ("time", f"{line.get('seconds')} s, attempts {line.get('attempts')}, ended {line.get('time')}{_ending(line)}")
         for line in logged
     ]
 
@@ -174,6 +177,6 @@ def _show_text(name: str, text: str) -> None:
     shown, more = capped(for_terminal(text), SHOWN_CHARS)
     click.echo()
     click.secho(name, bold=True)
-    click.echo(shown)
+    click.echo(indent(shown, "  ", lambda _: True))  # so that no text can look like a heading of ours
     if more:
         click.secho(f"… {more:,} more characters: --json shows all", dim=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.bench import evaluation_of, open_bench
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reply_text import direct_reason, reasons_in
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Call:
         return None if self.kept is None else self.kept.reply
 
     @property
+    def simulated(self) -> bool:
+        """Whether the reply is one of `svr sim`."""
+        return self.reply is not None and self.reply.fingerprint.startswith(SIMULATED_FINGERPRINT)
+
+    @property
     def reasons(self) -> tuple[tuple[str, str], ...]:
         """What the judge wrote of each rubric, by the id that it has in the request; of its verdict where that is all.
 
@@ -81,6 +87,7 @@ class Call:
             "reasons": [{"rubric": rubric, "reason": text} for rubric, text in self.reasons],
             "model": reply and reply.model,
             "fingerprint": reply and reply.fingerprint,
+            "simulated": self.simulated,
             "tokens": usage and {name: getattr(usage, name) for name in usage.__slots__},
             "usd": self.usd,
             "tries": reply and reply.tries,
@@ -152,7 +159,7 @@ async def _asked(prepared: Prepared, item_id: str) -> Asked:
     bench = await open_bench(prepared)
     try:
         for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
-            engine.on_asked = lambda one, price=engine.price: asked.setdefault(one.key.hex(), (one, price))  # type: ignore[misc]
+            engine.on_asked = _noting(asked, engine.price)
         pairs = [pair for pair in prepared.record.pairs if pair.id == item_id]
         stopper = Stopper()
         await run_evaluation(evaluation_of(prepared, bench, pairs), stopper)
@@ -160,6 +167,13 @@ async def _asked(prepared: Prepared, item_id: str) -> Asked:
     finally:
         await bench.close()
     return asked
+
+
+def _noting(asked: dict[str, tuple[Request, Price | None]], price: Price | None) -> Callable[[Request], None]:
+    def note(request: Request) -> None:
+        asked.setdefault(request.key.hex(), (request, price))
+
+    return note
 
 
 def _call(key: str, asked: tuple[Request, Price | None], item: Item, memo: Path, failures: FailureLog) -> Call:
