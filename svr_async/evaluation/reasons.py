@@ -38,7 +38,8 @@ def write_reasons(folder: Path, items: Sequence[Item]) -> None:
 
 def with_reasons(folder: Path, items: Sequence[Item]) -> tuple[Item, ...]:
     """Return items read from a run folder with the reasons that it keeps of them; ArtefactError for a garbled file."""
-    found = _read(folder / FILE, {item.id for item in items}) if items else {}
+    path = folder / FILE
+    found = _read(path, {item.id for item in items}) if items and path.exists() else {}
     return tuple(replace(item, reasons=tuple(found.get(item.id, ()))) for item in items)
 
 
@@ -75,8 +76,6 @@ def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
     try:
         for row in _rows_of(path, ids):
             found[row.pop("item")].append(Reason(**row))
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, pa.ArrowException) as error:
         said = " ".join(str(error).split())[:200]
         hint = "run svr eval again; what was judged is in the memo"
