@@ -19,6 +19,7 @@ COMMANDS = {
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
+    "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),

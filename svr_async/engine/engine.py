@@ -91,6 +91,7 @@ class CallEngine:
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
+        self.on_asked: Callable[[Request], None] = lambda _: None
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
         self._stopped = False
@@ -191,6 +192,7 @@ class CallEngine:
     async def _complete_sent(self, question: Question[T]) -> Completion[T]:
         """Answer a question, as it is sent, that is not in the memo."""
         request = question.request
+        self.on_asked(request)
         known = self._failures.get(request.key.hex()) if self._failures else None
         if known is not None:
             return _failed(request, *known)
@@ -292,6 +294,7 @@ class CallEngine:
             self._caller.vet(question.request, reply, who="the endpoint, as the memo has it,")
         self._counters.memo_hits += 1
         self._count_usage(question.request, reply)
+        self.on_asked(question.request)
         key = question.request.key.hex()
         return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
 

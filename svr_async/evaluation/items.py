@@ -1,18 +1,21 @@
-"""One line of items.jsonl: what was decided about one pair, in the data set's order of A and B."""
+"""One line of items.jsonl: what was decided about one pair, in the data set's order of A and B; and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import orjson
 
+from svr_async.engine.reply import clean_text
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 from svr_async.vocabulary.pair import PreferencePair, Side
 from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
+
+MAX_REASON_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,20 @@ class RubricRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """What a judge wrote of one rubric, or with `rubric` "" of its verdict as a whole.
+
+    It speaks of A and B as the judge saw them: with `shown` ba its A is the data set's B. `judge` is who wrote it, in
+    runs with more than one judge.
+    """
+
+    rubric: str
+    shown: str
+    judge: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One judged pair. `order` is `ab`, `ba`, `both` or `mixed`; `margin` > 0 favours response A of the data set.
 
@@ -49,6 +66,7 @@ class Item:
     `gold` is None for pairs without a right answer; then `correct` is None too and the pair is in no accuracy.
     `margins` holds the margin of each order shown (`ab`, `ba`), both in the data set's A and B.
     In runs with more than one judge `judge` names who decided and `votes` holds what each one said by itself.
+    `reasons` are in no line: a run keeps them in a file beside the items (`reasons.py`).
     """
 
     id: str
@@ -68,6 +86,7 @@ class Item:
     requests: tuple[str, ...]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
@@ -75,7 +94,7 @@ class Item:
         What only juries have is else left out, and so is what only decision judges say.
         """
         alone = () if self.votes else ("judge",)
-        value = _without(self, *alone, *(() if self.votes else ("votes",)))
+        value = _without(self, "reasons", *alone, *(() if self.votes else ("votes",)))
         value["rubrics"] = [_without(row, *alone, *(() if row.chances else ("chances",))) for row in self.rubrics]
         return orjson.dumps(value) + b"\n"
 
@@ -140,7 +159,22 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         requests=tuple(key for key in decision.requests if not isinstance(key, Reasked)),
         judge="" if alone else opinion.judge,
         votes=() if alone else tuple(_rounded_vote(vote) for vote in opinion.votes),
+        reasons=tuple(reason for rows in opinion.rows for reason in _reasons(rows, alone)),
     )
+
+
+def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
+    """Yield what the judge wrote of its verdict, then of each rubric; nothing where it wrote nothing."""
+    decision = rows.decision
+    told = [(part.rubric.id, part.comparison.reason) for part in decision.contributions if part.comparison is not None]
+    for rubric, text in [("", decision.reason), *told]:
+        if kept := _capped(clean_text(text).strip()):
+            yield Reason(rubric=rubric, shown=decision.shown.value, judge="" if alone else rows.judge, text=kept)
+
+
+def _capped(text: str) -> str:
+    over = len(text) - MAX_REASON_CHARS
+    return text if over <= 0 else f"{text[:MAX_REASON_CHARS]}… {over} more characters, in the memo"
 
 
 def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:

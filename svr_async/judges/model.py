@@ -12,6 +12,7 @@ from svr_async.judges.material import local_ids
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.reply_text import direct_reason
 from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
@@ -47,7 +48,8 @@ class ModelJudge:
         if done.value is None:
             return without_value(done)
         margin = 1.0 if done.value is Side.A else -1.0
-        return Answer(value=Preference(margin=margin), requests=(done.key,))
+        reason = "" if done.reply is None else direct_reason(done.reply.answer)
+        return Answer(value=Preference(margin=margin, reason=reason), requests=(done.key,))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Ask for rubrics from the prompt alone."""

@@ -41,10 +41,14 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence where the judge has any."""
+    """A direct verdict: margin > 0 for response A, < 0 for B, 0 for a tie; evidence where the judge has any.
+
+    `reason` is what it wrote ahead of its verdict, about A and B as it saw them.
+    """
 
     margin: float
     evidence: tuple[Contribution, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from svr_async.errors import ConfigError
 from svr_async.judges.material import local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
-from svr_async.judges.reply_text import read_brackets, read_comparisons, read_rubrics
+from svr_async.judges.reply_text import direct_reason, read_brackets, read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
@@ -64,7 +64,7 @@ class RecordedJudge:
             side = read_brackets(reply)
         except ReplyRejectedError as error:
             return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
-        return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0))
+        return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0, reason=direct_reason(reply)))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Replay rubrics that were written for a prompt."""

@@ -57,6 +57,25 @@ def read_brackets(text: str) -> Side:
     return Side(found[-1])
 
 
+def direct_reason(text: str) -> str:
+    """Return what a judge wrote ahead of its last [[A]] or [[B]], or after it where it began with that; "" for none."""
+    found = list(_BRACKETS.finditer(text))
+    return (text[: found[-1].start()].strip() or text[found[-1].end() :].strip()) if found else ""
+
+
+def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the (local rubric id, reason) pairs of a reply, as written; () where it holds no comparisons.
+
+    For people to look at, and no more: nonces are not checked here, nor whether an entry counts.
+    """
+    try:
+        entries = read_object(text, "rubric_comparisons", "").value["rubric_comparisons"]
+    except ReplyRejectedError:
+        return ()
+    texts = [(entry.get("rubric_id"), entry.get("reason")) for entry in entries if isinstance(entry, Mapping)]
+    return tuple((local, reason) for local, reason in texts if isinstance(local, str) and isinstance(reason, str))
+
+
 def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Found:
     """Return the last JSON object that has `key` as a list and the nonce; ReplyRejectedError where there is none.
 

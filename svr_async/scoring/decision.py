@@ -15,6 +15,7 @@ class Decision:
 
     `margin` is positive for response A; it is None unless the outcome is `scored` or `tie`.
     `shown` is the order that the judge saw; `contributions` add up to the margin for the methods that sum rubrics.
+    `reason` is what a judge that was asked directly wrote ahead of its verdict, of A and B in the order shown.
     """
 
     margin: float | None
@@ -24,6 +25,7 @@ class Decision:
     detail: str = ""
     requests: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def preferred(self) -> Side | None:

@@ -157,7 +157,7 @@ def test_a_new_wire_is_one_file_and_one_name(client: str, tmp_path: Path, monkey
     with serving_routes(web.post("/v1/letters", post_office(seen, busy=1))) as address:
         first = prefer(letters(f"{address}/v1"), tmp_path)
         again = prefer(letters(f"{address}/v1"), tmp_path)
-    assert first.value == again.value == Preference(margin=1.0)
+    assert first.value == again.value == Preference(margin=1.0, reason="I choose")
     assert len(seen) == 2
     assert seen[-1].headers["X-Edition"] == "3"
     assert "Authorization" not in seen[-1].headers

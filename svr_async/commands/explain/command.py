@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
 LEAST_SHOWN = 0.005
+NO_REASONS = "no reasons are kept: the judge gave none, or the run is older than they are; then svr eval writes them"
 FEW_ROWS = 16  # of a table, up to which rubrics that count nothing are listed too
 
 
@@ -117,6 +119,7 @@ def _check_pair(given: list[str], judge: str) -> None:
 
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
+    from svr_async.evaluation.reasons import with_reasons
     from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
     from svr_async.evaluation.runfolder import RunFolder
 
@@ -124,6 +127,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
     if item is None:
         mistakes = confident_mistakes(loaded.items)
         if as_json:
+            mistakes = with_reasons(loaded.path, mistakes)
             click.echo(orjson.dumps([asdict(found) for found in mistakes], option=orjson.OPT_INDENT_2))
         else:
             show_mistakes(loaded)
@@ -135,6 +139,19 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
     else:
         show_explanation(explanation)
+        _show_where(explanation, run)
+
+
+def _show_where(found: Explanation, run: Path) -> None:
+    """Say how to see what was asked and replied, and why there may be no reasons; nothing where nothing was asked."""
+    from svr_async.evaluation.safetext import one_line
+
+    if not found.item.requests:
+        return
+    if not found.item.reasons and not any(row.chances for row in found.rows):
+        click.echo(NO_REASONS)
+    names = quote(str(run)), quote(one_line(found.item.id, 200))
+    click.echo("svr call show --run {} --item {} shows what was asked and replied".format(*names))
 
 
 def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | None) -> Texts | None:
@@ -188,7 +205,7 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.commands.screen import safe_console
-    from svr_async.evaluation.reporting.explain import in_words, nearer_note, votes_in_words
+    from svr_async.evaluation.reporting.explain import in_words, nearer_note, verdict_reasons, votes_in_words, why
     from svr_async.evaluation.safetext import one_line
 
     console = safe_console()
@@ -202,6 +219,8 @@ def show_explanation(found: Explanation) -> None:
         console.print(Text(one_line(in_words(found), 400)))
     elif found.item.margin is not None and found.of_run:
         console.print("the judge gave its verdict directly, without rubrics")
+    for reason in verdict_reasons(found.item):
+        _show_text(console, why(reason), reason.text)
     for said in votes_in_words(found.item):
         console.print(Text(one_line(said, 400), style="dim"))
     for name, value in (("detail", found.item.detail), ("flags", ", ".join(map(str, found.item.flags)))):
@@ -237,7 +256,7 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.evaluation.reporting.explain import verdict_of
+    from svr_async.evaluation.reporting.explain import reason_of, verdict_of, why
     from svr_async.evaluation.safetext import one_line
     from svr_async.evaluation.wording import signed
 
@@ -251,11 +270,11 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if _counts(row)]
     for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
+        shown_as = one_line(text, 400) + "".join(f" ({mark})" for mark in _marks(found, row))
+        reason = reason_of(found.item, row)
+        told = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
         table.add_row(
-            Text(
-                one_line(text, 400) + "".join(f" ({mark})" for mark in _marks(found, row)),
-                style="" if row.delta else "dim",
-            ),
+            Text.assemble((shown_as, "" if row.delta else "dim"), (told, "dim")),
             verdict_of(row, "A"),
             verdict_of(row, "B"),
             f"{row.importance:.2f}",
@@ -291,8 +310,6 @@ def _bar(row: RubricRow, largest: float) -> Text:
 def _show_texts(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
-    from svr_async.evaluation.safetext import capped, for_terminal
-
     if found.texts is None:
         console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))
         return
@@ -301,12 +318,20 @@ def _show_texts(console: Console, found: Explanation) -> None:
         (f"response A{_tag(found, 'A')}", found.texts.response_a),
         (f"response B{_tag(found, 'B')}", found.texts.response_b),
     ):
-        shown, more = capped(for_terminal(text), SHOWN_CHARS)
-        console.print()
-        console.print(Text(name, style="bold"))
-        console.print(Text(shown))
-        if more:
-            console.print(Text(f"… {more:,} more characters", style="dim"))
+        _show_text(console, name, text)
+
+
+def _show_text(console: Console, name: str, text: str) -> None:
+    from rich.text import Text
+
+    from svr_async.evaluation.safetext import capped, for_terminal
+
+    shown, more = capped(for_terminal(text), SHOWN_CHARS)
+    console.print()
+    console.print(Text(name, style="bold"))
+    console.print(Text(shown))
+    if more:
+        console.print(Text(f"… {more:,} more characters", style="dim"))
 
 
 def _tag(found: Explanation, side: str) -> str:

@@ -8,15 +8,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.items import Item, RubricRow
+from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.labels import caption
 from svr_async.evaluation.opinions import Vote
+from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
+from svr_async.vocabulary.pair import Order
 
 MISTAKES = 20
+SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
-LIKELY = "In percent: how likely the judge holds a pass. What a rubric counts is what is expected of that."
+LIKELY = (
+    "In percent: how likely the judge holds a pass. What a rubric counts is what is expected of that. "
+    "Such a judge gives no reasons."
+)
 NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
 
 
@@ -47,10 +53,16 @@ def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Expla
 
     `texts` are those of the data set, for items whose texts the run folder does not keep.
     """
+    (item,) = with_reasons(run.path, [item_of_run(run, item_id)])
+    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
+
+
+def item_of_run(run: Run, item_id: str) -> Item:
+    """Return an item by its id; UsageError names the nearest ids where the run has no such item."""
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
         raise UsageError(f"{run.path} has no item {item_id!r}", hint=_suggestion(run.items, item_id))
-    return explain_decision(item, texts or run.examples.get(item_id), caption(run))
+    return item
 
 
 def explain_decision(item: Item, texts: Texts | None, title: str, *, of_run: bool = True) -> Explanation:
@@ -78,6 +90,23 @@ def nearer_note(found: Explanation) -> str:
     if any(row.chances for row in found.rows):
         return LIKELY
     return NEARER if any(row.a and row.a == row.b and row.contribution for row in found.rows) else ""
+
+
+def reason_of(item: Item, row: RubricRow) -> Reason | None:
+    """Return what the judge wrote of a rubric in the order of this row; None where nothing is kept."""
+    same = (one for one in item.reasons if (one.rubric, one.shown, one.judge) == (row.id, row.shown, row.judge))
+    return next(same, None)
+
+
+def verdict_reasons(item: Item) -> tuple[Reason, ...]:
+    """Return what the judge wrote of its verdict as a whole, in each order and by each judge."""
+    return tuple(one for one in item.reasons if not one.rubric)
+
+
+def why(reason: Reason) -> str:
+    """Return what stands ahead of a reason: who wrote it, and whether it speaks of the responses as swapped."""
+    told = ", ".join(filter(None, [reason.judge, SWAPPED if reason.shown == Order.BA.value else ""]))
+    return f"why ({told})" if told else "why"
 
 
 def verdict_of(row: RubricRow, side: str) -> str:

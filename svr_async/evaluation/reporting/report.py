@@ -64,7 +64,8 @@ def environment() -> Environment:
     )
     made.globals.update(charts=charts, curves=curve_charts, frontiers=frontier_chart)
     made.globals.update(words=wording, capped=capped, favoured=explain.favoured, votes_of=explain.votes_in_words)
-    made.globals.update(nearer_note=explain.nearer_note, verdict_of=explain.verdict_of)
+    made.globals.update(nearer_note=explain.nearer_note, verdict_of=explain.verdict_of, why=explain.why)
+    made.globals.update(reason_of=explain.reason_of, verdict_reasons=explain.verdict_reasons)
     return made
 
 

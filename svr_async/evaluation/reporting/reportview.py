@@ -10,6 +10,7 @@ from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
+from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.charts import Bin
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
@@ -282,7 +283,7 @@ def _policy(policy: str) -> str:
 
 def _mistakes(run: Run) -> tuple[Explanation, ...]:
     found = []
-    for item in confident_mistakes(run.items, MISTAKES):
+    for item in with_reasons(run.path, confident_mistakes(run.items, MISTAKES)):
         rows = by_size(item.rubrics)
         largest = abs(rows[0].contribution) if rows else 0.0
         found.append(Explanation(item=item, rows=rows, largest=largest, texts=run.examples.get(item.id), caption=""))

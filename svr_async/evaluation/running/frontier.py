@@ -169,7 +169,7 @@ async def _column(
         async for place, decision in done:
             if missing.isdisjoint(decision.requests):
                 pair, order = asked[place]
-                decisions[pair.id, order] = replace(decision, contributions=())
+                decisions[pair.id, order] = replace(decision, contributions=(), reason="")
     keys = {key for decision in decisions.values() for key in decision.requests}
     return Column(judge=name, decisions=decisions, charges=_charges(judge, keys))
 

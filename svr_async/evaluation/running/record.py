@@ -23,6 +23,7 @@ from svr_async.evaluation.costs import JudgeCost, costs_block
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import plan_block
 from svr_async.evaluation.orders import OrderPolicy
+from svr_async.evaluation.reasons import write_reasons
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
@@ -96,6 +97,7 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
 
     files = RunFolder(folder)
     write_atomic(files.items, b"".join(item.to_line() for item in items))
+    write_reasons(folder, items)
     metrics = build_metrics(record, items, facts)
     write_atomic(files.metrics, _pretty(metrics))
     write_atomic(files.examples, _examples(record.pairs, items))

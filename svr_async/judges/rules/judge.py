@@ -60,7 +60,7 @@ def check_of(rubric: Rubric) -> Check | None:
     return rubric.check if rubric.check is not None else recognise(rubric.text)
 
 
-def compare_findings(rubric_id: str, a: Finding, b: Finding, reason: str = "") -> RubricComparison:
+def compare_findings(rubric_id: str, a: Finding, b: Finding) -> RubricComparison:
     """Return two findings as a comparison: better is the one that passes, else the larger degree, else neither."""
     if a.passed != b.passed:
         better = Side.A if a.passed else Side.B
@@ -68,7 +68,7 @@ def compare_findings(rubric_id: str, a: Finding, b: Finding, reason: str = "") -
         better = Side.A if a.degree > b.degree else Side.B
     else:
         better = None
-    return RubricComparison(rubric_id, _verdict(a), _verdict(b), better, reason)
+    return RubricComparison(rubric_id, _verdict(a), _verdict(b), better)
 
 
 def _verdict(finding: Finding) -> Verdict:
@@ -148,4 +148,4 @@ def _compare(rubric: Rubric, prompt: TextView, a: TextView, b: TextView) -> Rubr
     second = None if first is None else decide(prompt, b)
     if first is None or second is None:
         return None
-    return compare_findings(rubric.id, first, second, f"decided by the check {check.name}")
+    return compare_findings(rubric.id, first, second)

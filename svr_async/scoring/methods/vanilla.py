@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
@@ -28,7 +28,8 @@ class Vanilla:
         answer = await judge.prefer(shown)
         if answer.value is None:
             return undecided(answer, shown)
-        return decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
+        found = decided(answer.value.margin, shown, answer.value.evidence, answer.requests, answer.flags)
+        return replace(found, reason=answer.value.reason) if answer.value.reason else found
 
 
 RECIPE = Recipe(make=lambda *_: Vanilla())

@@ -1,0 +1,182 @@
+"""`svr call`: one call of a judge, with request, reply, reasons, tokens, time and attempts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common, given_flags, memo_option
+from svr_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from svr_async.evaluation.running.calls import Call, Found
+    from svr_async.observability.redaction import Redactor
+
+SHOWN_CHARS = 6_000  # of a text, in a terminal
+SIMULATED = " (SIMULATED endpoint)"
+NOT_KEPT = "not recorded; --log FILE reads them from a log of --log-json FILE --log-level call"
+
+
+@click.group()
+def call() -> None:
+    """Look at single calls of a judge.
+
+    \b
+    Example:  svr call show --run runs/first --item rubric_eval_17
+    """
+
+
+@call.command(short_help="Show request, reply, reasons, tokens, time, attempts.")
+@click.argument("key", metavar="[KEY]", required=False)
+@click.option("--run", type=click.Path(path_type=Path), metavar="RUN", help="The run that made it: its request too.")
+@click.option("--item", metavar="ITEM", help="With --run: the calls of this item; KEY may be left out.")
+@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="A log with its time and attempts.")
+@memo_option
+@common
+def show(
+    key: str | None,
+    run: Path | None,
+    item: str | None,
+    log: Path | None,
+    memo: Path,
+    config: object,  # noqa: ARG001
+    as_json: bool,
+) -> None:
+    """Show what was asked and replied, why, and at what price. KEY is a memo key, or the beginning of one.
+
+    The keys of an item stand in items.jsonl as `requests`. The memo keeps replies; with --run the request is made out
+    again from the run's data and settings, without a call.
+
+    \b
+    Examples:
+      svr call show 3f9c02ab41
+      svr call show 3f9c02ab41 --run runs/first
+      svr call show --run runs/first --item rubric_eval_17 --log calls.jsonl
+    """
+    from svr_async.observability.calls_in_log import calls_in_log
+    from svr_async.observability.redaction import Redactor
+
+    found = _find(key, run, item, memo if "memo" in given_flags(click.get_current_context()) else None, memo)
+    redactor = Redactor(found.secrets)
+    logged = [None if log is None else calls_in_log(log, one.key) for one in found.calls]
+    if as_json:
+        told = [_as_json(one, lines) for one, lines in zip(found.calls, logged, strict=True)]
+        click.echo(redactor.line(orjson.dumps(told, option=orjson.OPT_INDENT_2)))
+        return
+    for one, lines in zip(found.calls, logged, strict=True):
+        _show(one, lines, found.memo, redactor)
+
+
+def _find(key: str | None, run: Path | None, item: str | None, given: Path | None, memo: Path) -> Found:
+    from svr_async.evaluation.running.calls import call_in_memo, calls_of_run
+
+    if run is None and item is not None:
+        raise UsageError("--item needs the run that it is of", hint="--run RUN names it")
+    if run is None:
+        if key is None:
+            raise UsageError("svr call show takes a KEY, or --run RUN and --item ITEM", hint="see --help")
+        return call_in_memo(memo, key)
+    if key is None and item is None:
+        raise UsageError("--run needs a KEY or --item ITEM", hint="svr explain RUN ITEM shows which calls an item has")
+    from svr_async.evaluation.runfolder import RunFolder
+
+    found = calls_of_run(RunFolder.load(run), item_id=item, begins=key, memo=given)
+    if not found.calls:
+        raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
+    return found
+
+
+def _as_json(one: Call, logged: tuple[dict[str, Any], ...] | None) -> dict[str, Any]:
+    return one.to_json() | {"logged": None if logged is None else list(logged)}
+
+
+def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, memo: Path, redactor: Redactor) -> None:
+    from svr_async.evaluation.safetext import one_line
+
+    for name, value in _facts(one, logged, memo):
+        click.secho(f"{name:<9} ", nl=False, dim=True)
+        click.echo(one_line(redactor.text(value), 400))
+    for name, text in _texts(one):
+        _show_text(name, redactor.text(text))
+    click.echo()
+
+
+def _facts(one: Call, logged: tuple[dict[str, Any], ...] | None, memo: Path) -> list[tuple[str, str]]:
+    facts = [("call", one.key)]
+    if one.item is not None:
+        facts.append(("item", one.item))
+    if one.request is not None:
+        request = one.request
+        facts.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
+    facts += [("failed", ": ".join(filter(None, one.failure)))] if one.failure else []
+    return [*facts, *_reply_facts(one, memo), *_times(logged)]
+
+
+def _reply_facts(one: Call, memo: Path) -> list[tuple[str, str]]:
+    from svr_async.evaluation.wording import count
+
+    if one.kept is None:
+        return [("reply", f"none in {memo}")]
+    kept = datetime.fromtimestamp(one.kept.kept_at, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+    reply = one.reply
+    if reply is None:
+        return [("kept", f"{kept} in {memo}, damaged: it is asked again when it is needed")]
+    usage = reply.usage
+    tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
+    cost = "" if one.usd is None else f", ${one.usd:.6f}"
+    times = "asked once" if reply.tries == 1 else f"asked {reply.tries} times until a reply could be read"
+    who = (reply.model or "a model without a name") + SIMULATED * one.simulated
+    return [
+        ("answered", f"by {who}, finish {reply.finish_reason}; {times}"),
+        ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', bought in a batch' * usage.batch}"),
+        ("kept", f"{kept} in {memo}"),
+    ]
+
+
+def _times(logged: tuple[dict[str, Any], ...] | None) -> list[tuple[str, str]]:
+    """Return how long the call took and its attempts, a line for each time that it is in the log."""
+    if logged is None:
+        return [("time", f"seconds and attempts {NOT_KEPT}")]
+    if not logged:
+        return [("time", "the log has no line of this call")]
+    return [
+        ("time", f"{line.get('seconds')} s, attempts {line.get('attempts')}, ended {line.get('time')}{_ending(line)}")
+        for line in logged
+    ]
+
+
+def _ending(line: dict[str, Any]) -> str:
+    return f", {line['error']}: {line.get('detail', '')}" if line.get("error") else ""
+
+
+def _texts(one: Call) -> list[tuple[str, str]]:
+    texts = [("request", "not in the memo; --run RUN makes it out again")]
+    if one.request is not None:
+        settings = {name: value for name, value in one.request.body().items() if name not in _SHOWN_APART}
+        texts = [(role, content) for role, content in one.request.messages]
+        texts.append(("settings", orjson.dumps(settings).decode()))
+    if one.reply is None:
+        return texts
+    texts += [("thoughts", one.reply.reasoning)] if one.reply.reasoning else []
+    reasons = "\n".join(f"{rubric}: {text}" if rubric else text for rubric, text in one.reasons)
+    none = "none: probabilities, scores and rubrics come without them"
+    return [*texts, ("reply", one.reply.text), ("reasons", reasons or none)]
+
+
+_SHOWN_APART = {"messages", "input", "questions", "system"}  # parts of a body that its messages are
+
+
+def _show_text(name: str, text: str) -> None:
+    from svr_async.evaluation.safetext import capped, for_terminal
+
+    shown, more = capped(for_terminal(text), SHOWN_CHARS)
+    click.echo()
+    click.secho(name, bold=True)
+    click.echo(indent(shown, "  ", lambda _: True))  # so that no text can look like a heading of ours
+    if more:
+        click.secho(f"… {more:,} more characters: --json shows all", dim=True)

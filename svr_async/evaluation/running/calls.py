@@ -1,0 +1,193 @@
+"""Single calls of a judge, for a person to look at: what the memo, the run and a log know of each.
+
+The memo keeps replies, not requests. A request is a function of the data, the settings and the replies ahead of it, so
+that judging the pair of a run again, offline, writes the same ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svr_async.adapters.source import STDIN
+from svr_async.engine.failures import FailureLog
+from svr_async.engine.loops import loop_factory
+from svr_async.engine.memo_look import Kept, key_digits, look_up, one_of
+from svr_async.engine.money import Price
+from svr_async.engine.request import Request
+from svr_async.engine.stopper import Stopper
+from svr_async.errors import ArtefactError, UsageError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.reporting.explain import item_of_run
+from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.running.bench import evaluation_of, open_bench
+from svr_async.evaluation.running.frontier import settings_of
+from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.judges.model import SIMULATED_FINGERPRINT
+from svr_async.judges.reply_text import direct_reason, reasons_in
+
+if TYPE_CHECKING:
+    from svr_async.engine.reply import Reply
+    from svr_async.judges.profile import Profile
+
+Asked = Mapping[str, tuple[Request, Price | None]]
+"""Requests by their keys, in the order asked, with the price of their judge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What is known of one call. `request`, `item`, `usd` and `failure` are known of calls of a run alone.
+
+    `kept` is its row in the memo: None where there is none, as of a call that failed for good.
+    """
+
+    key: str
+    kept: Kept | None
+    request: Request | None = None
+    item: str | None = None
+    usd: float | None = None
+    failure: tuple[str, str] | None = None
+
+    @property
+    def reply(self) -> Reply | None:
+        """The reply, where the memo has it whole."""
+        return None if self.kept is None else self.kept.reply
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the reply is one of `svr sim`."""
+        return self.reply is not None and self.reply.fingerprint.startswith(SIMULATED_FINGERPRINT)
+
+    @property
+    def reasons(self) -> tuple[tuple[str, str], ...]:
+        """What the judge wrote of each rubric, by the id that it has in the request; of its verdict where that is all.
+
+        They are what the reply says, whether or not it counted.
+        """
+        answer = "" if self.reply is None else self.reply.answer
+        whole = direct_reason(answer)
+        return reasons_in(answer) or ((("", whole),) if whole else ())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; `tries` counts how often it was asked until a reply could be read."""
+        reply, request = self.reply, self.request
+        usage = None if reply is None else reply.usage
+        asked = request and {"endpoint": request.endpoint, "wire": request.wire.name, "body": request.body()}
+        return {
+            "key": self.key,
+            "item": self.item,
+            "kept_at": None if self.kept is None else self.kept.kept_at,
+            "request": asked,
+            "reply": reply and {name: getattr(reply, name) for name in ("text", "reasoning", "finish_reason", "id")},
+            "reasons": [{"rubric": rubric, "reason": text} for rubric, text in self.reasons],
+            "model": reply and reply.model,
+            "fingerprint": reply and reply.fingerprint,
+            "simulated": self.simulated,
+            "tokens": usage and {name: getattr(usage, name) for name in usage.__slots__},
+            "usd": self.usd,
+            "tries": reply and reply.tries,
+            "failure": self.failure and dict(zip(("outcome", "detail"), self.failure, strict=True)),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Calls, the memo that was read, and the values that must not be shown: keys and headers of their judges."""
+
+    calls: tuple[Call, ...]
+    memo: Path
+    secrets: tuple[str, ...] = ()
+
+
+def call_in_memo(memo: Path, begins: str) -> Found:
+    """Return the call of a memo whose key begins so; UsageError where there is none, or where there are several."""
+    kept = look_up(memo, begins)
+    if kept is None:
+        hint = "--memo DIR names another; with --run also calls that failed are shown"
+        raise UsageError(f"no reply in {memo} has a key that begins with {begins}", hint=hint)
+    return Found(calls=(Call(key=kept.key, kept=kept),), memo=memo)
+
+
+def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, memo: Path | None = None) -> Found:
+    """Return the calls of an item of a run, or those of them whose key begins so; without an item, of that with one.
+
+    Nothing is sent. UsageError for what the run does not have, ArtefactError where its data is not what it judged.
+    """
+    digits = None if begins is None else key_digits(begins)
+    item = item_of_run(run, item_id) if item_id is not None else _item_with(run, digits or "")
+    prepared = _prepared(run, memo)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        asked = runner.run(_asked(prepared, item.id))
+    wanted = [key for key in asked if digits is None or key.startswith(digits)]
+    if digits is not None and one_of(wanted, digits, f"{run.path}") is None:
+        raise UsageError(f"the item {item.id} of {run.path} has no call {digits}", hint="leave KEY out to see them all")
+    place, failures = prepared.settings.limits.memo, FailureLog(run.path / "failures.jsonl")
+    calls = tuple(_call(key, asked[key], item, place, failures) for key in wanted)
+    secrets = [text for judge in prepared.judges.judges if judge.profile for text in _secrets(judge.profile)]
+    return Found(calls=calls, memo=place, secrets=tuple(secrets))
+
+
+def _item_with(run: Run, digits: str) -> Item:
+    """Return the first item that lists the call; several may have asked the same."""
+    found = {key: item for item in reversed(run.items) for key in item.requests if key.startswith(digits)}
+    key = one_of(list(found), digits, f"{run.path}")
+    if key is None:
+        hint = "--item ITEM shows all calls of an item, those that were put again too"
+        raise UsageError(f"no item of {run.path} lists a call {digits}", hint=hint)
+    return found[key]
+
+
+def _prepared(run: Run, memo: Path | None) -> Prepared:
+    settings = settings_of(run)
+    if settings.data == STDIN:
+        raise UsageError(f"{run.path} judged what came on standard input, which is not kept", hint="leave --run out")
+    limits = settings.limits if memo is None else replace(settings.limits, memo=memo)
+    prepared = prepare(replace(settings, limits=limits, out=run.path))
+    if prepared.record.dataset.digest != (run.manifest.get("data") or {}).get("digest"):
+        source = prepared.record.dataset.source
+        raise ArtefactError(f"{source} is not what {run.path} judged", hint="put the same data back")
+    return prepared
+
+
+async def _asked(prepared: Prepared, item_id: str) -> Asked:
+    asked: dict[str, tuple[Request, Price | None]] = {}
+    bench = await open_bench(prepared)
+    try:
+        for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
+            engine.on_asked = _noting(asked, engine.price)
+        pairs = [pair for pair in prepared.record.pairs if pair.id == item_id]
+        stopper = Stopper()
+        await run_evaluation(evaluation_of(prepared, bench, pairs), stopper)
+        stopper.reraise()
+    finally:
+        await bench.close()
+    return asked
+
+
+def _noting(asked: dict[str, tuple[Request, Price | None]], price: Price | None) -> Callable[[Request], None]:
+    def note(request: Request) -> None:
+        asked.setdefault(request.key.hex(), (request, price))
+
+    return note
+
+
+def _call(key: str, asked: tuple[Request, Price | None], item: Item, memo: Path, failures: FailureLog) -> Call:
+    request, price = asked
+    kept, failed = look_up(memo, key), failures.get(key)
+    usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
+    failure = None if failed is None else (failed[0].value, failed[1])
+    return Call(key=key, kept=kept, request=request, item=item.id, usd=usd, failure=failure)
+
+
+def _secrets(profile: Profile) -> list[str]:
+    """Return the values of the variables that a profile names."""
+    from svr_async.judges.profile import variable_in
+
+    named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
+    values = [os.environ.get(name, "").strip() for name in (profile.key_env, *named) if name]
+    return [value for value in values if value]

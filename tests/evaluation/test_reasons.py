@@ -1,0 +1,118 @@
+"""The reasons of a run: kept beside its items, in none of their lines, and shown with the row that they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_run import made_items, write_run
+from rig import pairs
+
+from svr_async.errors import ArtefactError
+from svr_async.evaluation.items import MAX_REASON_CHARS, Item, Reason, build_item
+from svr_async.evaluation.reasons import FILE, with_reasons, write_reasons
+from svr_async.evaluation.reporting.explain import explain_item, reason_of, why
+from svr_async.evaluation.reporting.report import render_report
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.scoring.decision import Decision
+from svr_async.vocabulary.pair import Order, Side
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
+
+PAIR = pairs(1)[0]
+RUBRIC = Rubric(text="Says why.")
+
+
+def item_with(text: str, *, shown: Order = Order.AB, overall: str = "") -> Item:
+    """Return the item of a decision on one rubric, of which the judge wrote a text."""
+    row = RubricComparison(RUBRIC.id, Verdict.PASS, Verdict.FAIL, Side.A, text)
+    part = Contribution(rubric=RUBRIC, comparison=row)
+    decision = Decision(margin=1.25, outcome=Outcome.SCORED, contributions=(part,), shown=shown, reason=overall)
+    return build_item(PAIR, decision, order=shown.value, shown=(decision,), rows=(decision,))
+
+
+def with_texts(items: list[Item]) -> list[Item]:
+    """Return made items with a reason for each rubric of every second one."""
+    said = [
+        tuple(Reason(rubric=row.id, shown=row.shown, judge="", text=f"{item.id}: {row.text}") for row in item.rubrics)
+        for item in items
+    ]
+    return [replace(item, reasons=said[n] if n % 2 else ()) for n, item in enumerate(items)]
+
+
+def test_reasons_are_read_back_item_by_item_and_written_to_the_same_bytes(tmp_path: Path) -> None:
+    """What is written is read, for the items that are asked for; equal items give equal files."""
+    items = with_texts(made_items(n=40))
+    for name in ("one", "two"):
+        write_reasons(tmp_path / name, items)
+    assert (tmp_path / "one" / FILE).read_bytes() == (tmp_path / "two" / FILE).read_bytes()
+    bare = [replace(item, reasons=()) for item in items[5:20]]
+    assert list(with_reasons(tmp_path / "one", bare)) == items[5:20]
+
+
+def test_items_have_no_reasons_in_their_lines(tmp_path: Path) -> None:
+    """A line is the same with and without them."""
+    told = item_with("because", overall="all in all")
+    assert [one.text for one in told.reasons] == ["all in all", "because"]
+    assert told.to_line() == item_with("").to_line()
+    assert b"because" not in told.to_line()
+
+
+def test_a_run_without_reasons_has_no_file(tmp_path: Path) -> None:
+    """Where nobody wrote any, a file of an earlier part of the run goes, and reading gives none."""
+    write_reasons(tmp_path, [item_with("because")])
+    assert (tmp_path / FILE).exists()
+    bare = [item_with(""), item_with("  \n")]
+    write_reasons(tmp_path, bare)
+    assert not (tmp_path / FILE).exists()
+    assert list(with_reasons(tmp_path, bare)) == bare
+
+
+def test_hostile_texts_can_be_written(tmp_path: Path) -> None:
+    """Lone surrogates are replaced, and what is far too long is cut where the memo has the whole."""
+    found = [item_with("a \ud800 b"), replace(item_with("x" * (MAX_REASON_CHARS + 7)), id="q")]
+    write_reasons(tmp_path, found)
+    odd, long = (item.reasons[0].text for item in with_reasons(tmp_path, found))
+    assert odd == "a ? b"
+    assert long.endswith("… 7 more characters, in the memo")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and more", b"PAR1" + bytes(64) + b"PAR1"])
+def test_a_garbled_file_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
+    """It is an artefact that fails its checks, and names the file."""
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ArtefactError, match=r"reasons\.parquet: not the reasons of a run"):
+        with_reasons(tmp_path, [item_with("")])
+
+
+def test_a_reason_tells_when_it_speaks_of_swapped_responses() -> None:
+    """What was written with the two swapped says so, since its A is the B of all that stands around it."""
+    kept, swapped = item_with("A is right"), item_with("B is right", shown=Order.BA)
+    assert why(kept.reasons[0]) == "why"
+    assert why(swapped.reasons[0]) == "why (its A is B here)"
+    found = reason_of(swapped, swapped.rubrics[0])
+    assert found is not None
+    assert found.text == "B is right"
+    assert reason_of(replace(swapped, reasons=kept.reasons), swapped.rubrics[0]) is None
+
+
+def test_explanations_and_the_report_show_them_escaped(tmp_path: Path) -> None:
+    """Each reason stands with its rubric, in the report as text and never as markup."""
+    items = [
+        replace(
+            item,
+            reasons=tuple(
+                Reason(rubric=row.id, shown=row.shown, judge="", text=f"<b>{item.id}</b>") for row in item.rubrics[:1]
+            ),
+        )
+        for item in made_items(n=40)
+    ]
+    write_run(tmp_path / "run", items=items)
+    write_reasons(tmp_path / "run", items)
+    run = RunFolder.load(tmp_path / "run")
+    wrong = next(item for item in run.items if item.correct is False and item.margin)
+    assert explain_item(run, wrong.id).item.reasons[0].text == f"<b>{wrong.id}</b>"
+    page = render_report([run])
+    assert f"&lt;b&gt;{wrong.id}&lt;/b&gt;" in page
+    assert "<b>" + wrong.id not in page
