@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
+    "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
     "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
     "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),

@@ -90,6 +90,7 @@ class CallEngine:
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
+        self.on_recalled: Callable[[Question[Any], Reply], None] = lambda _question, _reply: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
@@ -292,6 +293,8 @@ class CallEngine:
             self._caller.vet(question.request, reply, who="the endpoint, as the memo has it,")
         self._counters.memo_hits += 1
         self._count_usage(question.request, reply)
+        if self.config.dry_run:
+            self.on_recalled(question, reply)
         key = question.request.key.hex()
         return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
 
