@@ -90,7 +90,7 @@ class CallEngine:
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
-        self.on_recalled: Callable[[Question[Any], Reply], None] = lambda _question, _reply: None
+        self.on_recalled: Callable[[Request, Reply, int], None] = lambda _request, _reply, _expected: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
@@ -294,7 +294,8 @@ class CallEngine:
         self._counters.memo_hits += 1
         self._count_usage(question.request, reply)
         if self.config.dry_run:
-            self.on_recalled(question, reply)
+            known = question.expected_tokens if question.expected_of is None else question.expected_of(value)
+            self.on_recalled(question.request, reply, known)
         key = question.request.key.hex()
         return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
 

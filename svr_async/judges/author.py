@@ -19,7 +19,7 @@ from svr_async.vocabulary.pair import PreferencePair, Prompt, prompt_text
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 MAX_INDUCED = 6
-TOKENS_PER_RUBRIC = 60
+TOKENS_PER_RUBRIC = 70
 TOKENS_PER_WORDING = 60
 
 
@@ -74,6 +74,7 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
         salvage=partial(read_induced, nonce=nonce, repair=True),
         sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
         expected_tokens=writer.reasoning + 4 * TOKENS_PER_RUBRIC,
+        expected_of=lambda rubrics: writer.reasoning + len(rubrics) * TOKENS_PER_RUBRIC,
     )
 
 

@@ -15,7 +15,7 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
-from svr_async.engine.request import CONTINGENT, Question, Request, estimate_tokens
+from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
 from svr_async.evaluation.wording import dollars, duration
@@ -44,16 +44,16 @@ class Sample:
     expected_prompt: int = 0
     expected_completion: int = 0
 
-    def note(self, question: Question[Any], reply: Reply) -> None:
-        """Count one answer, unless the endpoint did not say what it took."""
+    def note(self, request: Request, reply: Reply, expected: int) -> None:
+        """Count one answer, of so many tokens as expected, unless the endpoint did not say what it took."""
         usage = reply.usage
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
         self.answers += 1
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
-        self.expected_prompt += estimate_tokens(question.request.prompt_chars)
-        self.expected_completion += question.expected_tokens
+        self.expected_prompt += estimate_tokens(request.prompt_chars)
+        self.expected_completion += expected
 
     @property
     def scales(self) -> tuple[float, float]:

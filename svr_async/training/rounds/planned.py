@@ -26,7 +26,7 @@ PLANNED = "Planned rubric"  # how what an author gives in a dry run begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """What is not known before a training; means of seven trainings on the simulated endpoint (docs/spending.md).
+    """What is not known before a training; near those of seven trainings on the simulated endpoint (docs/spending.md).
 
     `support` is the share of the training pairs that are near the boundary, before the cap of the settings, `repeated`
     the share of them that were so in the round before. `negatives` are hard negatives a support pair, `fresh` the share
