@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.memo_place import memo_place
+from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
-    from svr_async.engine.money import Price
     from svr_async.judges.profile import Profile
 
 AUTO = "auto"
@@ -62,8 +62,6 @@ class JudgeLimits:
         known = {one.name for one in fields(cls)}
         named = {FLAGS.get(name, name): value for name, value in flags.items()}
         if isinstance(named.get("price"), str):
-            from svr_async.engine.money import read_price
-
             named["price"] = read_price(named["price"])
         return cls(**{name: value for name, value in named.items() if name in known})
 
