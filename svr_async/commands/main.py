@@ -21,6 +21,7 @@ COMMANDS = {
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
+    "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
     "doctor": ("svr_async.commands.doctor.command:doctor", "Check endpoint, key, memo and data, each with a cure."),
     "data": ("svr_async.commands.data:data", "Benchmarks and training sets: where they are, what a row looks like."),
     "cache": ("svr_async.commands.cache:cache", "Look after the memo of replies."),

@@ -118,6 +118,11 @@ _LIMITS = (
         help="Seconds without any success.",
     ),
     click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop before spending more."),
+    click.option(
+        "--price",
+        metavar="IN/OUT",
+        help="Dollars per million tokens, over the profile's; IN/CACHED/OUT where cached input costs less.",
+    ),
     click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before sending more."),
     click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
     click.option(
@@ -252,6 +257,7 @@ def asking(function: F) -> F:
         ),
         retry_errors_option,
         min_coverage_option,
+        click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),
         quiet_option,
     ]
     for option in reversed(options):

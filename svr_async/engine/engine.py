@@ -90,6 +90,7 @@ class CallEngine:
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
+        self.on_recalled: Callable[[Request, Reply, int], None] = lambda _request, _reply, _expected: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
         self.on_asked: Callable[[Request], None] = lambda _: None
         self._planned: set[bytes] = set()
@@ -295,6 +296,9 @@ class CallEngine:
         self._counters.memo_hits += 1
         self._count_usage(question.request, reply)
         self.on_asked(question.request)
+        if self.config.dry_run:
+            known = question.expected_tokens if question.expected_of is None else question.expected_of(value)
+            self.on_recalled(question.request, reply, known)
         key = question.request.key.hex()
         return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
 

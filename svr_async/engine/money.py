@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from svr_async.engine.reply import Usage
-from svr_async.errors import BudgetError
+from svr_async.errors import BudgetError, UsageError
 
 BATCH_PRICE_SHARE = 0.5  # OpenAI's Batch API guide: half of the price of the same calls made live; clones follow it
 
@@ -27,6 +28,21 @@ class Price:
         fresh = max(0, prompt - cached)
         live = (fresh * self.input + cached * self.cached + (usage.completion_tokens or 0) * self.output) / 1e6
         return BATCH_PRICE_SHARE * live if usage.batch else live
+
+
+def read_price(text: str) -> Price:
+    """Read IN/OUT or IN/CACHED/OUT, dollars per million tokens; UsageError for anything else.
+
+    Where cached input has no price of its own it costs what input does.
+    """
+    try:
+        numbers = [float(part.strip().removeprefix("$")) for part in text.split("/")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 3) or not all(isfinite(number) and number >= 0 for number in numbers):
+        hint = "write dollars per million tokens: 0.15/0.60, or 0.15/0.075/0.60 where cached input costs less"
+        raise UsageError(f"--price {text} is not IN/OUT or IN/CACHED/OUT", hint=hint)
+    return Price(input=numbers[0], cached=numbers[-2], output=numbers[-1])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -120,13 +120,15 @@ class Question(Generic[T]):
 
     `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never memoised. `salvage` reads
     more than `parse` does, by repairing what is broken; it is tried only when asking again did not help.
-    `sketch` gives a plausible value for a dry run; `expected_tokens` is the guess of the answer's length for its price.
+    `sketch` gives a plausible value for a dry run; `expected_tokens` is the guess of the answer's length for its price,
+    `expected_of` the same once its value is known.
     """
 
     request: Request
     parse: Callable[[str], T]
     sketch: Callable[[], T]
     expected_tokens: int = 500
+    expected_of: Callable[[T], int] | None = None
     salvage: Callable[[str], T] | None = None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.engine.memo_place import memo_place
+from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ class JudgeLimits:
     """How a judge may be asked; judges without an endpoint have no use for it.
 
     `concurrency` is a number of calls, or auto: the engine finds out how many pay, up to the profile's number. `rpm`
-    and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD. `failures` is the file of final
-    failures, which `retry_errors` forgets. Of rates and calls under way, `share` is the part of one process of several.
+    and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD; `price` stands
+    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. Of rates and
+    calls under way, `share` is the part of one process of several.
     """
 
     memo: Path = field(default_factory=memo_place)
@@ -39,6 +41,7 @@ class JudgeLimits:
     give_up_after_s: float = 1800.0
     strict_model: bool = False
     budget: float | None = None
+    price: Price | None = None
     max_calls: int | None = None
     offline: bool = False
     dry_run: bool = False
@@ -55,9 +58,11 @@ class JudgeLimits:
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:
-        """Return the limits that the flags of a command name; others are left alone."""
+        """Return the limits that the flags of a command name; others are left alone. UsageError for a bad price."""
         known = {one.name for one in fields(cls)}
         named = {FLAGS.get(name, name): value for name, value in flags.items()}
+        if isinstance(named.get("price"), str):
+            named["price"] = read_price(named["price"])
         return cls(**{name: value for name, value in named.items() if name in known})
 
     def engine_config(self, profile: Profile) -> EngineConfig:
@@ -75,6 +80,13 @@ class JudgeLimits:
             dry_run=self.dry_run,
         )
         return whole if self.share == (0, 1) else config_share(whole, self.share)
+
+
+def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
+    """Raise UsageError where one price is given and several judges are paid."""
+    if price is not None and len(paid) > 1:
+        hint = "give price = [in, cached, out] to each in judges.toml"
+        raise UsageError(f"--price is of one judge, and {' and '.join(paid)} are asked", hint=hint)
 
 
 def part_of(total: int, share: Share) -> int:

@@ -98,7 +98,7 @@ def open_judge(
     if limits.budget is not None and spec.profile.price is None:
         raise UsageError(
             f"a budget needs a price, and judge {spec.name} has none",
-            hint="add price = [in, cached, out] in judges.toml, or cap the calls",
+            hint="give --price IN/OUT, add price = [in, cached, out] in judges.toml, or cap the calls",
         )
     found = within_descriptors(config or limits.engine_config(spec.profile), engines=engines)
     return _open_endpoint(spec, spec.profile, limits, found, budget)

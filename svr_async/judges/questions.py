@@ -23,8 +23,9 @@ from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 MAX_WRITTEN_RUBRICS = 10
-TOKENS_PER_ROW = 70
-TOKENS_OF_REASONING = 400
+TOKENS_PER_ROW = 50  # some 30 of its JSON, and a sentence
+TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
+TOKENS_OF_REASONING = 400  # before an answer, where the profile names an effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,19 @@ class QuestionWriter:
     profile: Profile
     templates: Templates
 
+    @property
+    def reasoning(self) -> int:
+        """Tokens that the model is expected to think in before it answers."""
+        return TOKENS_OF_REASONING if self.profile.reasoning_effort else 0
+
     def direct(self, shown: Presentation) -> Question[Side]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
         request = self.request("direct", Material.pair(shown))
         return Question(
-            request=request, parse=read_brackets, sketch=lambda: Side.A, expected_tokens=TOKENS_OF_REASONING
+            request=request,
+            parse=read_brackets,
+            sketch=lambda: Side.A,
+            expected_tokens=self.reasoning + TOKENS_OF_TEXT,
         )
 
     def compare(
@@ -53,7 +62,7 @@ class QuestionWriter:
             parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
             salvage=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
             sketch=partial(_sketch_comparisons, ids),
-            expected_tokens=TOKENS_OF_REASONING + TOKENS_PER_ROW * len(rubrics),
+            expected_tokens=self.reasoning + TOKENS_PER_ROW * len(rubrics),
         )
 
     def self_rubrics(self, prompt: Prompt) -> Question[tuple[tuple[str, ...], str]]:
@@ -68,7 +77,7 @@ class QuestionWriter:
                 tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(6)),
                 "",
             ),
-            expected_tokens=TOKENS_OF_REASONING + 200,
+            expected_tokens=self.reasoning + 200,
         )
 
     def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
@@ -80,7 +89,7 @@ class QuestionWriter:
             parse=partial(read_scores, nonce=nonce, ids=ids),
             salvage=partial(read_scores, nonce=nonce, ids=ids, repair=True),
             sketch=lambda: dict.fromkeys(ids, 0.5),
-            expected_tokens=TOKENS_OF_REASONING + 25 * len(rubrics),
+            expected_tokens=self.reasoning + 25 * len(rubrics),
         )
 
     def request(self, name: str, material: Material) -> Request:

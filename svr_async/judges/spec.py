@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from svr_async.errors import ConfigError
 
 if TYPE_CHECKING:
+    from svr_async.engine.money import Price
     from svr_async.judges.profile import Profile
 
 RULES = "rules"
@@ -45,6 +46,12 @@ class JudgeSpec:
         name = text.removesuffix(WITH_RULES)
         find = find_decider if wire_of(name) else find_profile
         return cls(text=text, profile=find(name, base_url=base_url))
+
+    def priced(self, price: Price | None) -> Self:
+        """Return the judge at a price that was given; the same where there is none, or nothing is paid."""
+        if price is None or self.profile is None:
+            return self
+        return replace(self, profile=replace(self.profile, price=price, price_date="", price_source="--price"))
 
     @property
     def decides(self) -> bool:

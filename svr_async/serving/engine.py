@@ -123,7 +123,7 @@ class Engine:
 
 
 def _open(judge: str, base_url: str, limits: JudgeLimits) -> OpenJudge:
-    spec = JudgeSpec.parse(judge, base_url=base_url)
+    spec = JudgeSpec.parse(judge, base_url=base_url).priced(limits.price)
     if spec.recording is not None:
         raise UsageError(f"{judge} knows the pairs of its recording only", hint="svr eval replays recordings")
     return open_judge(spec, limits)

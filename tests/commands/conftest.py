@@ -67,8 +67,9 @@ def trained(sim: SimServer, shared: Path, compiled: dict[str, str]) -> Path:
         if not (where / "out" / "record.json").exists():
             write_planted(where / "pairs.jsonl")
             name_judge(where, sim.base_url)
-            done = svr(*TRAIN, cwd=where, timeout=PATIENCE_S, **compiled)
+            done = svr(*TRAIN, "--json", "--price", "0.15/0.6", cwd=where, timeout=PATIENCE_S, **compiled)
             assert done.returncode == 0, done.stderr
+            (where / "printed.json").write_text(done.stdout)
     return where
 
 

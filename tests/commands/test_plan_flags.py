@@ -287,7 +287,7 @@ def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:
     plan = {
         "calls": 66, "memo_hits": 0, "prompt_tokens": 1000, "cached_tokens": 150, "completion_tokens": 10,
         "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "saved_usd": 0.0041, "maybe_calls": 3,
-        "maybe_usd": 0.0009,
+        "maybe_usd": 0.0009, "sampled_answers": 0, "seconds": 9.0,
     }  # fmt: skip
     said = describe_count(plan)
     for text in ("about $0.0812, at worst $1.50", "$0.0041 less, about $0.0771", "about $0.0009 of it"):

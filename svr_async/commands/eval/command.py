@@ -79,7 +79,7 @@ from svr_async.scoring.methods.registry import NAMES
     help="Processes that ask, with the limits and caps divided among them.",
 )
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
 @retry_errors_option

@@ -48,7 +48,6 @@ def induce(**flags: Any) -> int:
 @pool_size_option
 @per_call_option
 @prefix_option
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens and price; send nothing, write nothing.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The feature store.")
 @common
 @observed

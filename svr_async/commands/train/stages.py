@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,20 @@ import click
 import orjson
 
 from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
-from svr_async.evaluation.running.dry_run import DryRunCount, describe_count
-from svr_async.judges.open_judge import OpenJudge
-from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
-from svr_async.training.running.candidates import induce, load_rubrics
-from svr_async.training.running.entries import count_calls, judge
-from svr_async.training.running.listener import Silent
-from svr_async.vocabulary.prefixes import PrefixOrder
+from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
+from svr_async.training.running.entries import ask_for_entries, judge
 
 
 def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
     out, settings = Path(flags["out"]), stage_settings(flags)
+    if flags["dry_run"]:
+        return print_count(flags, settings, ask_for_candidates)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         found = induce(settings, out, screen)
     failed = unanswered_lines(found.outcomes)
@@ -40,7 +39,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     rubrics = load_rubrics(flags["bank"], flags["candidates"])
     if flags["dry_run"]:
-        return _price_judging(flags, rubrics)
+        return print_count(flags, stage_settings(flags), partial(ask_for_entries, rubrics=rubrics))
     out, settings = Path(flags["out"]), stage_settings(flags)
     with TrainScreen(quiet=flags["quiet"]) as screen:
         found = judge(settings, rubrics, out, screen)
@@ -52,29 +51,4 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     click.echo(orjson.dumps(record) if flags["as_json"] else text)
     failures = settings.out / "failures.jsonl"
     require_answers(found.outcomes, settings.min_coverage, failures, before=f"remove {out}, then ")
-    return 0
-
-
-class _CallCount(Silent):
-    """Counts what a judge would send; `found` is None for one that sends nothing."""
-
-    def __init__(self, prefix: PrefixOrder) -> None:
-        self._prefix = prefix
-        self.found: DryRunCount | None = None
-
-    def opened(self, judge: OpenJudge) -> None:
-        """Count from now on."""
-        self.found = None if judge.engine is None else DryRunCount(judge.engine, self._prefix)
-
-
-def _price_judging(flags: Mapping[str, Any], rubrics: Sequence[Candidate]) -> int:
-    """Count what judging would send and what a prefix cache would save."""
-    settings = stage_settings(flags)
-    counted = _CallCount(PrefixOrder(settings.prefix))
-    count_calls(settings, rubrics, counted)
-    if counted.found is None:
-        click.echo("0 calls: this judge sends nothing")
-        return 0
-    count = counted.found.price()
-    click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2) if flags["as_json"] else describe_count(count))
     return 0

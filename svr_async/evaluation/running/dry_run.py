@@ -1,23 +1,72 @@
-"""What a dry run counts: calls, tokens and dollars to come, those that may not be needed, and what caching saves."""
+"""What a dry run counts: calls, tokens, dollars and time to come, what may not be needed, and what caching saves.
+
+Tokens are estimates: 3.6 characters one token, and an answer as long as its kind usually is. Where the memo holds
+answers to `ENOUGH_ANSWERS` of the questions, the estimates are scaled by what these took: a small run before a large
+one is the sample that makes it exact.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
-from svr_async.engine.reply import Usage
+from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
-from svr_async.evaluation.wording import dollars
+from svr_async.evaluation.wording import dollars, duration
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 
 CACHE_BLOCKS = 65_536  # four million tokens: what an endpoint may keep while a run goes on
 CHARS_PER_TOKEN = 3.6
+ENOUGH_ANSWERS = 10
+AUTO_IN_FLIGHT = 64  # what is assumed where --concurrency auto finds out how many calls pay
+FIRST_TOKEN_S = 1.0
+TOKENS_A_SECOND = 50.0  # of one answer
+ASSUMED = "tokens are assumed, 3.6 characters each in; a small run first makes them those of this judge"
+SPEED = (
+    f"a call taking a second and one for {TOKENS_A_SECOND:.0f} tokens, {AUTO_IN_FLIGHT} at once for --concurrency auto"
+)
+
+
+@dataclass(slots=True)
+class Sample:
+    """What answers in the memo took, and what was expected of them."""
+
+    answers: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    expected_prompt: int = 0
+    expected_completion: int = 0
+
+    def note(self, request: Request, reply: Reply, expected: int) -> None:
+        """Count one answer, of so many tokens as expected, unless the endpoint did not say what it took."""
+        usage = reply.usage
+        if usage.prompt_tokens is None or usage.completion_tokens is None:
+            return
+        self.answers += 1
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        self.expected_prompt += estimate_tokens(request.prompt_chars)
+        self.expected_completion += expected
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """How many tokens in and out stand for one that is expected; 1 where the sample is too small."""
+        if self.answers < ENOUGH_ANSWERS:
+            return 1.0, 1.0
+        return _ratio(self.prompt_tokens, self.expected_prompt), _ratio(
+            self.completion_tokens, self.expected_completion
+        )
+
+
+def _ratio(found: int, expected: int) -> float:
+    return found / expected if found and expected else 1.0
 
 
 @dataclass(slots=True)
@@ -33,12 +82,14 @@ class DryRunCount:
     cached_tokens: int = 0
     maybe_calls: int = 0
     maybe_prompt_tokens: int = 0
+    sample: Sample = field(default_factory=Sample)
     _cache: PrefixCache = field(
         default_factory=lambda: PrefixCache(CACHE_BLOCKS, block_chars=int(BLOCK_TOKENS * CHARS_PER_TOKEN))
     )
 
     def __post_init__(self) -> None:
         self.engine.on_planned = self.note
+        self.engine.on_recalled = self.sample.note
 
     def note(self, request: Request) -> None:
         """Count one request."""
@@ -54,15 +105,40 @@ class DryRunCount:
         return not self.keys.isdisjoint(decision.requests)
 
     def price(self) -> dict[str, Any]:
-        """Return calls, tokens and dollars of this engine."""
-        count = price_calls(self.engine.stats(), self.engine.price, self.cached_tokens)
+        """Return calls, tokens, dollars and seconds of this engine."""
+        inward, outward = self.sample.scales
+        stats, price = self.engine.stats(), self.engine.price
+        scaled = replace(
+            stats,
+            planned_prompt_tokens=round(inward * stats.planned_prompt_tokens),
+            planned_completion_tokens=round(outward * stats.planned_completion_tokens),
+        )
+        count = price_calls(scaled, price, round(inward * self.cached_tokens))
         share = self.maybe_calls / count["calls"] if count["calls"] else 0.0
-        maybe = Usage(prompt_tokens=self.maybe_prompt_tokens, completion_tokens=int(share * count["completion_tokens"]))
-        price = self.engine.price
+        maybe = Usage(
+            prompt_tokens=round(inward * self.maybe_prompt_tokens),
+            completion_tokens=int(share * count["completion_tokens"]),
+        )
+        sampled = self.sample.answers if self.sample.answers >= ENOUGH_ANSWERS else 0
         return count | {
             "maybe_calls": self.maybe_calls,
             "maybe_usd": None if price is None else round(price.cost(maybe), 4),
+            "sampled_answers": sampled,
+            "seconds": round(seconds_for(count, self.engine.config, lanes=len(stats.lanes)), 1),
         }
+
+
+def seconds_for(count: Mapping[str, Any], config: EngineConfig, *, lanes: int = 1) -> float:
+    """Return how long calls take at the limits: of rates and calls under way, what holds them back longest.
+
+    A call takes a second until its first token and 50 tokens a second from there; `auto` is 64 calls under way.
+    """
+    calls, tokens = count["calls"], count["prompt_tokens"] + count["completion_tokens"]
+    at_once = min(config.concurrency, AUTO_IN_FLIGHT) if config.adaptive else config.concurrency
+    written = FIRST_TOKEN_S * calls + count["completion_tokens"] / TOKENS_A_SECOND
+    rates = [calls / config.rpm if config.rpm else 0.0, tokens / config.tpm if config.tpm else 0.0]
+    held_back = 60 * max(rates) / lanes
+    return float(max(written / max(1, min(at_once, calls)), held_back))
 
 
 def price_calls(stats: EngineStats, price: Price | None, cached_tokens: int = 0) -> dict[str, Any]:
@@ -90,7 +166,7 @@ def price_calls(stats: EngineStats, price: Price | None, cached_tokens: int = 0)
 
 
 def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sum of the counts of several judges, with each by name; the count itself where there is one."""
+    """Return the sum of the counts of several judges, who wait for each other; the count itself where there is one."""
     found = list(counts.values())
     if len(found) == 1:
         return dict(found[0])
@@ -102,7 +178,7 @@ def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe_count(count: Mapping[str, Any]) -> str:
-    """Return the count in words; token counts are estimates at 3.6 characters a token."""
+    """Return the count in words, with what it rests on."""
     whole = (
         f"dry run: {count['calls']:,} calls to send, {count['memo_hits']:,} answers already in the memo; "
         f"about {count['prompt_tokens']:,} tokens in and {count['completion_tokens']:,} out "
@@ -118,6 +194,9 @@ def describe_count(count: Mapping[str, Any]) -> str:
             "" if count["saved_usd"] is None else f": {dollars(count['saved_usd'])} less, about {dollars(_left(count))}"
         )
         lines.append(f"  a prefix cache at the endpoint can serve {100 * share:.0f} % of the tokens in{money}")
+    sampled = count["sampled_answers"]
+    lines.append(f"  {f'scaled by {sampled:,} answers in the memo' if sampled else ASSUMED}")
+    lines.append(f"  about {duration(count['seconds'])} at these limits, {SPEED}")
     for name, one in count.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
     return "\n".join(lines)
@@ -129,7 +208,7 @@ def _left(count: Mapping[str, Any]) -> float:
 
 def _cost(count: Mapping[str, Any]) -> str:
     if count["usd"] is None:
-        return "price unknown: add price = [in, cached, out] to the judge in judges.toml"
+        return "price unknown: give --price IN/OUT, or price = [in, cached, out] in judges.toml"
     return f"about {dollars(count['usd'])}, at worst {dollars(count['max_usd'])}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.limits import refuse_one_price
 from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.jury import JuryRule
 from svr_async.scoring.methods.contract import Method
@@ -46,7 +47,7 @@ def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJu
     """Settle which judge is meant, without opening it; a content-blind method needs none."""
     if not method.facts.asks_judge:
         return SettledJudge(spec=JudgeSpec.parse(RULES), name="none")
-    spec = JudgeSpec.parse(text, base_url=settings.base_url)
+    spec = JudgeSpec.parse(text, base_url=settings.base_url).priced(settings.limits.price)
     if spec.profile is None:
         return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
     from svr_async.judges.templates import load_templates
@@ -134,6 +135,7 @@ def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
         audit_below=settings.audit_below,
     )
     names = [judge.name for judge in settled.judges]
+    refuse_one_price(settings.limits.price, [judge.name for judge in settled.judges if judge.profile is not None])
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
@@ -95,4 +96,6 @@ def _typed(value: Any, kind: Any) -> Any:
         kind = next(one for one in typing.get_args(kind) if one is not type(None))
     if kind is Path:
         return Path(value)
+    if kind is Price:
+        return Price(**value)
     return tuple(value) if typing.get_origin(kind) is tuple else value

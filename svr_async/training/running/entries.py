@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,17 +56,6 @@ def judge(
         )
 
     return run_stage(settings, work, listener)[0]
-
-
-def count_calls(settings: TrainSettings, rubrics: Sequence[Candidate], listener: Listener) -> None:
-    """Go through what judging would send, without sending it: the listener has the judge, and may count.
-
-    The stage is kept nowhere.
-    """
-    limits = replace(settings.limits, dry_run=True)
-    with tempfile.TemporaryDirectory() as nowhere:
-        dry = replace(settings, out=Path(nowhere), limits=limits)
-        run_stage(dry, lambda run: ask_for_entries(run.session, rubrics), listener)
 
 
 async def ask_for_entries(session: Session, rubrics: Sequence[Candidate]) -> dict[str, int]:

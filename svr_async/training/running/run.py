@@ -14,6 +14,7 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.judges.decision import STATED
 from svr_async.judges.keys import naming_keys
+from svr_async.judges.limits import refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
@@ -90,6 +91,7 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     limits = replace(settings.limits, failures=settings.out / "failures.jsonl")
     if author is None:
         return open_judge(spec, limits)
+    refuse_one_price(limits.price, [one.name for one in (spec, author) if one.profile is not None])
     budget = Budget(max_calls=limits.max_calls, max_usd=limits.budget)
     judge = open_judge(spec, limits, budget=budget, engines=2)
     behind = open_judge(author, limits, budget=budget, engines=2)

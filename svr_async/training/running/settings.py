@@ -62,7 +62,7 @@ class TrainSettings:
     @property
     def spec(self) -> JudgeSpec:
         """Which judge is meant; ConfigError for one that is not known."""
-        return JudgeSpec.parse(self.judge, base_url=self.base_url)
+        return JudgeSpec.parse(self.judge, base_url=self.base_url).priced(self.limits.price)
 
     @property
     def author_spec(self) -> JudgeSpec | None:

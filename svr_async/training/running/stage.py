@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from svr_async.engine.loops import loop_factory
 from svr_async.training.rounds.answers import Outcomes
+from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Listener, Silent
 from svr_async.training.running.run import TrainingRun, open_run
@@ -34,3 +37,13 @@ def run_stage(
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(main())
+
+
+def count_calls(settings: TrainSettings, work: Callable[[Session], Awaitable[Any]], listener: Listener) -> None:
+    """Go through what a work would send, without sending it: the listener has the judge, and may count.
+
+    The stage is kept nowhere.
+    """
+    with tempfile.TemporaryDirectory() as nowhere:
+        dry = replace(settings, out=Path(nowhere), limits=replace(settings.limits, dry_run=True))
+        run_stage(dry, lambda run: work(run.session), listener)

@@ -1,0 +1,57 @@
+"""`svr prices`: what judges cost, since when and where that was read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+
+if TYPE_CHECKING:
+    from svr_async.judges.profile import Profile
+
+HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
+
+
+@click.command()
+@common
+def prices(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
+    """List prices of judges, the cheapest first: dollars per million tokens, with their day and page.
+
+    \b
+    Example:  svr prices --json
+    """
+    from svr_async.judges.profiles import load_profiles
+
+    priced = sorted((one for one in load_profiles().values() if one.price is not None), key=_dearness)
+    if as_json:
+        click.echo(orjson.dumps({one.name: _facts(one) for one in priced}, option=orjson.OPT_INDENT_2))
+        return
+    from svr_async.commands.screen import plain_table, safe_console
+
+    console = safe_console()
+    console.print(plain_table(HEADS, [_row(one) for one in priced]))
+    console.print("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.", soft_wrap=True)
+
+
+def _dearness(profile: Profile) -> tuple[float, str]:
+    """Return what a million tokens in and a quarter of that out cost, and the name."""
+    assert profile.price is not None
+    return profile.price.input + profile.price.output / 4, profile.name
+
+
+def _facts(profile: Profile) -> dict[str, Any]:
+    price = profile.price
+    assert price is not None
+    numbers = {"in": price.input, "cached": price.cached, "out": price.output}
+    return numbers | {"date": profile.price_date, "source": profile.price_source, "profile": profile.source}
+
+
+def _row(profile: Profile) -> list[str]:
+    from svr_async.evaluation.wording import UNKNOWN, tariff
+
+    facts = _facts(profile)
+    costs = [tariff(facts[name]) for name in ("in", "cached", "out")]
+    return [profile.name, *costs, facts["date"] or UNKNOWN, facts["source"] or UNKNOWN]

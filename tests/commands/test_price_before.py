@@ -1,0 +1,129 @@
+"""What a run costs is known before it: `--dry-run` against what was sent, `--price`, `--budget`, `svr prices`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from made_pairs import PATIENCE_S, TRAIN, write_planted
+from rig import name_judge, write_bench
+
+from svr_async.engine.money import Price, read_price
+from svr_async.errors import UsageError
+from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
+Ask = Callable[..., tuple[int, Any, str]]  # what is printed is read, where the command did what it should
+PRICE = ("--price", "0.15/0.6")
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "-q")
+
+
+@pytest.fixture
+def ask(cli: Cli, tmp_path: Path, sim: SimServer) -> Ask:
+    """Return a function that runs `svr …` where `sim` is a judge without a price, and what it prints as JSON."""
+    name_judge(tmp_path, sim.base_url)
+    write_bench(tmp_path / "bench.jsonl", 40)
+
+    def call(*args: str) -> tuple[int, Any, str]:
+        code, out, err = cli(*args, "--memo", "memo", "--json")
+        return code, orjson.loads(out) if code == 0 else out, err
+
+    return call
+
+
+def near(value: float, real: float, share: float) -> bool:
+    """Whether a value is as near to the real one as a share of that."""
+    return abs(value - real) <= share * real
+
+
+def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
+    """The calls of `svr eval --dry-run` are those that are sent, its dollars within 20 % once some are answered."""
+    assert ask(*EVAL, *PRICE, "--limit", "10", "--out", "some")[0] == 0
+    _, told, _ = ask(*EVAL, *PRICE, "--dry-run")
+    _, paid, _ = ask(*EVAL, *PRICE, "--out", "all")
+    assert told["calls"] == paid["calls"]["sent"] > 50
+    assert told["sampled_answers"] == told["memo_hits"] > 0
+    assert near(told["usd"], paid["paid_usd"], 0.2)
+
+
+@pytest.mark.timeout(PATIENCE_S)
+def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path) -> None:
+    """The calls of `svr train --dry-run` are within 15 % of those that are sent, its dollars within 20 %."""
+    real = orjson.loads((trained / "printed.json").read_bytes())
+    write_planted(tmp_path / "pairs.jsonl")
+    _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
+    assert near(told["calls"], real["calls"]["sent"], 0.15)
+    assert ask("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
+    _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
+    assert told["sampled_answers"] > 10
+    known = told["memo_hits"] / real["calls"]["sent"] * real["paid_usd"]
+    assert near(told["usd"] + known, real["paid_usd"], 0.2)
+    assert not (tmp_path / "out").exists()
+    assert told["assumed"]["negatives"] == 0.6
+
+
+def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
+    """`svr induce --dry-run` counts a call a training pair, and writes nothing."""
+    write_planted(tmp_path / "pairs.jsonl")
+    command = ("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
+    _, told, _ = ask(*command, "--dry-run")
+    assert not (tmp_path / "c.jsonl").exists()
+    _, done, _ = ask(*command)
+    assert told["calls"] == sum(done["outcomes"]["induce"].values())
+    assert told["usd"] is None
+
+
+def test_time_follows_from_the_limits(ask: Ask) -> None:
+    """A dry run takes as long as the tightest limit makes it."""
+    plain, slow, one = (
+        ask(*EVAL, "--dry-run", *limit)[1] for limit in ((), ("--rpm", "6"), ("--rpm", "6000", "--concurrency", "1"))
+    )
+    assert slow["seconds"] == pytest.approx(10 * slow["calls"])
+    assert one["seconds"] > plain["seconds"]
+    assert one["seconds"] == pytest.approx(one["calls"] + one["completion_tokens"] / 50, abs=0.1)
+
+
+def test_a_budget_works_with_a_price(ask: Ask) -> None:
+    """`--budget` needs a price, and `--price` is one: the run stops before it spends more."""
+    code, out, err = ask(*EVAL, "--budget", "0.001")
+    assert (code, "give --price IN/OUT" in err, err.count("\n")) == (2, True, 1)
+    code, out, err = ask(*EVAL, "--budget", "0.001", *PRICE)
+    assert (code, "--budget $0.001 is reached" in out + err) == (4, True)
+
+
+@pytest.mark.parametrize("text", ["1", "a/b", "-1/2", "1/2/3/4", "nan/1", "1/inf", ""])
+def test_a_price_that_is_none_is_refused(ask: Ask, text: str) -> None:
+    """What is not IN/OUT is refused in a line that says how to write it."""
+    code, _, err = ask(*EVAL, "--price", text)
+    assert (code, "write dollars per million tokens" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_one_price_is_not_of_two_judges(ask: Ask, sim: SimServer, tmp_path: Path) -> None:
+    """`--price` is refused where several judges are paid."""
+    with (tmp_path / "judges.toml").open("a") as file:
+        file.write(f'\n[other]\nmodel = "gpt-oss-120b"\nbase_url = "{sim.base_url}"\nkey_env = ""\n')
+    code, _, err = ask(*EVAL[:4], "--jury", "sim,other", *PRICE)
+    assert (code, "--price is of one judge" in err) == (2, True)
+
+
+def test_prices_are_read_as_written() -> None:
+    """A price has two or three numbers; cached input costs what input does unless it says so."""
+    assert read_price("0.5/2") == Price(input=0.5, cached=0.5, output=2)
+    assert read_price("$0.5/0.1/2") == Price(input=0.5, cached=0.1, output=2)
+    with pytest.raises(UsageError):
+        read_price("0.5")
+
+
+def test_prices_are_listed_with_their_day(cli: Cli) -> None:
+    """`svr prices` lists each shipped price with day and page, the cheapest first."""
+    code, out, _ = cli("prices", "--json")
+    found = orjson.loads(out)
+    assert code == 0
+    assert found["gpt-4o-mini"]["in"] == 0.15
+    assert all(one["date"] and one["source"] for one in found.values())
+    dear = [one["in"] + one["out"] / 4 for one in found.values()]
+    assert dear == sorted(dear)
+    assert "2026-10-07" in cli("prices")[1]
