@@ -84,7 +84,7 @@ def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tupl
     assert (code, says in line) == (2, True), line
     assert "secret" not in line
     assert not Path("run").exists()
-    assert not Path("cache").exists()
+    assert not Path("cache/memo").exists()
 
 
 @pytest.mark.parametrize(
