@@ -307,13 +307,15 @@ def in_a_thread(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
         thread.join(20)
 
 
-def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
-    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name.
-
-    The folder says that its memo lies in it.
-    """
+def own_memo(folder: Path) -> None:
+    """Say that the memo of commands in a folder lies in it."""
     (folder / "cache").mkdir(exist_ok=True)
     (folder / "cache" / ".svr").touch()
+
+
+def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
+    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name."""
+    own_memo(folder)
     values = {"model": "gpt-oss-120b", "base_url": base_url, "key_env": "", "identity": "sim"} | settings
     text = "".join(f"{name} = {orjson.dumps(value).decode()}\n" for name, value in values.items())
     (folder / "judges.toml").write_text(f"[sim]\n{text}")

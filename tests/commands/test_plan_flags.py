@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
+from rig import own_memo, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -37,6 +37,7 @@ def sim() -> Iterator[SimServer]:
 
 def name_judges(folder: Path, base_url: str) -> None:
     """Write a judges.toml with three priced judges behind one endpoint."""
+    own_memo(folder)
     tables = [
         f'[{name}]\nmodel = "{model}"\nbase_url = "{base_url}"\nkey_env = ""\nidentity = "sim"\n'
         f"price = [{price}, {price / 2}, {4 * price}]\n"

@@ -365,6 +365,8 @@ async def test_what_is_cancelled_within_the_work_ends_the_map() -> None:
 def test_a_reply_is_kept_with_all_its_fields() -> None:
     """The row is what orjson makes of the object itself, so that no field can be left out."""
     usage = Usage(prompt_tokens=3, cached_tokens=2, completion_tokens=1, batch=True)
-    reply = Reply(text="é\n", finish_reason="length", usage=usage, model="m", fingerprint="f", id="i", tries=2)
+    reply = Reply(
+        text="é\n", finish_reason="length", usage=usage, model="m", fingerprint="f", id="i", tries=2, reasoning="so"
+    )
     assert reply.to_bytes() == orjson.dumps(reply)
     assert Reply.from_bytes(reply.to_bytes()) == reply

@@ -82,7 +82,7 @@ def test_hostile_texts_can_be_written(tmp_path: Path) -> None:
 def test_a_garbled_file_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
     """It is an artefact that fails its checks, and names the file."""
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"reasons\.parquet: not the reasons of a run"):
+    with pytest.raises(ArtefactError, match=r"reasons\.json\.gz: not the reasons of a run"):
         with_reasons(tmp_path, [item_with("")])
 
 

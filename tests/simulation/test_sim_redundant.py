@@ -52,7 +52,9 @@ def test_older_worlds_and_their_judgements_are_what_they_were(name: str) -> None
         rubrics = [read_rubric(one["rubric"]) for rows in told for one in rows]
         judged = [(judge.compare(prompt, a, b, rubric), judge.opinion(prompt, a, rubric)) for rubric in rubrics]
         more = (judge.prefer(prompt, a, b), judge.write_rubrics(prompt), item.margin)
-        sha.update(repr((row, told, world.human_rubrics(item), judged, *more)).encode())
+        sha.update(
+            repr((row, told, world.human_rubrics(item), judged, *more)).replace(", chances=None", "").encode()
+        )  # a later field
     sha.update(Simulator(SimConfig(seed=1, world=world.config)).fingerprint.encode())
     sha.update(repr((world.config, world.config.variety)).encode())
     assert sha.hexdigest()[:16] == KNOWN[name]
