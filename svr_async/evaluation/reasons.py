@@ -22,6 +22,7 @@ from svr_async.vocabulary.atomic import reason, write_atomic
 
 FILE = "reasons.json.gz"
 COLUMNS = ("item", "rubric", "shown", "judge", "text")
+MOST_BYTES = 1 << 30  # read of a file, unpacked
 
 
 def write_reasons(folder: Path, items: Sequence[Item]) -> None:
@@ -51,7 +52,7 @@ def _columns(items: Sequence[Item]) -> dict[str, list[str]]:
 def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
     found: dict[str, list[Reason]] = defaultdict(list)
     try:
-        columns = orjson.loads(gzip.decompress(path.read_bytes()))
+        columns = orjson.loads(_unpacked(path))
         for item, *texts in zip(*(columns[name] for name in COLUMNS), strict=True):
             if item in ids:
                 found[item].append(Reason(**dict(zip(COLUMNS[1:], map(str, texts), strict=True))))
@@ -60,3 +61,12 @@ def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
         hint = "run svr eval again; what was judged is in the memo"
         raise ArtefactError(f"{path}: not the reasons of a run ({said})", hint=hint) from error
     return found
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return what a file holds; ValueError where it would fill the memory."""
+    with gzip.open(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+    return data
