@@ -121,7 +121,7 @@ class Service:
         cached_tokens: int,
     ) -> dict[str, Any]:
         """Return the reply in the shape of the request, its content damaged where the fault says so."""
-        chances = damaged_chances(composed[0].chances, fault)
+        chances = damaged_chances(composed[0].chances, fault, drawn)
         fingerprint = self.simulator.fingerprint
         if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
             return decision_reply(
