@@ -93,7 +93,7 @@ def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:
     """`svr batch export` takes `--price` as the run does: half the dollars of the same calls asked live."""
     command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "--out", "run")
     _, live, _ = ask(*command, "--dry-run")
-    code, out, _ = cli("batch", "export", "asked", "--json", *command, "--memo", "memo")
+    code, out, _ = cli("batch", "export", "--json", "asked", *command, "--memo", "memo")
     batch = orjson.loads(out)
     assert (code, batch["calls"]) == (0, live["calls"])
     assert batch["usd"] == pytest.approx(live["usd"] / 2, abs=1e-4)
