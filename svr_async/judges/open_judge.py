@@ -120,9 +120,9 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.templates import load_templates
+    from svr_async.judges.templates import OWN, load_templates
 
-    templates = load_templates(limits.prompts, spec.prompts)
+    templates = load_templates(limits.prompts, (*spec.prompts, *(OWN if spec.writes else ())))
     engine = _engine_of(profile, limits, config, budget)
     opened = _scoring if spec.scores else _deciding if spec.decides else _writing
     judge, author = opened(engine, profile, templates)
@@ -131,7 +131,8 @@ def _open_endpoint(
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
-    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
+    used = {name: digest for name, digest in templates.digests.items() if name in spec.prompts}
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=used)
 
 
 def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:

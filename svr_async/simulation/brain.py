@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
@@ -100,6 +101,9 @@ class Simulator:
             case Role.REWARD:
                 read = self.world.language.read_response(request.fences["RESPONSE"])
                 composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
+            case role if role in own_words.ANSWERS:
+                said = own_words.answer(judge, request)
+                composed = Composed(said) if isinstance(said, str) else _structured(request, said)
             case Role.STATE:
                 composed = self._state(judge, request)
             case _:
@@ -163,7 +167,10 @@ class Simulator:
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        side = judge.prefer(prompt, *self._responses(request))
+        rubrics = own_words.listed(judge, request)
+        a, b = self._responses(request)
+        judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
+        side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
         return Composed(f"Response {side.value} comes across as the more convincing one.\n\n[[{side.value}]]")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:

@@ -98,12 +98,15 @@ class PlantedJudge:
             return rows[0].better or Side.A
         return Side.A if total > 0 else Side.B
 
-    def write_rubrics(self, prompt: PromptReading) -> list[str]:
-        """Write rubrics from the prompt alone: few of them name what its type cares about, the rest are generic."""
+    def write_rubrics(self, prompt: PromptReading, *about: str) -> list[str]:
+        """Write rubrics from the prompt alone: few of them name what its type cares about, the rest are generic.
+
+        What they are `about` besides makes them others.
+        """
         kind = self.world.kind_of(prompt)
         texts: list[str] = []
         for slot in range(N_WRITTEN * 2):
-            drawn = draw_bytes(self._key, "write", prompt.digest, slot)
+            drawn = draw_bytes(self._key, "write", prompt.digest, slot, *about)
             texts.append(self._written(drawn, kind.cares if kind else ()))
         return list(dict.fromkeys(texts))[:N_WRITTEN]
 

@@ -47,6 +47,12 @@ class Role(StrEnum):
     PROBE = "probe"
     STATE = "state"
     REWARD = "reward"
+    PROPOSE = "propose"
+    DECOMPOSE = "decompose"
+    SATISFY = "satisfy"
+    FILTER = "filter"
+    LIST = "list"
+    GRADE = "grade"
     RESPOND = "respond"
 
 
@@ -206,6 +212,12 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ("proposed_rubrics", Role.PROPOSE),
+        ("finer_rubrics", Role.DECOMPOSE),
+        ("[[YES]]", Role.SATISFY),
+        ("[[OVERLAP]]", Role.FILTER),
+        ("[[10]]", Role.GRADE),
+        ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)
