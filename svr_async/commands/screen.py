@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from svr_async.evaluation.reporting.tables import Table as Texts
+
 PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
 
 
@@ -43,3 +45,21 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*(Text(one_line(cell, 200)) for cell in row))
     return table
+
+
+def show_tables(console: Console, tables: Iterable[Texts], warnings: Sequence[str] = ()) -> None:
+    """Print warnings, then tables with their captions and notes; texts in them cannot steer the terminal."""
+    from rich.text import Text
+
+    from svr_async.evaluation.safetext import one_line
+
+    for warning in warnings:
+        console.print(Text(f"! {one_line(warning, 400)}", style="yellow"))
+    for place, table in enumerate(tables):
+        if place:
+            console.print()
+        if table.caption:
+            console.print(Text(one_line(table.caption, 400), style="bold"))
+        console.print(plain_table(table.heads, table.rows))
+        for note in table.notes:
+            console.print(Text(one_line(note, 400)))
