@@ -32,8 +32,8 @@ def _console(**settings: bool) -> Console:
     return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table without lines: the first column is text, the others are numbers to the right."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> Table:
+    """Return a table without lines: the first column is text, the others are numbers to the right, or all `words`."""
     from rich.table import Table
     from rich.text import Text
 
@@ -41,7 +41,8 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
+        number = place > 0 and not words
+        table.add_column(head, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for row in rows:
         table.add_row(*(Text(one_line(cell, 200)) for cell in row))
     return table
