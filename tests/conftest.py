@@ -77,20 +77,21 @@ def steady_tracing() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep what JAX compiles, here and in processes, for other workers and runs: half of a small fit is compiling.
+    """Have JAX compile quickly rather than well, here and in processes, and keep it for other workers and runs.
 
-    JAX names a program by all that it is compiled from, but not by the processor; so its folder is named by that.
+    Half of a small fit is compiling, and last bits depend on how: all compile alike. JAX names a program by all that it
+    is compiled from, but not by the processor; so its folder is named by that.
     """
-    if not CPU_INFO.exists() or not hasattr(request.config, "cache"):
-        yield
-        return
-    flags = next((line for line in CPU_INFO.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
-    folder = request.config.cache.mkdir(f"compiled-{hashlib.sha256(flags.encode()).hexdigest()[:12]}")
-    settings = {
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
+    settings: dict[str, Any] = {"jax_disable_most_optimizations": True}
+    if CPU_INFO.exists() and hasattr(request.config, "cache"):
+        lines = CPU_INFO.read_text().splitlines()
+        flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        folder = request.config.cache.mkdir(f"compiled-{hashlib.sha256(flags.encode()).hexdigest()[:12]}")
+        settings |= {
+            "jax_compilation_cache_dir": str(folder),
+            "jax_persistent_cache_min_compile_time_secs": 0.0,
+            "jax_persistent_cache_min_entry_size_bytes": -1,
+        }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name.upper(), str(value))

@@ -45,7 +45,7 @@ class Forked:
         self, args: list[str], *, cwd: Path, env: Mapping[str, str], kill_at: tuple[str, int] | None = None
     ) -> None:
         (out, out_end), (err, err_end), (self._status, status_end) = (os.pipe() for _ in range(3))
-        order = {"args": args, "cwd": str(cwd), "env": dict(env), "kill_at": kill_at}
+        order: dict[str, Any] = {"args": args, "cwd": str(cwd), "env": dict(env), "kill_at": kill_at}
         order["ignored"] = [int(number) for number in _INHERITED if signal.getsignal(number) is signal.SIG_IGN]
         ends = [out_end, err_end, status_end]
         socket.send_fds(_nursery(), [json.dumps(order).encode()], ends)
@@ -75,8 +75,11 @@ class Forked:
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Wait for the end and return what is left to be read of stdout and stderr."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        left = lambda: None if ends is None else max(0.0, ends - time.monotonic())  # noqa: E731  (a line for a line)
+        deadline = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if deadline is None else max(0.0, deadline - time.monotonic())
+
         if not self._readers:
             self._readers = [
                 threading.Thread(target=self._drain, args=(file,), daemon=True) for file in (self.stdout, self.stderr)
@@ -157,10 +160,10 @@ def _child(order: dict[str, Any], ends: list[int]) -> NoReturn:
         from svr_async.commands.main import run, svr
 
         code = run(svr, "svr")
-    except SystemExit as end_:
-        code = end_.code if isinstance(end_.code, int) else int(end_.code is not None)
+    except SystemExit as asked:
+        code = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
     except BaseException:  # noqa: BLE001  (as the interpreter does)
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
     finally:
         threading._shutdown()  # type: ignore[attr-defined]  # as at any exit: wait for the threads
         atexit._run_exitfuncs()
@@ -187,11 +190,11 @@ def _serve(line: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     while True:
-        ready = select.select([line, waker], [], [])[0]
+        ready = select.select([line.fileno(), waker], [], [])[0]
         if waker in ready:
             os.read(waker, 512)
             _tell_ended(running)
-        if line in ready:
+        if line.fileno() in ready:
             data, ends, _, _ = socket.recv_fds(line, LARGEST, 3)
             if not data:
                 return

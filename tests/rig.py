@@ -201,7 +201,7 @@ def environment(**extra: str) -> dict[str, str]:
 def svr(*args: str | Path, cwd: Path, timeout: float = 50, **env: str) -> subprocess.CompletedProcess[str]:
     """Run `svr` in a process of its own."""
     with background(*args, cwd=cwd, **env) as process:
-        out, err = process.communicate(timeout)
+        out, err = process.communicate(timeout=timeout)
         assert process.returncode is not None
         return subprocess.CompletedProcess(args, process.returncode, out, err)
 

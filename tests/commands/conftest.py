@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,16 +60,3 @@ def trained(sim: SimServer, shared: Path) -> Path:
             assert done.returncode == 0, done.stderr
             (where / "printed.json").write_text(done.stdout)
     return where
-
-
-@pytest.fixture(autouse=True)
-def usual_programs() -> Iterator[None]:
-    """Compile as a process of its own does: the fit's own tests leave most optimisations out, which moves last bits."""
-    jax = sys.modules.get("jax")
-    if jax is None:
-        yield
-        return
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
