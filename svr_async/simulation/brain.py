@@ -31,11 +31,12 @@ SCORE_SPREAD = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or probabilities."""
+    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or numbers."""
 
     prose: str
     payload: dict[str, Any] | None = None
     chances: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
 
     @property
     def text(self) -> str:
@@ -96,6 +97,9 @@ class Simulator:
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = _structured(request, {"rephrased_rubrics": rows})
+            case Role.REWARD:
+                read = self.world.language.read_response(request.fences["RESPONSE"])
+                composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
             case Role.STATE:
                 composed = self._state(judge, request)
             case _:

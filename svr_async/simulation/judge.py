@@ -84,9 +84,10 @@ class PlantedJudge:
         """Name the better response without rubrics: dazzled by surface, leaning to A, with little insight."""
         if uniform(self._pair_draw(prompt, a, b, b"direct"), 0) < self.model.direct_bias:
             return Side.A
-        return Side.A if self._appeal(prompt, a) >= self._appeal(prompt, b) else Side.B
+        return Side.A if self.appeal(prompt, a) >= self.appeal(prompt, b) else Side.B
 
-    def _appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
+    def appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
+        """Return how good a response looks without rubrics: its surface, and what the judge sees of its quality."""
         whim = draw(self._key, "direct", prompt.digest, response.digest)
         return response.surface + self.model.insight * self.quality(prompt, response) + DIRECT_NOISE * whim
 

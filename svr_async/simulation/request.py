@@ -30,6 +30,9 @@ class Shape(StrEnum):
     DECISIONS = "decisions"
     SYSTEMONE = "systemone"
     MESSAGES = "messages"
+    CLASSIFY = "classify"
+    POOLING = "pooling"
+    SCORE = "score"
 
 
 class Role(StrEnum):
@@ -43,6 +46,7 @@ class Role(StrEnum):
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
+    REWARD = "reward"
     RESPOND = "respond"
 
 

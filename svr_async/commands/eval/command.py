@@ -30,7 +30,7 @@ from svr_async.scoring.methods.registry import NAMES
     default="rules",
     show_default=True,
     metavar="J",
-    help="A judge of `svr judges`, URL#model, rules, recorded:PATH, or J+rules.",
+    help="A judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
 )
 @click.option(
     "--method",

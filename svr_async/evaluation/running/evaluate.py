@@ -164,7 +164,7 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
     notes = []
     if judge.engine is not None and judge.profile is not None:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
-        if others:
+        if others and judge.profile.model:
             notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
