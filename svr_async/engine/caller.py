@@ -246,10 +246,12 @@ class Caller:
     def vet(self, request: Request, reply: Reply, *, who: str) -> None:
         """Tell, once, that another model has answered; ModelError, which ends the run, where that is not accepted.
 
-        An endpoint that names no model is believed, and so is one that names the dated version of an alias.
+        An endpoint that names no model is believed, and so is one that names the dated version of an alias; one that
+        was asked for no model may answer as any.
         """
         wanted, named = request.model, reply.model
-        if not named or named == wanted or (named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])):
+        dated = named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])
+        if not named or not wanted or named == wanted or dated:
             return
         if not self.config.strict_model:
             self.tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")

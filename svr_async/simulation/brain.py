@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
@@ -40,11 +41,12 @@ DIRECT = (
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or probabilities."""
+    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or numbers."""
 
     prose: str
     payload: dict[str, Any] | None = None
     chances: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
 
     @property
     def text(self) -> str:
@@ -105,6 +107,12 @@ class Simulator:
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = _structured(request, {"rephrased_rubrics": rows})
+            case Role.REWARD:
+                read = self.world.language.read_response(request.fences["RESPONSE"])
+                composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
+            case role if role in own_words.ANSWERS:
+                said = own_words.answer(judge, request)
+                composed = Composed(said) if isinstance(said, str) else _structured(request, said)
             case Role.STATE:
                 composed = self._state(judge, request)
             case _:
@@ -168,7 +176,10 @@ class Simulator:
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        side = judge.prefer(prompt, *self._responses(request))
+        rubrics = own_words.listed(judge, request)
+        a, b = self._responses(request)
+        judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
+        side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
         return Composed(f"{DIRECT.format(better=side.value, other=side.other().value)}\n\n[[{side.value}]]")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
+from svr_async.simulation.rewards import parse_conversation, parse_texts
 
 MOST_QUESTIONS = 400
 MASS = 0.98  # of a token's probability, what Yes and No have together
@@ -44,6 +46,9 @@ READERS: Mapping[Shape, Read] = {
     Shape.DECISIONS: parse_decisions,
     Shape.SYSTEMONE: parse_systemone,
     Shape.MESSAGES: parse_messages,
+    Shape.CLASSIFY: partial(parse_conversation, shape=Shape.CLASSIFY),
+    Shape.POOLING: partial(parse_conversation, shape=Shape.POOLING),
+    Shape.SCORE: parse_texts,
 }
 
 

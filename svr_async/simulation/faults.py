@@ -39,7 +39,7 @@ class Fault:
     roles: tuple[Role, ...] = ()
 
 
-_JSON_ROLES = (Role.COMPARE, Role.SCORE, Role.INDUCE, Role.WRITE, Role.REPHRASE)
+_JSON_ROLES = (Role.COMPARE, Role.SCORE, Role.INDUCE, Role.WRITE, Role.REPHRASE, Role.PROPOSE, Role.DECOMPOSE)
 _ROW_ROLES = (Role.COMPARE, Role.SCORE, Role.STATE)
 _TABLE = (
     Fault("429", Stage.STATUS, 429, paid=False),

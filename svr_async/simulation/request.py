@@ -30,6 +30,9 @@ class Shape(StrEnum):
     DECISIONS = "decisions"
     SYSTEMONE = "systemone"
     MESSAGES = "messages"
+    CLASSIFY = "classify"
+    POOLING = "pooling"
+    SCORE = "score"
 
 
 class Role(StrEnum):
@@ -43,6 +46,13 @@ class Role(StrEnum):
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
+    REWARD = "reward"
+    PROPOSE = "propose"
+    DECOMPOSE = "decompose"
+    SATISFY = "satisfy"
+    FILTER = "filter"
+    LIST = "list"
+    GRADE = "grade"
     RESPOND = "respond"
 
 
@@ -211,6 +221,12 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ("proposed_rubrics", Role.PROPOSE),
+        ("finer_rubrics", Role.DECOMPOSE),
+        ("[[YES]]", Role.SATISFY),
+        ("[[OVERLAP]]", Role.FILTER),
+        ("[[10]]", Role.GRADE),
+        ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)

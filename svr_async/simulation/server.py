@@ -25,6 +25,7 @@ from svr_async.simulation.models import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Shape
+from svr_async.simulation.rewards import FIELDS
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of, strike
 
@@ -126,6 +127,11 @@ class SimServer:
             web.post("/v1/decisions", partial(self._answer, shape=Shape.DECISIONS)),
             web.post("/v1/messages", partial(self._answer, shape=Shape.MESSAGES)),
             web.post("/v1/systemone", partial(self._answer, shape=Shape.SYSTEMONE)),
+            *[
+                web.post(f"{root}/{shape.value}", partial(self._answer, shape=shape))
+                for shape in FIELDS
+                for root in ("", "/v1")
+            ],
             web.get("/v1/models", self._models),
             web.get("/sim/log", self._get_log),
             web.get("/sim/stats", self._get_stats),

@@ -202,9 +202,16 @@ def describe_count(count: Mapping[str, Any]) -> str:
     sampled = count["sampled_answers"]
     lines.append(f"  {f'scaled by {sampled:,} answers in the memo' if sampled else ASSUMED}")
     lines.append(f"  about {duration(count['seconds'])} at these limits, {SPEED}")
+    if count.get("assumes"):
+        lines.append(f"  by stage: {told_stages(count['method_calls'])}; assumed: {count['assumes']}")
     for name, one in count.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
     return "\n".join(lines)
+
+
+def told_stages(counts: Mapping[str, Any]) -> str:
+    """Return in words what a method has counted: whole numbers and means by name."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 
 def _left(count: Mapping[str, Any]) -> float:
