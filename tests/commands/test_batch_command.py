@@ -404,6 +404,22 @@ def test_headers_and_parameters_of_the_profile_go_with_every_call(
     assert "judge sim: headers X-Token is $GATEWAY, which is not set" in told.err
 
 
+def test_a_refused_setting_is_named_with_what_mends_it(folder: Path, last_line: Callable[[], str]) -> None:
+    """No line of a batch heals itself: the import ends with the settings, and an export with them is answered."""
+    with serving(SimConfig(reasoning=True)) as server:
+        name_judge(folder, server.base_url)
+        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
+        assert svr_here("batch", "submit", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 3
+        line = last_line()
+        assert "the model refuses a setting" in line
+        for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"'):
+            assert setting in line
+        mended = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
+        name_judge(folder, server.base_url, **mended)
+        by_batch((*EVAL, "--out", "run"), "batch-2")
+
+
 def test_a_key_is_used_and_written_nowhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
