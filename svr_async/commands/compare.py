@@ -7,14 +7,21 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, noise_option
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@noise_option
 @common
-def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
+def compare(
+    runs: tuple[Path, ...],
+    seed: int,
+    noise: Path | None,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
     """Compare runs over the same data: accuracy, exact McNemar test, bootstrap interval, Holm over domains.
 
     Each later run is tested against the first, on the pairs that both judged; pairs of a prompt are taken together.
@@ -23,10 +30,12 @@ def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) ->
     Example:
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
+    from svr_async.evaluation.noise import read_noise
     from svr_async.evaluation.reporting.compare import compare_runs, item_of
     from svr_async.evaluation.runfolder import RunFolder
 
-    found = compare_runs([RunFolder.load(run) for run in runs], seed=seed, cluster=item_of)
+    measured = None if noise is None else read_noise(noise)
+    found = compare_runs([RunFolder.load(run) for run in runs], seed=seed, cluster=item_of, noise=measured)
     if as_json:
         click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
     else:
