@@ -61,6 +61,7 @@ def show_tables(console: Console, tables: Iterable[Texts], warnings: Sequence[st
             console.print()
         if table.caption:
             console.print(Text(one_line(table.caption, 400), style="bold"))
-        console.print(plain_table(table.heads, table.rows))
+        if table.heads:
+            console.print(plain_table(table.heads, table.rows))
         for note in table.notes:
             console.print(Text(one_line(note, 400)))
