@@ -82,10 +82,12 @@ class StatementWriter:
             endpoint=self.profile.endpoint,
             spelled=self.profile.spelled,
             model=self.profile.model,
-            messages=(
-                ("system", self.instructions),
-                ("user", material),
-                *((QUESTION, f"{stated.text}{ask}") for stated in statements),
+            messages=self.profile.placed(
+                (
+                    ("system", self.instructions),
+                    ("user", material),
+                    *((QUESTION, f"{stated.text}{ask}") for stated in statements),
+                )
             ),
             max_tokens=1,
             max_tokens_field=self.profile.max_tokens_field,
