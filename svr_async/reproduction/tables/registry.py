@@ -10,7 +10,12 @@ from svr_async.reproduction.recipe import Recipe
 from svr_async.reproduction.results import Results
 from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.accuracy import ablation, by_domain, overall, transfer
+from svr_async.reproduction.tables.bank import distribution, examples
 from svr_async.reproduction.tables.benches import benches
+from svr_async.reproduction.tables.cost import cost
+from svr_async.reproduction.tables.overlap import case, net, overlap
+from svr_async.reproduction.tables.topk import topk
+from svr_async.reproduction.tables.training import dynamics, hparams, overview
 
 Builder = Callable[[Recipe, Printed, Results], Table]
 KINDS: Mapping[str, Builder] = {
@@ -19,6 +24,16 @@ KINDS: Mapping[str, Builder] = {
     "ablation": ablation,
     "transfer": transfer,
     "benches": benches,
+    "overlap": overlap,
+    "net": net,
+    "case": case,
+    "topk": topk,
+    "bank": distribution,
+    "examples": examples,
+    "dynamics": dynamics,
+    "overview": overview,
+    "hparams": hparams,
+    "cost": cost,
 }
 
 
