@@ -43,17 +43,19 @@ def repro(**flags: Any) -> int:
     """
     import orjson
 
+    from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
     from svr_async.reproduction.reproduce import reproduce
 
-    if flags["dry_run"]:
-        return 0
+    settings, tables, as_json = _settings(flags), flags["tables"], flags["as_json"]
     say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
-    done = reproduce(_settings(flags), flags["tables"], say)
-    absent = sum(bool(row.absent) for table in done.tables for row in table.rows)
-    if flags["as_json"]:
-        click.echo(orjson.dumps({"report": str(done.report), "calls": done.calls, "usd": done.usd, "absent": absent}))
-    else:
-        click.echo(f"{len(done.tables)} tables, {absent} rows absent, {done.calls:,} calls sent: {done.report}")
+    if flags["dry_run"]:
+        count = count_reproduction(settings, tables, say)
+        click.echo(
+            orjson.dumps(count.as_json(), option=orjson.OPT_INDENT_2) if as_json else describe_reproduction(count)
+        )
+        return 0
+    done = reproduce(settings, tables, say)
+    click.echo(orjson.dumps(done.as_json(), option=orjson.OPT_INDENT_2) if as_json else done.in_words())
     return 0
 
 

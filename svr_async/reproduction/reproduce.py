@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from svr_async.evaluation.wording import plural
 from svr_async.reproduction.arithmetic import checks, marks
 from svr_async.reproduction.page import render_page
 from svr_async.reproduction.plan import plan_of
@@ -28,6 +30,21 @@ class Reproduction:
     report: Path
     calls: int
     usd: float
+
+    @property
+    def absent(self) -> int:
+        """How many rows lack a run."""
+        return sum(bool(row.absent) for table in self.tables for row in table.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return where it is written, and what it took."""
+        named = {"report": str(self.report), "tables": [table.label for table in self.tables]}
+        return named | {"calls": self.calls, "usd": self.usd, "absent": self.absent}
+
+    def in_words(self) -> str:
+        """Say the same in a line."""
+        rows = f"{plural(len(self.tables), 'table')}, {plural(self.absent, 'row')} absent"
+        return f"{rows}, {self.calls:,} calls sent: {self.report}"
 
 
 def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reproduction:

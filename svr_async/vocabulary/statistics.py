@@ -29,7 +29,8 @@ def wilson_interval(successes: float, n: float, *, level: float = 0.95) -> Inter
 
     With p = successes/n and z the normal quantile of (1 + level)/2:
     (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n). Never leaves [0, 1]; nothing observed (n = 0) gives (0, 1).
-    Half successes (ties at half credit) are allowed, and an n that is an effective number of items. Source: Wilson 1927, JASA 22:209-212.
+    Half successes (ties at half credit) are allowed, and an n that is an effective number of items.
+    Source: Wilson 1927, JASA 22:209-212.
     """
     _check_level(level)
     if not 0 <= successes <= n:
