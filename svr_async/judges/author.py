@@ -14,14 +14,14 @@ from svr_async.judges.fence import clean
 from svr_async.judges.material import Material, local_ids
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
 from svr_async.judges.reply_text import read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 MAX_INDUCED = 6
-TOKENS_PER_RUBRIC = 70
-TOKENS_PER_WORDING = 60
+TOKENS_PER_RUBRIC = 50
+TOKENS_PER_WORDING = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
         parse=partial(read_induced, nonce=nonce),
         salvage=partial(read_induced, nonce=nonce, repair=True),
         sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
-        expected_tokens=writer.reasoning + 4 * TOKENS_PER_RUBRIC,
-        expected_of=lambda rubrics: writer.reasoning + len(rubrics) * TOKENS_PER_RUBRIC,
+        expected_tokens=writer.reasoning + TOKENS_OF_FORM + 4 * TOKENS_PER_RUBRIC,
+        expected_of=lambda rubrics: writer.reasoning + TOKENS_OF_FORM + len(rubrics) * TOKENS_PER_RUBRIC,
     )
 
 
@@ -96,7 +96,7 @@ def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]
         parse=partial(read_rephrased, nonce=nonce, ids=ids),
         salvage=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
         sketch=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
-        expected_tokens=writer.reasoning + TOKENS_PER_WORDING * len(rubrics),
+        expected_tokens=writer.reasoning + TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
     )
 
 

@@ -68,14 +68,34 @@ def test_what_an_endpoint_does_not_honour_is_a_warning(cli: Cli) -> None:
     assert states["verdict"] == "ok"
 
 
-def test_settings_that_are_refused_are_told_from_an_endpoint_that_refuses_all(cli: Cli, tmp_path: Path) -> None:
-    """With the profile's reasoning effort every call would fail: exit 4, and the cure names the setting."""
+def test_a_setting_that_a_run_leaves_out_is_a_warning(cli: Cli, tmp_path: Path) -> None:
+    """What is refused is told with the line that says so for good; all else is examined without it."""
     with odd_endpoint(refuses=frozenset({"reasoning_effort", "seed", "response_format"})) as odd:
         name_judge(tmp_path, odd.base_url, model="odd", reasoning_effort="high", effort_style="field")
         code, rows = examined(cli, "--judge", "sim")
-    assert code == 4
+    assert code == 0
     assert "unknown field reasoning_effort" in rows["settings"]["detail"]
-    assert 'effort_style = "none"' in rows["settings"]["cure"]
+    assert 'effort_style = "none" in judges.toml' in rows["settings"]["cure"]
+    with serving(SimConfig(reasoning=True)) as server:
+        name_judge(tmp_path, server.base_url)
+        code, rows = examined(cli, "--judge", "sim")
+    assert code == 0
+    for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"', 'top_p = "unset"'):
+        assert setting in rows["settings"]["cure"]
+    assert rows["verdict"]["state"] == "ok"
+
+
+def test_settings_that_are_refused_are_told_from_an_endpoint_that_refuses_all(cli: Cli, tmp_path: Path) -> None:
+    """With a field that is none of ours every call would fail: exit 4, and the cure names what can be left out."""
+    with odd_endpoint(refuses=frozenset({"tier"})) as odd:
+        name_judge(tmp_path, odd.base_url, model="odd")
+        with (tmp_path / "judges.toml").open("a") as file:
+            file.write("extra_body = { tier = 1 }\n")
+        code, rows = examined(cli, "--judge", "sim")
+    assert code == 4
+    assert "unknown field tier" in rows["settings"]["detail"]
+    assert 'temperature = "unset"' in rows["settings"]["cure"]
+    assert "extra_body" in rows["settings"]["cure"]
 
 
 def test_refused_extras_are_warnings_with_the_endpoints_own_words(cli: Cli) -> None:

@@ -67,6 +67,13 @@ def test_decisions_are_read_in_order_with_what_was_refused() -> None:
     assert not reply.refused
 
 
+def test_a_statement_that_is_answered_twice_counts_where_both_agree() -> None:
+    """Equal answers are one; of two that differ neither is taken, and the statement is asked again as one left out."""
+    told = (("q1", 0.9), ("q2", 0.4), ("q1", 0.9), ("q2", 0.6))
+    answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in told]
+    assert chances(read("decisions", {"answers": answers})) == {"q1": 0.9}
+
+
 def test_a_reply_that_refuses_everything_is_a_refusal() -> None:
     """It goes the way of every other refusal: asked once more, then the pair's outcome."""
     assert read("decisions", {"answers": [{"type": "refusal", "name": "q1"}]}).refused

@@ -1,6 +1,6 @@
 """What a dry run counts: calls, tokens, dollars and time to come, what may not be needed, and what caching saves.
 
-Tokens are estimates: 3.6 characters one token, and an answer as long as its kind usually is. Where the memo holds
+Tokens are estimates: four characters one token, and an answer as long as its kind usually is. Where the memo holds
 answers to `ENOUGH_ANSWERS` of the questions, the estimates are scaled by what these took: a small run before a large
 one is the sample that makes it exact.
 """
@@ -15,20 +15,25 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
-from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
+from svr_async.engine.request import CHARS_PER_TOKEN, CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
 from svr_async.evaluation.wording import dollars, duration
+from svr_async.judges.author import TOKENS_PER_RUBRIC
+from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 
 CACHE_BLOCKS = 65_536  # four million tokens: what an endpoint may keep while a run goes on
-CHARS_PER_TOKEN = 3.6
 ENOUGH_ANSWERS = 10
 AUTO_IN_FLIGHT = 64  # what is assumed where --concurrency auto finds out how many calls pay
 FIRST_TOKEN_S = 1.0
 TOKENS_A_SECOND = 50.0  # of one answer
-ASSUMED = "tokens are assumed, 3.6 characters each in; a small run first makes them those of this judge"
+ASSUMED = (
+    f"assumed: {CHARS_PER_TOKEN:g} characters a token in; out, {TOKENS_PER_ROW} tokens a rubric that is judged, "
+    f"{TOKENS_OF_TEXT} a direct verdict, {TOKENS_PER_RUBRIC} a rubric that is written, and {TOKENS_OF_REASONING} more "
+    "an answer where an effort is asked for; a small run first makes them those of this judge"
+)
 SPEED = (
     f"a call taking a second and one for {TOKENS_A_SECOND:.0f} tokens, {AUTO_IN_FLIGHT} at once for --concurrency auto"
 )
@@ -208,9 +213,16 @@ def describe_count(count: Mapping[str, Any]) -> str:
     sampled = count["sampled_answers"]
     lines.append(f"  {f'scaled by {sampled:,} answers in the memo' if sampled else ASSUMED}")
     lines.append(f"  about {duration(count['seconds'])} at these limits, {SPEED}")
+    if count.get("assumes"):
+        lines.append(f"  by stage: {told_stages(count['method_calls'])}; assumed: {count['assumes']}")
     for name, one in count.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
     return "\n".join(lines)
+
+
+def told_stages(counts: Mapping[str, Any]) -> str:
+    """Return in words what a method has counted: whole numbers and means by name."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 
 def _left(count: Mapping[str, Any]) -> float:

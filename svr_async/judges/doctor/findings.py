@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from svr_async.engine.admission.rates import header_number
+from svr_async.engine.healing import PERMANENT, Cure, permanent
 from svr_async.engine.reply import Usage, token_count
+from svr_async.engine.request import Request
 from svr_async.errors import SvrError
 
 State = Literal["ok", "warn", "fail", "none"]
@@ -45,7 +47,7 @@ class Finding:
 class Answer:
     """What one question came to. `text` is None where no usable answer came; `error` then says why.
 
-    `refused`: the endpoint did answer, with an error for this very question.
+    `refused`: the endpoint did answer, with an error for this very question; `cures` are what heals it.
     """
 
     text: str | None
@@ -57,6 +59,7 @@ class Answer:
     fingerprint: str = ""
     error: SvrError | None = None
     refused: bool = False
+    cures: tuple[Cure, ...] = ()
     asked_at: float = 0.0
     calls: int = 1
 
@@ -182,6 +185,18 @@ def _list(lead: str, values: Sequence[str]) -> str:
 def _whole(text: str | None) -> int | None:
     number = header_number(text or "")
     return None if number is None else int(number)
+
+
+def settings_finding(refused: Answer, request: Request) -> Finding:
+    """Say which settings are refused: those that a run leaves out by itself, or all that were sent, to be tried."""
+    if refused.cures:
+        cure = f"a run learns that at one call more; {permanent(refused.cures)}"
+        return Finding(name="settings", state="warn", text=f"a setting is refused: {refused.why}", cure=cure)
+    sent = [name for name, _ in request.params]
+    ways = dict.fromkeys(PERMANENT.get(name, "a shorter extra_body") for name in sent)
+    text = f"refused with {', '.join(sent)}: {refused.why}"
+    cure = f"each of {', '.join(ways)} in judges.toml leaves one of them out"
+    return Finding(name="settings", state="fail", text=text, cure=cure, exit_code=4)
 
 
 def schema_finding(answer: Answer, allowed: Sequence[str]) -> Finding:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from svr_async.engine.classify import Failure, Kind, classify_reply
+from svr_async.engine.healing import find_cures
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.wires.contract import QUESTION
@@ -151,7 +152,9 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
         reply = request.wire.read(raw.body, raw.status)
     except BadBodyError as problem:
         failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
-        return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
+        cures = find_cures(request, raw.status, request.wire.error(raw.body))
+        refused = failure.kind is Kind.ITEM or bool(cures)
+        return replace(seen, error=_error_of(failure), refused=refused, cures=cures), failure
     return replace(seen, text=reply.answer, usage=reply.usage, fingerprint=reply.fingerprint), None
 
 
