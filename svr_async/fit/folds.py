@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 FOLDS = 4  # more sources than that are left out several at a time
-MOST_PAIRS, SOURCE_PAIRS = 6000, 8000  # tried on a sample of this many, of sources of more: each has to have its share
+MOST_PAIRS = 8000  # tried on a sample of this many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ def folds_of(prompt: Ints, source: Ints | None, rng: np.random.Generator) -> Fol
     large = large_sources(source)
     if source is None or len(large) < LEAST_SOURCES:
         return _by_prompts(prompt, rng)
-    used = even_rows(source, SOURCE_PAIRS, rng)
+    used = even_rows(source, MOST_PAIRS, rng)
     return Folds(used=used, prompt=prompt[used], source=source[used], fold=_dealt(source[used], large))
 
 

@@ -30,7 +30,8 @@ from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weigh
 from svr_async.fit.config import FitConfig
 from svr_async.fit.correlates import correlates
 from svr_async.fit.evidence import Evidence, drawn, evidence_of, is_asked
-from svr_async.fit.folds import SOURCE_PAIRS, even_rows
+from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
+from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.group_count import Views, best_size
 from svr_async.fit.grouping import Groups, Size
@@ -44,7 +45,7 @@ from svr_async.fit.wordings import judged_of
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
-FIRST_PAIRS = 4500  # correlates on as many as a fold of the cross-validation learns from
+FIRST_PAIRS = 6000  # correlates on as many as a fold of the cross-validation learns from
 LEARNING_PROMPTS = 20_000  # the groups are learned on a sample of this many
 FIRST_SPARSITY = 0.1  # of the solution that correlates are looked for in
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1

@@ -33,7 +33,8 @@ class BankRubric:
 
     `weight` is w ≥ 0. `activation_rate` is the mean of alpha over training prompts. `observed_count` counts proposals,
     `support_count` the support pairs that it covered. `example_prompts` are ids of pairs whose prompts activate it.
-    `domain` is where most of its source pairs come from; empty for a rubric of several domains.
+    `domain` is where most of its source pairs come from; empty for a rubric of several domains. A `disabled` rubric is
+    kept and never chosen. One that was `added` by hand no fit knows: its alpha is 1 for every prompt.
     """
 
     rubric: Rubric
@@ -45,6 +46,8 @@ class BankRubric:
     aliases: tuple[str, ...] = ()
     source_pair_ids: tuple[str, ...] = ()
     example_prompts: tuple[str, ...] = ()
+    disabled: bool = False
+    added: bool = False
 
     def __post_init__(self) -> None:
         if problem := _rubric_problem(self):
@@ -167,7 +170,7 @@ def _rubrics_problem(rubrics: Sequence[BankRubric]) -> str:
         if entry.id in seen:
             return f"the rubric {entry.id} occurs twice"
         seen.add(entry.id)
-    return ""
+    return "a bank needs at least one rubric that is not disabled" if all(one.disabled for one in rubrics) else ""
 
 
 def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence[BankRubric]) -> str:

@@ -30,6 +30,7 @@ BANK, SELECTOR, VOCABULARY, CARD = "bank.json", "selector.safetensors", "vocabul
 HISTORY = "history.json"  # optional: a bank that was merged, or is of an older version, has none
 FILES = (BANK, SELECTOR, VOCABULARY, CARD, HISTORY)
 IDF = "features.idf"  # kept beside the selector's arrays
+EDITED = ("disabled", "added")  # what only the rubrics of an edited bank have, written where it is so
 MAX_BYTES = {BANK: 64 << 20, SELECTOR: 1 << 30, VOCABULARY: 16 << 20, HISTORY: 16 << 20}
 B = TypeVar("B", bound=BankContent)
 T = TypeVar("T")
@@ -118,6 +119,7 @@ def rubric_json(entry: BankRubric) -> dict[str, Any]:
         "aliases": list(entry.aliases),
         "source_pair_ids": list(entry.source_pair_ids),
         "example_prompts": list(entry.example_prompts),
+        **{name: True for name in EDITED if getattr(entry, name)},
     }
 
 
@@ -312,6 +314,7 @@ def _rubric(entry: Any, number: int) -> BankRubric:
             aliases=_texts(entry, "aliases"),
             source_pair_ids=_texts(entry, "source_pair_ids"),
             example_prompts=_texts(entry, "example_prompts"),
+            **{name: _get(entry, name, bool) for name in EDITED if name in entry},
         )
     except ValueError as error:
         raise ValueError(f"rubric number {number}: {error}") from error

@@ -1,4 +1,4 @@
-"""How a bank came to be: the curves of its fits, the rounds of its training, what it was trained on; checked values."""
+"""How a bank came to be: its fits, its rounds, what it was trained on, who edited it; checked values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.fit.learning_curve import LearningCurve, LearningPoint
 
 __all__ = [
-    "BankHistory", "Choice", "EpochRecord", "FitCurve", "LearningCurve", "LearningPoint", "RoundFacts", "Structure",
-    "TrainedOn", "Trial", "history_bytes", "history_from_json",
+    "BankHistory", "Choice", "Edit", "EpochRecord", "FitCurve", "LearningCurve", "LearningPoint", "RoundFacts",
+    "Structure", "TrainedOn", "Trial", "history_bytes", "history_from_json",
 ]  # fmt: skip
 
 FORMAT = "svr-history"
 SCHEMA_VERSION = 1
 MOST_TRIALS = 65_536
 MOST = {"curves": 4_096, "epochs": 10_000, "rounds": 1_024}  # of a list; of any other MOST_TRIALS
-LATER = ("choice", "learning_curve")  # fields that older histories have not: left out where they are None
+LATER = ("choice", "learning_curve", "edits", "trained_on")  # left out where there are none, as in older histories
 MOST_CHARS = 4_096
 NAMES = {
     "Solver": get_args(Solver),
@@ -70,15 +70,34 @@ class TrainedOn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change that a person made to a bank: what was done to which rubric, by whom, when (YYYY-MM-DD) and why.
+
+    `what` is disabled, enabled, reworded, reweighed or added; `was` and `now` are the text or the weight that changed.
+    `bank` is the digest of the bank before it.
+    """
+
+    what: str
+    rubric: str
+    author: str
+    date: str
+    reason: str
+    bank: str
+    was: str = ""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BankHistory:
     """The fits behind a bank in the order in which they ran; `chosen_round` and `chosen_seed` say which one it is.
 
     A fit by itself has round 0 and no `rounds`. `vote_accuracy` and `linear_accuracy` are the yardsticks beside the
     chosen fit's dev accuracy, None where there was no dev split. `choice` is the structure of the chosen fit with all
-    that were tried, None for one that is descended; `learning_curve` is there where it was asked for.
+    that were tried, None for one that is descended; `learning_curve` is there where it was asked for. `edits` are what
+    people changed since, oldest first; a bank that was merged and then edited has nothing else.
     """
 
-    trained_on: TrainedOn
+    trained_on: TrainedOn | None = None
     curves: tuple[FitCurve, ...] = ()
     rounds: tuple[RoundFacts, ...] = ()
     chosen_round: int = 0
@@ -88,6 +107,7 @@ class BankHistory:
     warnings: tuple[str, ...] = field(default=())
     choice: Choice | None = None
     learning_curve: LearningCurve | None = None
+    edits: tuple[Edit, ...] = ()
 
     @property
     def chosen(self) -> FitCurve | None:
@@ -98,13 +118,24 @@ class BankHistory:
 
 RECORDS: Mapping[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Choice, EpochRecord, FitCurve, LearningCurve, LearningPoint, RoundFacts, Structure, TrainedOn, Trial)
+    for kind in (
+        Choice,
+        Edit,
+        EpochRecord,
+        FitCurve,
+        LearningCurve,
+        LearningPoint,
+        RoundFacts,
+        Structure,
+        TrainedOn,
+        Trial,
+    )
 }  # by annotation, the records that a field may hold
 
 
 def history_bytes(history: BankHistory) -> bytes:
-    """Return the file: the same history gives the same bytes, and no time or path is in it."""
-    plain = {name: value for name, value in asdict(history).items() if value is not None or name not in LATER}
+    """Return the file: the same history gives the same bytes; no path is in it, and no time but the days of edits."""
+    plain = {name: value for name, value in asdict(history).items() if value or name not in LATER}
     value = {"format": FORMAT, "schema_version": SCHEMA_VERSION, **plain}
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 

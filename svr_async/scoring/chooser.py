@@ -52,7 +52,8 @@ class Chooser:
 
     def _choose(self, text: str) -> tuple[Active, ...]:
         assert self._similarities is not None
-        active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings)
+        disabled = [place for place, entry in enumerate(self.bank.rubrics) if entry.disabled]
+        active = select(self._alpha(text), self.bank.weights, self._similarities, self.settings, disabled)
         if self.uniform:
             return tuple(replace(entry, alpha=1.0, weight=1.0) for entry in active)
         return active
@@ -61,7 +62,9 @@ class Chooser:
         if self._selector is None or self._vocabulary is None:
             return np.full(len(self.bank), 1.0 / len(self.bank), dtype=np.float32)
         _, index, value = transform(self._vocabulary, [text])
-        return alpha_numpy(self._selector, index, value)
+        alpha = alpha_numpy(self._selector, index, value)
+        alpha[[place for place, entry in enumerate(self.bank.rubrics) if entry.added]] = 1.0
+        return alpha
 
 
 def open_chooser(bank: RubricBank, *, top_k: int | None = None, uniform: bool = False) -> Chooser:

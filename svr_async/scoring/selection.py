@@ -45,7 +45,11 @@ class TextSimilarities:
 
 
 def select(
-    alpha: Floats, weight: Floats, similarities: TextSimilarities, settings: InferenceSettings
+    alpha: Floats,
+    weight: Floats,
+    similarities: TextSimilarities,
+    settings: InferenceSettings,
+    disabled: Sequence[int] = (),
 ) -> tuple[Active, ...]:
     """Return the rubrics to use, in the order chosen (paper `app:topk`).
 
@@ -53,11 +57,13 @@ def select(
     (ties: the larger weight, then the earlier rubric). Up to `top_k` of it with importance > 0 come first. Free slots
     go, one by one, to the rubric of the pool whose largest similarity to those chosen is lowest (ties: the better
     one), each weighing `filler_weight`; a filler weight of 0 leaves them free. Top_k and pool are clipped to the bank.
+    Rubrics at the places `disabled` are in no pool.
     """
     if alpha.shape != weight.shape or alpha.ndim != 1:
         raise ValueError(f"alpha and weight must be vectors of one length (got {alpha.shape} and {weight.shape})")
     importance = alpha.astype(np.float64) * weight
-    pool = np.lexsort((-weight, -importance))[: max(settings.selection_pool, settings.top_k)].tolist()
+    order = np.lexsort((-weight, -importance))
+    pool = order[~np.isin(order, disabled)][: max(settings.selection_pool, settings.top_k)].tolist()
     best = [index for index in pool if importance[index] > 0][: settings.top_k]
     chosen = tuple(Active(index, float(alpha[index]), float(weight[index])) for index in best)
     free = min(settings.top_k, len(pool)) - len(best) if settings.filler_weight > 0 else 0

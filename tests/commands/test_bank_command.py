@@ -166,6 +166,47 @@ def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
     assert "5 kept" in call("diff", folder, folder)
 
 
+def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: Path) -> None:
+    """Into a folder of its own or over the bank, which is then kept beside it; what changed is a table or JSON."""
+    first, second = (entry.id for entry in made().rubrics[:2])
+    why = ("--by", "Ana", "--reason", "rewards length")
+    out = call("edit", folder, "--disable", first[:8], "--weight", second, 0.5, *why, "--out", tmp_path / "new")
+    edited = RubricBank.load(tmp_path / "new")
+    for words in ("disabled", "0.25 → 0.5", "+0.250", "rewards length", edited.digest[:12], made().digest[:12]):
+        assert words in out
+    assert RubricBank.load(folder).digest == made().digest
+    assert "[disabled]" in call("show", tmp_path / "new", "--all")
+    found = orjson.loads(call("edit", folder, "--disable", first, *why, "--in-place", "--json"))
+    assert RubricBank.load(folder).digest == found["digest"] != found["former"]["digest"]
+    assert RubricBank.load(found["former"]["folder"]).digest == found["former"]["digest"] == made().digest
+    assert [one["what"] for one in found["changes"]["edits"]] == ["disabled"]
+    assert [one["first"]["id"] for one in found["changes"]["switched"]] == [first]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--disable", "r", "--in-place"), "5 rubrics have ids that begin 'r'"),
+        (("--disable", "zz", "--out", "new"), "no rubric has an id that begins 'zz'"),
+        (("--add", "Is polite", "--out", "bank"), "bank holds a bank"),
+        (("--add", "Is polite"), "edit needs one of --out and --in-place"),
+        (("--add", "Is polite", "--in-place", "--out", "new"), "edit needs one of --out and --in-place"),
+        (("--out", "new"), "nothing is to be edited"),
+        (("--weight", "r1", "heavy", "--out", "new"), "'heavy' is not a valid float"),
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_one_line(
+    args: tuple[str, ...], words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2 and what is wrong; nothing is written."""
+    monkeypatch.chdir(folder.parent)
+    assert fail("edit", "bank", *args, "--by", "Ana", "--reason", "why") == 2
+    line = capsys.readouterr().err
+    assert words in line
+    assert line.count("\n") == 1
+    assert [path.name for path in folder.parent.iterdir()] == ["bank"]
+
+
 def test_merge_writes_a_bank(folder: Path, tmp_path: Path) -> None:
     """The merged bank loads, and what it still needs is said."""
     out = call("merge", folder, folder, "--out", tmp_path / "both")

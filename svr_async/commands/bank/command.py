@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.bank.edit import edit
 from svr_async.commands.options import common
 from svr_async.errors import ArtefactError, UsageError
 
@@ -26,6 +27,9 @@ def bank() -> None:
     \b
     Example:  svr bank show bank/
     """
+
+
+bank.add_command(edit)
 
 
 @bank.command()

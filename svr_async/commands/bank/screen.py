@@ -130,7 +130,8 @@ def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(entry: BankRubric) -> dict[str, str]:
-    check = " [check]" if entry.rubric.check is not None else ""
+    marks = {"check": entry.rubric.check, "disabled": entry.disabled, "added": entry.added}
+    check = "".join(f" [{name}]" for name, held in marks.items() if held)
     cells = (
         entry.id,
         f"{entry.weight:.3f}",
@@ -223,6 +224,13 @@ def show_diff(found: BankDiff) -> None:
     console = safe_console()
     counts = (("gained", found.gained), ("lost", found.lost), ("reworded", found.reworded), ("kept", found.kept))
     _line(console, "rubrics", ", ".join(f"{len(entries)} {name}" for name, entries in counts))
+    if found.edits:
+        _heading(console, "edits by hand")
+        told = (
+            (one.date, one.author, one.what, one.rubric, " → ".join(filter(None, (one.was, one.now))), one.reason)
+            for one in found.edits
+        )
+        _table(console, ("date", "by", "what", "rubric", "change", "reason"), told, texts=6)
     if found.settings:
         _heading(console, "settings and metrics")
         rows = ((name, _word(one), _word(other)) for name, (one, other) in found.settings.items())

@@ -89,7 +89,7 @@ def view_bank(bank: RubricBank) -> BankView:
         title=bank.name or "A rubric bank",
         judge=bank.judge or "not recorded",
         n_rubrics=len(bank),
-        train_pairs=history.trained_on.train_pairs if history else None,
+        train_pairs=history.trained_on.train_pairs if history and history.trained_on else None,
         marks=integrity_marks(bank.integrity),
         notes=_warnings(bank) + (() if len(bank.notes) > SHOWN_NOTES else _own_notes(bank)),
         more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
@@ -215,14 +215,14 @@ def _same_weight(rubrics: Sequence[BankRubric]) -> str:
 
 
 def _checked(entry: BankRubric) -> str:
-    return "" if entry.rubric.check is None else "checked by a program"
+    told = {"checked by a program": entry.rubric.check, "disabled": entry.disabled, "added by hand": entry.added}
+    return ", ".join(words for words, held in told.items() if held)
 
 
 def _trained_on(bank: RubricBank) -> Iterator[Fact]:
-    history = bank.history
+    facts = bank.history.trained_on if bank.history else None
     yield Fact(name="Judge", value=bank.judge or "not recorded")
-    if history is not None:
-        facts = history.trained_on
+    if facts is not None:
         if facts.source:
             yield Fact(name="Pairs", value=facts.source, code=True)
         yield Fact(name="Trained on", value=wording.plural(facts.train_pairs, "pair"))
@@ -241,7 +241,7 @@ def _trained_on(bank: RubricBank) -> Iterator[Fact]:
 
 
 def _ablated(bank: RubricBank) -> tuple[str, ...]:
-    if bank.history is not None:
+    if bank.history is not None and bank.history.trained_on is not None:
         return bank.history.trained_on.ablate
     named = bank.fit_settings.get("ablate")
     return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()

@@ -1,16 +1,19 @@
-"""What changed from one bank to another: rubrics, their wording and weights, settings, metrics."""
+"""What changed from one bank to another: rubrics, their wording and weights, settings, metrics, edits by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.scoring.bank_history import Edit
 from svr_async.scoring.bank_stats import in_one_level
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.vocabulary.rubric import rubric_id
+from svr_async.vocabulary.similarity import similarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +29,26 @@ class Change:
         """How much the weight grew."""
         return self.second.weight - self.first.weight
 
+    @property
+    def switched(self) -> bool:
+        """Whether one of the banks has it disabled."""
+        return self.first.disabled is not self.second.disabled
+
 
 @dataclass(frozen=True, slots=True)
 class BankDiff:
-    """Rubrics of the second bank only, of the first only, reworded, and of both; each list by weight."""
+    """Rubrics of the second bank only, of the first only, reworded, and of both; each list by weight.
+
+    `switched` are those of both that one bank has disabled; `edits` what people did to the second and not to the first.
+    """
 
     gained: tuple[BankRubric, ...]
     lost: tuple[BankRubric, ...]
     reworded: tuple[Change, ...]
     kept: tuple[Change, ...]
     settings: Mapping[str, tuple[Any, Any]]
+    switched: tuple[Change, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as plain JSON values."""
@@ -44,12 +57,14 @@ class BankDiff:
             "lost": [_plain(entry) for entry in self.lost],
             "reworded": [_changed(change) for change in self.reworded],
             "kept": [_changed(change) for change in self.kept],
+            "switched": [_changed(change) for change in self.switched],
+            "edits": [asdict(edit) for edit in self.edits],
             "settings": {name: list(values) for name, values in self.settings.items()},
         }
 
 
 def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
-    """Compare two banks; a rubric that is gone counts as reworded where merging would make it one with a new one."""
+    """Compare two banks; a rubric is reworded where a new one has its text as an alias, or merging would join them."""
     old, new = ({entry.id: entry for entry in held.rubrics} for held in (first, second))
     kept = [Change(old[key], new[key], 1.0) for key in old.keys() & new.keys()]
     gone = [entry for key, entry in old.items() if key not in new]
@@ -62,17 +77,27 @@ def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
         reworded=tuple(sorted(reworded, key=lambda change: (-change.second.weight, change.second.id))),
         kept=tuple(sorted(kept, key=lambda change: (-abs(change.by), change.first.id))),
         settings=_settings(first, second),
+        switched=tuple(c for c in sorted(kept + reworded, key=lambda change: change.first.id) if c.switched),
+        edits=tuple(edit for edit in _edits(second) if edit not in _edits(first)),
     )
 
 
+def _edits(bank: RubricBank) -> tuple[Edit, ...]:
+    return bank.history.edits if bank.history else ()
+
+
 def _reworded(gone: Sequence[BankRubric], come: Sequence[BankRubric]) -> list[Change]:
-    """Pair the rubrics that only one bank has, the most similar first, each once."""
+    """Pair the rubrics that only one bank has: by alias, then the most similar first, each once."""
+    known = {rubric_id(alias): entry for entry in come for alias in entry.aliases}
+    held = {known[one.id].id: one for one in gone if one.id in known}
+    found = [Change(held[one.id], one, similarity(held[one.id].text, one.text)) for one in come if one.id in held]
+    paired = {change.first.id for change in found} | held.keys()
+    gone, come = ([entry for entry in side if entry.id not in paired] for side in (gone, come))
     entries = [*gone, *come]
     similar = similar_pairs([entry.text for entry in entries], MERGE_CUTOFF)
     same = same_criterion(similar, [entry.rubric for entry in entries])
     ranked = sorted(zip((-same.similarity).tolist(), same.first.tolist(), same.second.tolist(), strict=True))
     taken: set[int] = set()
-    found = []
     for value, one, other in ranked:
         if one < len(gone) <= other and not {one, other} & taken:
             taken |= {one, other}
@@ -105,7 +130,8 @@ def _by_weight(entries: Any) -> tuple[BankRubric, ...]:
 
 
 def _plain(entry: BankRubric) -> dict[str, Any]:
-    return {"id": entry.id, "text": entry.text, "weight": entry.weight}
+    plain = {"id": entry.id, "text": entry.text, "weight": entry.weight}
+    return plain | ({"disabled": True} if entry.disabled else {})
 
 
 def _changed(change: Change) -> dict[str, Any]:

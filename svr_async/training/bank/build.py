@@ -104,7 +104,8 @@ def _importances(bank: RubricBank) -> Iterator[tuple[BankRubric, float]]:
     """Yield each rubric with its importance for a prompt in the mean; alpha is 1 / n where a bank gives no rates."""
     rated = any(entry.activation_rate for entry in bank.rubrics)
     for entry in bank.rubrics:
-        yield entry, entry.weight * (entry.activation_rate if rated else 1 / len(bank))
+        if not entry.disabled:
+            yield entry, entry.weight * (1.0 if entry.added else entry.activation_rate if rated else 1 / len(bank))
 
 
 def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:

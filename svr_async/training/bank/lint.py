@@ -90,7 +90,8 @@ class LintFinding:
 
 
 def lint(rubrics: Sequence[BankRubric]) -> tuple[LintFinding, ...]:
-    """Return everything that is not well with a bank's rubrics, by rubric in their order."""
+    """Return everything that is not well with a bank's rubrics that are not disabled, by rubric in their order."""
+    rubrics = [entry for entry in rubrics if not entry.disabled]
     trained = any(entry.activation_rate > 0 for entry in rubrics)
     found = [*_alone(rubrics, trained=trained), *_opposites(rubrics), *_duplicates(rubrics)]
     place = {entry.id: number for number, entry in enumerate(rubrics)}
@@ -112,7 +113,7 @@ def _faults(entry: BankRubric, *, trained: bool) -> Iterator[tuple[Kind, str]]:
         yield Kind.VAGUE, words
     if check is None and double_barrelled(text):
         yield Kind.DOUBLE, ""
-    if trained and entry.activation_rate == 0:
+    if trained and entry.activation_rate == 0 and not entry.added:
         yield Kind.IDLE, f"weight {entry.weight:.3f}"
     rare = max(entry.observed_count, len(entry.source_pair_ids)) < SPECIFIC_BELOW
     if check is None and rare and (detail := specifics(text)):

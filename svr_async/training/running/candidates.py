@@ -57,7 +57,7 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
     if (bank is None) == (candidates is None):
         raise UsageError("svr judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
     if bank is not None:
-        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics]
+        return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     assert candidates is not None
     try:
         lines = candidates.read_bytes().splitlines()

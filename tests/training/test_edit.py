@@ -1,0 +1,205 @@
+"""Edits by hand: what each does to a bank's choice of rubrics, what is kept of it, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svr_async.errors import UsageError
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
+from svr_async.scoring.chooser import open_chooser
+from svr_async.training.bank.bank_diff import diff_banks
+from svr_async.training.bank.build import merge_banks
+from svr_async.training.bank.edit import EditPlan, edit_bank, save_in_place
+from svr_async.training.bank.lint import Kind, lint
+from svr_async.training.running.candidates import load_rubrics
+from svr_async.vocabulary.pair import user_prompt
+from svr_async.vocabulary.rubric import Check, Rubric
+
+TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
+PROMPT = user_prompt("how long does bread last")
+DAY = date(2026, 11, 22)
+
+
+def fitted(kind: str = "topics", **changes: Any) -> RubricBank:
+    """Return a bank of four rubrics with a fitted selector of two features and two units."""
+    rng = np.random.default_rng(3)
+    weights = (0.75, 0.5, 0.25, 0.125)
+    rubrics = [
+        BankRubric(rubric=Rubric(text=text), weight=weight, activation_rate=0.25, observed_count=5)
+        for text, weight in zip(TEXTS, weights, strict=True)
+    ]
+    rubrics[1] = replace(rubrics[1], rubric=Rubric(text=TEXTS[1], check=Check.of("max_words", n=50)))
+    fields: dict[str, Any] = {
+        "rubrics": tuple(rubrics),
+        "selector_kind": kind,
+        "selector": {
+            "weight": np.array(weights, np.float32),
+            "hidden": rng.normal(size=(2, 2)).astype(np.float32),
+            "hidden_bias": np.zeros(2, np.float32),
+            "output": np.abs(rng.normal(size=(4, 2))).astype(np.float32),
+            "output_bias": np.zeros(4, np.float32),
+        },
+        "vocabulary": {"bread": 0, "how long": 1},
+        "idf": np.array([1.5, 2.25], np.float32),
+        "inference": InferenceSettings(top_k=4, filler_weight=0.125),
+    }
+    return RubricBank(**{**fields, **changes})
+
+
+def edited(bank: RubricBank, **plan: Any) -> RubricBank:
+    """Carry out a plan."""
+    return edit_bank(bank, EditPlan(**plan), author="Ana", reason="to see", day=DAY)
+
+
+def chosen(bank: RubricBank) -> dict[str, float]:
+    """Return what each chosen rubric counts for the prompt, by its text."""
+    return {bank.rubrics[one.index].text: one.importance for one in open_chooser(bank).choose(PROMPT)}
+
+
+def key(number: int) -> str:
+    """Return the id of a rubric of the fitted bank."""
+    return fitted().rubrics[number].id
+
+
+@pytest.mark.parametrize("kind", ["topics", "mlp", "uniform"])
+def test_a_disabled_rubric_is_never_chosen_and_the_others_count_as_before(kind: str) -> None:
+    """Not by its importance, not to fill a slot; enabled again, all is as it was, digest of the rubrics included."""
+    bank = fitted(kind, **({"selector": {}} if kind == "uniform" else {}))
+    without = edited(bank, disabled=[key(0)])
+    before, after = chosen(bank), chosen(without)
+    assert before.keys() - after.keys() == {TEXTS[0]}
+    slots = {text for text in after if after[text] != 0.125}
+    assert {text: after[text] for text in slots} == {text: before[text] for text in slots}
+    back = edited(without, enabled=[key(0)])
+    assert chosen(back) == before
+    assert back.rubrics == bank.rubrics
+
+
+@pytest.mark.parametrize("kind", ["topics", "mlp"])
+def test_an_added_rubric_counts_its_weight_on_every_prompt(kind: str) -> None:
+    """The shares of the fitted rubrics stay exactly what they were."""
+    more = edited(
+        fitted(kind, inference=InferenceSettings(top_k=5)), added=["Says what it  does not know"], added_weight=2
+    )
+    before, after = chosen(fitted(kind)), chosen(more)
+    assert after.pop("Says what it does not know") == 2.0
+    assert {text: value for text, value in before.items() if value != 0.125}.items() <= after.items()
+
+
+def test_an_added_rubric_weighs_what_a_chosen_one_counts() -> None:
+    """Without a weight it is the mean importance of a chosen rubric, by the activation rates."""
+    assert edited(fitted(), added=["Is polite"]).rubrics[-1].weight == pytest.approx(0.25 * 1.625 / 4)
+    silent = fitted(rubrics=tuple(replace(entry, activation_rate=0.0) for entry in fitted().rubrics))
+    with pytest.raises(UsageError, match="how active"):
+        edited(silent, added=["Is polite"])
+
+
+def test_a_reworded_rubric_keeps_its_place_and_its_old_text() -> None:
+    """Place, weight and counts stay; the old text is an alias; the diff pairs the two, however unlike."""
+    after = edited(fitted(), reworded=[(key(2), "Flags a hazard  that people overlook")])
+    entry = after.rubrics[2]
+    assert (entry.text, entry.weight, entry.aliases) == ("Flags a hazard that people overlook", 0.25, (TEXTS[2],))
+    assert chosen(after)[entry.text] == chosen(fitted())[TEXTS[2]]
+    found = diff_banks(fitted(), after)
+    assert [(one.first.text, one.second.text) for one in found.reworded] == [(TEXTS[2], entry.text)]
+    assert (found.gained, found.lost, len(found.kept)) == ((), (), 3)
+
+
+def test_a_new_weight_reaches_the_selector() -> None:
+    """The weight of the list and that of the arrays are one."""
+    after = edited(fitted(), reweighed=[(key(3), 0.9)])
+    assert after.rubrics[3].weight == after.selector["weight"][3] == np.float32(0.9)
+    assert chosen(after)[TEXTS[3]] > chosen(fitted())[TEXTS[3]]
+
+
+def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
+    """The history of the saved bank has them in their order, and a later edit adds to them; the digest is another."""
+    first = edited(fitted(), disabled=[key(0)], reweighed=[(key(1), 0.25)])
+    second = edit_bank(first, EditPlan(enabled=[key(0)]), author="Bo", reason="was right", day=DAY)
+    digest = second.save(tmp_path / "bank")
+    held = RubricBank.load(tmp_path / "bank")
+    assert held.digest == digest != fitted().digest
+    assert held.history is not None
+    told = [(one.what, one.rubric, one.author, one.date, one.reason, one.was, one.now) for one in held.history.edits]
+    assert told == [
+        ("disabled", key(0), "Ana", "2026-11-22", "to see", "", ""),
+        ("reweighed", key(1), "Ana", "2026-11-22", "to see", "0.5", "0.25"),
+        ("enabled", key(0), "Bo", "2026-11-22", "was right", "", ""),
+    ]
+    assert [one.bank for one in held.history.edits] == [fitted().digest, fitted().digest, first.digest]
+    assert diff_banks(first, held).edits == held.history.edits[2:]
+    assert [change.first.id for change in diff_banks(first, held).switched] == [key(0)]
+
+
+def test_what_judges_or_merges_later_leaves_disabled_rubrics_out(tmp_path: Path) -> None:
+    """A new feature store, a merged bank and the look for defects have nothing of them."""
+    after = edited(fitted(), disabled=[key(0)], added=["Is polite"])
+    after.save(tmp_path / "bank")
+    assert [one.rubric.text for one in load_rubrics(tmp_path / "bank", None)] == [*TEXTS[1:], "Is polite"]
+    assert TEXTS[0] not in merge_banks([after]).texts
+    assert not [one for one in lint(after.rubrics) if one.rubric_id == key(0) or one.kind is Kind.IDLE]
+
+
+def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
+    """Beside it, byte for byte, and its card as somebody may have changed it; a second former is not written over."""
+    folder = tmp_path / "bank"
+    former = fitted().save(folder)
+    (folder / "card.md").write_text("my own card")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    after = edited(fitted(), disabled=[key(0)])
+    kept = save_in_place(after, folder, former)
+    assert kept == tmp_path / f"bank-{former[:8]}"
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert RubricBank.load(folder).digest == after.digest
+    with pytest.raises(UsageError, match="is there already"):
+        save_in_place(after, folder, former)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({}, "nothing is to be edited"),
+        ({"disabled": ["zz"]}, "no rubric has an id that begins 'zz'"),
+        ({"disabled": ["r"]}, "4 rubrics have ids that begin 'r'"),
+        ({"enabled": [0]}, "is enabled already"),
+        ({"disabled": [0, 1, 2, 3]}, "no rubric would be left"),
+        ({"reweighed": [(0, -0.1)]}, "cannot weigh -0.1"),
+        ({"reweighed": [(0, float("nan"))]}, "cannot weigh nan"),
+        ({"reweighed": [(0, 1e39)]}, "cannot weigh 1e\\+39"),
+        ({"reweighed": [(0, 0.75)]}, "weighs 0.75 already"),
+        ({"reworded": [(0, TEXTS[0])]}, "has this text already"),
+        ({"reworded": [(0, TEXTS[3].upper())]}, "has 'ENDS WITH A SUMMARY' already"),
+        ({"reworded": [(1, "Uses at most 100 words")]}, "asks for something else \\(numbers\\)"),
+        ({"reworded": [(0, " ")]}, "a rubric of 0 characters"),
+        ({"added": ["names  its sources."]}, "already: r"),
+        ({"added": ["The response ends with a summary"]}, "has 'The response ends with a summary' already"),
+        ({"added": ["Is polite"], "added_weight": -1.0}, "cannot weigh -1"),
+        ({"added": ["x" * 513]}, "a rubric of 513 characters"),
+        ({"added": ["Is \x1b[31mred"]}, "cannot be printed"),
+    ],
+)
+def test_what_cannot_be_edited_is_said_in_a_line(plan: dict[str, Sequence[Any]], words: str) -> None:
+    """Unknown rubrics, impossible weights, texts that the bank has, and edits that change nothing."""
+
+    def named(value: Any) -> Any:
+        one, *rest = value if isinstance(value, tuple) else (value,)
+        one = key(one) if isinstance(one, int) else one
+        return (one, *rest) if rest else one
+
+    plan = {name: [named(one) for one in held] if isinstance(held, list) else held for name, held in plan.items()}
+    with pytest.raises(UsageError, match=words):
+        edited(fitted(), **plan)
+
+
+@pytest.mark.parametrize("fields", [{"author": " "}, {"reason": ""}, {"reason": "two\nlines"}, {"author": "x" * 5000}])
+def test_an_edit_has_an_author_and_a_reason(fields: dict[str, str]) -> None:
+    """Each is one line that the history can hold."""
+    with pytest.raises(UsageError, match="characters"):
+        edit_bank(fitted(), EditPlan(disabled=[key(0)]), **{"author": "Ana", "reason": "why", **fields}, day=DAY)
