@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from svr_async.judges.doctor.findings import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
-MOST_CALLS = 11
+MOST_CALLS = 12
 INDENT = 14  # where the words of a line begin
 LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 

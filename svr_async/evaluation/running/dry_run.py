@@ -78,12 +78,15 @@ def _ratio(found: int, expected: int) -> float:
 class DryRunCount:
     """Counts what one engine would send; `maybe_*` are of calls that depend on replies that are not there yet.
 
-    The share of input that prefix caches serve is that of requests in the order in which they would leave.
+    The share of input that prefix caches serve is that of requests in the order in which they would leave. Requests in
+    `before`, which other counts hold, are left out of the price.
     """
 
     engine: CallEngine
     prefix: PrefixOrder = PrefixOrder.LEADER
+    before: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
+    repeated: int = 0
     cached_tokens: int = 0
     maybe_calls: int = 0
     maybe_prompt_tokens: int = 0
@@ -98,7 +101,11 @@ class DryRunCount:
 
     def note(self, request: Request) -> None:
         """Count one request."""
-        self.keys.add(request.key.hex())
+        key = request.key.hex()
+        self.keys.add(key)
+        if key in self.before:
+            self.repeated += 1
+            return
         if CONTINGENT.get():
             self.maybe_calls += 1
             self.maybe_prompt_tokens += estimate_tokens(request.prompt_chars)
@@ -111,13 +118,17 @@ class DryRunCount:
 
     def price(self) -> dict[str, Any]:
         """Return calls, tokens, dollars and seconds of this engine."""
-        inward, outward = self.sample.scales
         stats, price = self.engine.stats(), self.engine.price
+        new = (stats.planned_calls - self.repeated) / max(1, stats.planned_calls)
+        inward, outward = (new * scale for scale in self.sample.scales)
         scaled = replace(
             stats,
+            planned_calls=stats.planned_calls - self.repeated,
             planned_prompt_tokens=round(inward * stats.planned_prompt_tokens),
             planned_completion_tokens=round(outward * stats.planned_completion_tokens),
+            planned_max_completion_tokens=round(new * stats.planned_max_completion_tokens),
         )
+        inward, _ = self.sample.scales
         count = price_calls(scaled, price, round(inward * self.cached_tokens))
         share = self.maybe_calls / count["calls"] if count["calls"] else 0.0
         maybe = Usage(

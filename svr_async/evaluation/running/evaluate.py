@@ -49,13 +49,14 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
         return runner.run(_run(run, listener))
 
 
-def count_calls(run: Prepared) -> dict[str, Any] | None:
+def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return calls, tokens, dollars and bytes to come, sending nothing; None where no judge sends anything.
 
-    Replies that the memo holds are used, so that what depends on them is exact.
+    Replies that the memo holds are used, so that what depends on them is exact. Questions in `before` are not counted,
+    and those that are counted are added to it.
     """
     with _naming_keys(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        plan = runner.run(_count_calls(run))
+        plan = runner.run(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
     need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.memo)
@@ -87,24 +88,29 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
     most = MOST_CALLS if own is None else own.most_calls
     if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.memo, run.folder) is None:
         return
-    counted = await _count_calls(run)
+    counted = await _count_calls(run, set())
     error = None if counted is None else shortage(room_for(counted, pairs), limits.memo, run.folder)
     if error is not None:
         raise error
 
 
-async def _count_calls(run: Prepared) -> dict[str, Any] | None:
+async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:
     limits = replace(run.settings.limits, dry_run=True)
     run = replace(run, settings=replace(run.settings, limits=limits))
     bench = await open_bench(run)
     try:
         evaluation = evaluation_of(run, bench)
-        planned = {judge.judge.name: DryRunCount(judge.engine) for judge in bench.sending if judge.engine is not None}
+        planned = {
+            judge.judge.name: DryRunCount(judge.engine, before=before)
+            for judge in bench.sending
+            if judge.engine is not None
+        }
         if not planned:
             return None
         stopper = Stopper()
         await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
         stopper.reraise()
+        before.update(*(one.keys for one in planned.values()))
         own = run.method.facts.own
         method = {} if own is None else {"method_calls": evaluation.counted(), "assumes": own.assumes}
         return total_count({name: one.price() for name, one in planned.items()}) | method

@@ -39,6 +39,7 @@ CHOICES = ("A", "B")
 STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
+SYSTEM_TEXT = "You answer questions in as few words as you can, and never explain yourself. " * 4
 PREFIX = "The following facts are about an imaginary library. " + " ".join(
     f"Shelf {number} holds {7 * number % 90 + 10} books about subject {number * 13 % 97}." for number in range(120)
 )
@@ -84,7 +85,9 @@ def questions(profile: Profile) -> dict[str, Request]:
 
 def _settings(profile: Profile, word: Request) -> dict[str, Request]:
     choose = _request(profile, CHOOSE)
+    told = replace(word, messages=profile.placed((("system", SYSTEM_TEXT), *word.messages)))
     return {
+        "system": told,
         "schema": _with(choose, response_format=SCHEMA),
         "object": _with(choose, response_format={"type": "json_object"}),
         "effort": _with(word, reasoning_effort=profile.reasoning_effort or "low"),
