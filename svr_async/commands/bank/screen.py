@@ -128,11 +128,11 @@ def show_rubric(entry: BankRubric) -> None:
 def show_stats(bank: RubricBank, found: Mapping[str, Any]) -> None:
     """Print the counts of a bank by domain and by facet."""
     console = safe_console()
-    weights, words = found["weight_quantiles"], found["words_quantiles"]
+    weights, lengths = found["weight_quantiles"], found["words_quantiles"]
     _line(console, "rubrics", f"{len(bank)}, {found['with_check']} with a check, {found['aliases']} other wordings")
     _line(console, "in use", f"{found['effective_rubrics']:.1f} effective, {found['never_active']} never active")
     _line(console, "weight", f"median {weights[2]:.3f}, quartiles {weights[1]:.3f} to {weights[3]:.3f}")
-    _line(console, "length", f"median {words[2]:.0f} words, longest {words[4]:.0f}")
+    _line(console, "length", f"median {lengths[2]:.0f} words, longest {lengths[4]:.0f}")
     _line(console, "mined from", f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals")
     heads = ("rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
     for group in ("domain", "facet"):
