@@ -47,8 +47,8 @@ def krippendorff_alpha(
     """Return Krippendorff's α of ratings: a row for each unit, in it a rating for each rater or None.
 
     α = 1 − D_o / D_e: D_o is the mean distance within units, each unit's ordered couples weighted by 1/(ratings − 1);
-    D_e that of couples drawn from all ratings. Units with fewer than two ratings are left out. The interval is a percentile
-    bootstrap over units; resamples without any variation of ratings are left out.
+    D_e that of couples drawn from all ratings. Units with fewer than two ratings are left out. The interval is a
+    percentile bootstrap over units; resamples without any variation of ratings are left out.
     Source: Krippendorff 2004, Content Analysis, ch. 11.
     """
     rows = [held for row in ratings if len(held := [one for one in row if one is not None]) > 1]

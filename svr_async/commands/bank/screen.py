@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from svr_async.commands.screen import safe_console
+from svr_async.evaluation.reporting import bank_words as words
 from svr_async.evaluation.safetext import one_line
-from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank_stats import in_one_level
 from svr_async.vocabulary.dev_pairs import metrics_in_words
 from svr_async.vocabulary.rubric import IMPORTANCES
@@ -22,19 +22,7 @@ if TYPE_CHECKING:
 CELL = 300
 SHOWN = 20
 NARROW = 100  # columns of a terminal below which a rubric's text needs the room of the counts
-COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
 SHORT_DIGEST = 12
-FEW_SETTINGS = 8
-MAIN_SETTINGS = (
-    "rounds",
-    "ablate",
-    "support_margin",
-    "redundancy_cutoff",
-    "pools.policy",
-    "fit.kind",
-    "fit.epochs",
-    "fit.seed",
-)
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 
@@ -45,8 +33,8 @@ def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]]
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
-        words = place == 0 or place >= len(heads) - texts
-        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=place < len(heads) - 1)
+        text = place == 0 or place >= len(heads) - texts
+        table.add_column(head, justify="left" if text else "right", overflow="fold", no_wrap=place < len(heads) - 1)
     for row in rows:
         table.add_row(*(Text(one_line(cell, CELL)) for cell in row))
     console.print(table)
@@ -82,16 +70,16 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     console = safe_console()
     settings = bank.inference
     _line(console, "bank", f"{bank.name or 'without a name'}  {bank.digest[:12]}")
-    _line(console, "rubrics", f"{_counted(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
+    _line(console, "rubrics", f"{words.counted(bank)}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
     top, pool = min(settings.top_k, len(bank)), min(settings.selection_pool, len(bank))
     _line(console, "inference", f"top {top} of the best {pool}, a filler weighs {settings.filler_weight:g}")
     _line(console, "judge", bank.judge or "not recorded")
     _line(console, "licence", bank.licence or "not recorded")
     data = {name: digest[:SHORT_DIGEST] for name, digest in bank.data_digests.items()}
-    dev, fit = _percentages(metrics_in_words(bank.dev_metrics)), _main_settings(bank.fit_settings)
+    dev, fit = words.percentages(metrics_in_words(bank.dev_metrics)), words.main_settings(bank.fit_settings)
     for label, values in (("dev", dev), ("fit", fit), ("data", data)):
         if values:
-            _paragraph(console, label, _pairs(in_one_level(values)))
+            _paragraph(console, label, words.in_pairs(in_one_level(values)))
     if bank.history is not None and bank.history.choice is not None:
         _paragraph(console, "structure", bank.history.choice.in_words())
     for note in bank.notes:
@@ -100,56 +88,17 @@ def show_bank(bank: RubricBank, chosen: Sequence[BankRubric]) -> None:
     alike = len(bank) > 1 and len(weights) == 1  # then prompts alone tell them apart
     order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
     _heading(console, f"{len(chosen)} of {len(bank)} rubrics, {order}")
-    columns, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (COLUMNS, 3)
+    columns, texts = (NARROW_COLUMNS, 1) if console.width < NARROW else (words.COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
-    rows = (_row(entry) for entry in chosen)
+    rows = (words.rubric_row(entry) for entry in chosen)
     _table(console, heads, ([row[head] for head in heads] for row in rows), texts=texts)
-
-
-def _counted(bank: RubricBank) -> str:
-    """Say how many rubrics there are, and how many of them any training prompt uses, where that is known and fewer."""
-    used = sum(entry.activation_rate > 0 for entry in bank.rubrics)
-    return f"{len(bank):,}, {used:,} of them in use" if 0 < used < len(bank) else f"{len(bank):,}"
-
-
-def _percentages(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics with their accuracies, fractions of 1, as percentages."""
-    return {
-        name: percent(value) if name.endswith("accuracy") and isinstance(value, int | float) else value
-        for name, value in metrics.items()
-    }
-
-
-def _main_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a fit that a reader asks for first, and how many more there are; all of a few."""
-    flat = in_one_level(settings)
-    if len(flat) <= FEW_SETTINGS:
-        return flat
-    main = {name: flat[name] for name in MAIN_SETTINGS if name in flat}
-    return {**main, "and": f"{len(flat) - len(main)} more: --json"}
-
-
-def _row(entry: BankRubric) -> dict[str, str]:
-    marks = {"check": entry.rubric.check, "disabled": entry.disabled, "added": entry.added}
-    check = "".join(f" [{name}]" for name, held in marks.items() if held)
-    cells = (
-        entry.id,
-        f"{entry.weight:.3f}",
-        f"{100 * entry.activation_rate:.2f}",
-        f"{entry.observed_count:,}",
-        f"{entry.support_count:,}",
-        entry.domain or "generic",
-        entry.rubric.facet or "–",
-        entry.text + check,
-    )
-    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def show_rubric(entry: BankRubric) -> None:
     """Print all about one rubric."""
     console = safe_console()
     rubric = entry.rubric
-    check = "none: a judge decides" if rubric.check is None else _pairs(rubric.check.to_json())
+    check = "none: a judge decides" if rubric.check is None else words.in_pairs(rubric.check.to_json())
     facts = {
         "rubric": entry.text,
         "id": entry.id,
@@ -179,28 +128,18 @@ def show_rubric(entry: BankRubric) -> None:
 def show_stats(bank: RubricBank, found: Mapping[str, Any]) -> None:
     """Print the counts of a bank by domain and by facet."""
     console = safe_console()
-    weights, words = found["weight_quantiles"], found["words_quantiles"]
+    weights, lengths = found["weight_quantiles"], found["words_quantiles"]
     _line(console, "rubrics", f"{len(bank)}, {found['with_check']} with a check, {found['aliases']} other wordings")
     _line(console, "in use", f"{found['effective_rubrics']:.1f} effective, {found['never_active']} never active")
     _line(console, "weight", f"median {weights[2]:.3f}, quartiles {weights[1]:.3f} to {weights[3]:.3f}")
-    _line(console, "length", f"median {words[2]:.0f} words, longest {words[4]:.0f}")
+    _line(console, "length", f"median {lengths[2]:.0f} words, longest {lengths[4]:.0f}")
     _line(console, "mined from", f"{found['source_pairs']:,} pairs, {found['observed']:,} proposals")
     heads = ("rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
     for group in ("domain", "facet"):
         _heading(console, f"by {group}")
-        _table(console, (group, *heads), (_group(name, row) for name, row in found[f"{group}s"].items()), texts=0)
-
-
-def _group(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        name,
-        f"{row['rubrics']:,}",
-        f"{100 * row['share']:.1f}",
-        *(f"{row[importance]:,}" for importance in IMPORTANCES),
-        f"{row['activation']:.3f}",
-        f"{row['supports']:,}",
-        f"{row['mean_weight']:.3f}",
-    )
+        _table(
+            console, (group, *heads), (words.group_row(name, row) for name, row in found[f"{group}s"].items()), texts=0
+        )
 
 
 def show_findings(bank: RubricBank, found: Sequence[LintFinding]) -> None:
@@ -233,7 +172,7 @@ def show_diff(found: BankDiff) -> None:
         _table(console, ("date", "by", "what", "rubric", "change", "reason"), told, texts=6)
     if found.settings:
         _heading(console, "settings and metrics")
-        rows = ((name, _word(one), _word(other)) for name, (one, other) in found.settings.items())
+        rows = ((name, words.in_a_word(one), words.in_a_word(other)) for name, (one, other) in found.settings.items())
         _table(console, ("what", "first", "second"), rows, texts=2)
     for title, entries in (("gained", found.gained), ("lost", found.lost)):
         if entries:
@@ -265,13 +204,3 @@ def _wording(change: Change) -> str:
 def _more(console: Console, count: int) -> None:
     if count > SHOWN:
         console.print(f"and {count - SHOWN} more: --json lists them")
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " ".join(map(_word, value)) or "none"
-    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_word(value)}" for name, value in values.items())
