@@ -30,8 +30,8 @@ def _console(**settings: bool) -> Console:
     return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table without lines: the first column is text, the others are numbers to the right."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 0) -> Table:
+    """Return a table without lines: the first column and the last `texts` are text, the others numbers to the right."""
     from rich.table import Table
     from rich.text import Text
 
@@ -39,7 +39,9 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
+        words = place == 0 or place >= len(heads) - texts
+        wraps = place == (len(heads) - 1 if texts else 0)
+        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=not wraps)
     for row in rows:
-        table.add_row(*(Text(one_line(cell, 200)) for cell in row))
+        table.add_row(*(Text(one_line(cell, 300 if texts else 200)) for cell in row))
     return table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.bank.audit import audit
 from svr_async.commands.bank.edit import edit
 from svr_async.commands.options import common
 from svr_async.errors import ArtefactError, UsageError
@@ -30,6 +31,7 @@ def bank() -> None:
 
 
 bank.add_command(edit)
+bank.add_command(audit)
 
 
 @bank.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from svr_async.commands.screen import safe_console
+from svr_async.commands.screen import plain_table, safe_console
 from svr_async.evaluation.safetext import one_line
 from svr_async.evaluation.wording import percent
 from svr_async.scoring.bank_stats import in_one_level
@@ -40,16 +40,7 @@ NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
 
 def _table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> None:
     """Print a table whose last `texts` columns are texts and whose others, but for the first, are numbers."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for place, head in enumerate(heads):
-        words = place == 0 or place >= len(heads) - texts
-        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=place < len(heads) - 1)
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, CELL)) for cell in row))
-    console.print(table)
+    console.print(plain_table(heads, rows, texts=texts))
 
 
 def _line(console: Console, label: str, text: str) -> None:
