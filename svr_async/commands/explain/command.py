@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from svr_async.evaluation.items import RubricRow
     from svr_async.evaluation.reporting.explain import Explanation
-    from svr_async.evaluation.runfolder import Run, Texts
+    from svr_async.evaluation.runfolder import Run
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
@@ -122,6 +121,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
     from svr_async.evaluation.reasons import with_reasons
     from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
     from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.running.data import texts_of_run
 
     loaded = RunFolder.load(run)
     if item is None:
@@ -134,7 +134,8 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         return
     explanation = explain_item(loaded, item)
     if explanation.texts is None or data is not None:
-        explanation = explain_item(loaded, item, texts=texts_from_data(loaded, item, data, benchmark))
+        texts = texts_of_run(loaded, [item], data, benchmark)
+        explanation = explain_item(loaded, item, texts=texts.get(item))
     if as_json:
         click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
     else:
@@ -152,29 +153,6 @@ def _show_where(found: Explanation, run: Path) -> None:
         click.echo(NO_REASONS)
     names = quote(str(run)), quote(one_line(found.item.id, 200))
     click.echo("svr call show --run {} --item {} shows what was asked and replied".format(*names))
-
-
-def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | None) -> Texts | None:
-    """Return the texts of a pair from its data set: the shipped sample, or `data`; None where neither is meant."""
-    from svr_async.adapters import get_adapter, load_sample
-    from svr_async.evaluation.labels import SAMPLE_SUFFIX
-    from svr_async.evaluation.runfolder import Texts
-    from svr_async.vocabulary.pair import prompt_text
-
-    if data is None and run.manifest.get("sample") is not True:
-        return None
-    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
-    config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
-    dataset = (
-        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
-    )
-    pair = next((pair for pair in dataset.pairs if pair.id == item_id), None)
-    if pair is not None:
-        return Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
-    if data is None:
-        return None
-    raise UsageError(f"--data {data} has no pair {item_id!r}", hint="give the data that the run judged")
 
 
 def show_mistakes(run: Run) -> None:
