@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from svr_async.commands.options import common
 from svr_async.errors import UsageError
-
-if TYPE_CHECKING:
-    from svr_async.evaluation.people import PeopleFound
-    from svr_async.evaluation.runfolder import Run
 
 
 @click.command()
@@ -38,8 +33,10 @@ def labels(
       svr labels runs/first --next 40 --random --out todo.csv
       svr labels runs/first todo.csv
     """
+    from svr_async.commands.screen import show
     from svr_async.evaluation.label_files import read_labels
     from svr_async.evaluation.people import judge_and_people
+    from svr_async.evaluation.people_view import people_sheet
     from svr_async.evaluation.runfolder import RunFolder
 
     if (count is None) is not (out is None) or (file is None and count is None):
@@ -49,29 +46,9 @@ def labels(
     if held and found and as_json:
         click.echo(orjson.dumps(found.to_json() | {"blank": held.blank}, option=orjson.OPT_INDENT_2))
     elif held and found:
-        _show(loaded, found, held.blank)
+        show(people_sheet(loaded, found, held.blank))
     if count is not None and out is not None:
         from svr_async.evaluation.running.labelling import write_next
 
         told = write_next(loaded, count, out, labels=held.labels if held else (), random=random, data=data, seed=seed)
         click.echo(told, err=as_json)
-
-
-def _show(run: Run, found: PeopleFound, blank: int) -> None:
-    from svr_async.commands.screen import plain_table, safe_console
-    from svr_async.evaluation import people_view as view
-    from svr_async.evaluation.labels import caption
-    from svr_async.evaluation.safetext import one_line
-
-    console = safe_console()
-    for line in (caption(run), *view.lines(found, blank)):
-        console.print(one_line(line, 400), soft_wrap=True)
-    for heads, rows in (
-        (view.AGREEMENT_HEADS, view.agreement_rows(found)),
-        (view.TABLE_HEADS, view.confusion_rows(found)),
-        (view.RATE_HEADS, view.rate_rows(found.rate)),
-    ):
-        console.print()
-        console.print(plain_table(heads, rows))
-    for line in (*view.rate_notes(found.rate), *view.apart(found)):
-        console.print(one_line(line, 400), soft_wrap=True)

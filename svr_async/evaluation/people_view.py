@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svr_async.evaluation import wording
+from svr_async.evaluation.labels import caption
 from svr_async.evaluation.people import LABELS, Agreement, PeopleFound, Rate
+from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.agreement import Estimate
+from svr_async.vocabulary.sheet import Grid, Line, Sheet
 
 AGREEMENT_HEADS = ("who", "items", "same label", "95 % interval", "Cohen’s κ", "95 % interval", "α", "95 % interval")
 RATE_HEADS = ("", "rate", "95 % interval")
@@ -79,3 +82,16 @@ def apart(found: PeopleFound) -> Iterator[str]:
         more = len(found.apart) - SHOWN
         told = ", ".join(found.apart[:SHOWN]) + (f" and {more} more: --json lists them" if more > 0 else "")
         yield f"{wording.plural(len(found.apart), 'item')} on which people and the judge name different sides: {told}"
+
+
+def people_sheet(run: Run, found: PeopleFound, blank: int) -> Sheet:
+    """Yield all that labels say of a run: `blank` rows of their file were not filled in."""
+    yield from (Line(text) for text in (caption(run), *lines(found, blank)))
+    for heads, rows in (
+        (AGREEMENT_HEADS, agreement_rows(found)),
+        (TABLE_HEADS, confusion_rows(found)),
+        (RATE_HEADS, rate_rows(found.rate)),
+    ):
+        yield Line("")
+        yield Grid(heads, rows, texts=0)
+    yield from (Line(text) for text in (*rate_notes(found.rate), *apart(found)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
@@ -18,9 +18,6 @@ from svr_async.commands.options import (
     retry_errors_option,
     with_limits,
 )
-
-if TYPE_CHECKING:
-    from svr_async.evaluation.running.audit import Audit
 
 
 @click.command(short_help="Measure what attacks on answers buy.")
@@ -47,6 +44,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
     \b
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
+    from svr_async.commands.screen import show
     from svr_async.commands.watching import Screen, print_count
     from svr_async.evaluation.running.audit import FILE, USUAL, plan_audit, run_audit
     from svr_async.evaluation.running.settings import EvalSettings
@@ -60,23 +58,6 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
     if as_json:
         click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
     else:
-        _show(found, top)
+        show(found.sheet(top))
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0
-
-
-def _show(found: Audit, top: int) -> None:
-    """Print a table of the attacks, and below it the rubrics that gave way to each one that gains."""
-    from svr_async.commands.screen import plain_table, safe_console
-    from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, rubric_rows, table_rows
-    from svr_async.evaluation.safetext import one_line
-
-    console = safe_console()
-    marks = "".join(f" [{word}]" for word in found.marks)
-    partial = "" if found.complete else ": ended early, and not all pairs are judged"
-    console.print(one_line(f"bank {found.bank[:12]}, judge {found.judge}{marks}{partial}", 400))
-    console.print(plain_table(TABLE_HEADS, table_rows(found.found)))
-    for one in found.found:
-        if one.gains and top:
-            console.print(f"\n{one.attack} gains by")
-            console.print(plain_table(RUBRIC_HEADS, rubric_rows(one, top), texts=1))

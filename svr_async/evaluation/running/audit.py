@@ -13,7 +13,7 @@ import orjson
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import CoverageError, UsageError
-from svr_async.evaluation.audit import AttackFound, attack_found
+from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import integrity_marks
 from svr_async.evaluation.running.bench import evaluation_of, open_bench
@@ -26,6 +26,7 @@ from svr_async.scoring.methods.svr import Svr
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet
 
 FILE = "audit.json"
 USUAL = (*MADE, "fake verdict")
@@ -60,6 +61,17 @@ class Audit:
         """Return plain JSON values."""
         facts = {name: getattr(self, name) for name in ("bank", "judge", "data", "complete")}
         return facts | {"marks": list(self.marks), "attacks": [one.to_json() for one in self.found]}
+
+    def sheet(self, top: int) -> Sheet:
+        """Yield a table of the attacks, and below it the `top` rubrics that gave way to each one that gains."""
+        marks = "".join(f" [{word}]" for word in self.marks)
+        partial = "" if self.complete else ": ended early, and not all pairs are judged"
+        yield Line(f"bank {self.bank[:12]}, judge {self.judge}{marks}{partial}")
+        yield Grid(TABLE_HEADS, table_rows(self.found), texts=1)
+        for one in self.found:
+            if one.gains and top:
+                yield Heading(f"{one.attack} gains by")
+                yield Grid(RUBRIC_HEADS, rubric_rows(one, top))
 
 
 def plan_audit(settings: EvalSettings, attacks: Sequence[str] = USUAL) -> AuditPlan:
