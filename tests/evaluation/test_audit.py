@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +14,12 @@ from rig import name_judge, serving, write_bank, write_bench
 
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
-from svr_async.errors import BudgetError, ConfigError, UsageError
+from svr_async.engine.stopper import Stopper
+from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
 from svr_async.evaluation.audit import AttackFound, attack_found, table_rows
 from svr_async.evaluation.running.audit import USUAL, plan_audit, run_audit
 from svr_async.evaluation.running.evaluate import count_calls
+from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.attacks import ATTACKS, attacked
 from svr_async.judges.limits import JudgeLimits
@@ -24,6 +28,7 @@ from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.weakness import TAKEN_BY_LENGTH, Weakness
 from svr_async.vocabulary.pair import PreferencePair, user_prompt
+from svr_async.vocabulary.sheet import Line
 
 N = 25
 WEAK = Weakness(padding=0.7, restated=0.8, keywords=0.6)
@@ -107,6 +112,45 @@ def test_a_dry_run_counts_and_a_second_audit_asks_nothing(place: Path, tmp_path:
     told = orjson.loads((tmp_path / "out" / "audit.json").read_bytes())
     assert told == first.to_json()
     assert (told["marks"], told["bank"]) == (["SIMULATED"], RubricBank.load(place / "bank").digest)
+
+
+class Stopping(Listener):
+    """Ends an audit by a signal once so many pairs are judged."""
+
+    def __init__(self, after: int) -> None:
+        self.left, self.stopper = after, Stopper()
+
+    @contextlib.contextmanager
+    def judging(self, total: int, stats: object, stopper: Stopper) -> Iterator[None]:
+        """Hold what can be stopped."""
+        self.stopper = stopper
+        yield
+
+    def done(self, what: object) -> None:
+        """Count a pair."""
+        self.left -= 1
+        if not self.left:
+            self.stopper.interrupt(15)
+
+
+def test_an_audit_that_is_ended_early_says_so(place: Path, tmp_path: Path) -> None:
+    """What has a verdict both ways by then is compared, the rest is counted; the same audit goes on later."""
+    with serving() as server:
+        asked = settings(place, f"{server.base_url}#gpt-oss-120b", tmp_path / "out", concurrency="1")
+        found = run_audit(plan_audit(asked, ["padding"]), Stopping(N + 10))
+        assert (found.complete, found.signal) == (False, 15)
+        assert 10 <= found.found[0].n == N - found.found[0].unjudged < N
+        shown = [part.text for part in found.sheet(3) if isinstance(part, Line)]
+        assert "ended early" in shown[0]
+        assert "without a verdict" in shown[1]
+        assert run_audit(plan_audit(asked, ["padding"])).complete
+
+
+def test_an_audit_without_a_verdict_is_an_error(place: Path, tmp_path: Path) -> None:
+    """Nothing can be compared where nothing is in the memo and nothing may be sent."""
+    asked = settings(place, "http://127.0.0.1:9/v1#gpt-oss-120b", tmp_path / "out", offline=True)
+    with pytest.raises(CoverageError, match="no pair has a verdict"):
+        run_audit(plan_audit(asked, ["padding"]))
 
 
 def test_the_command_prints_what_the_file_holds(

@@ -21,6 +21,7 @@ from svr_async.evaluation.running.evaluate import judge_all, keys_named
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.wording import plural
 from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
 from svr_async.vocabulary.atomic import write_atomic
@@ -68,6 +69,11 @@ class Audit:
         partial = "" if self.complete else ": ended early, and not all pairs are judged"
         yield Line(f"bank {self.bank[:12]}, judge {self.judge}{marks}{partial}")
         yield Grid(TABLE_HEADS, table_rows(self.found), texts=1)
+        for one in self.found:
+            if one.unjudged:
+                yield Line(
+                    f"{one.attack}: {plural(one.unjudged, 'pair')} without a verdict, with it or before, left out"
+                )
         for one in self.found:
             if one.gains and top:
                 yield Heading(f"{one.attack} gains by")
