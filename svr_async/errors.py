@@ -13,7 +13,8 @@
     ├── StorageError              the memo or the run folder cannot be read or written   exit 5
     ├── EndpointDownError         no success from the endpoint for too long              exit 6
     ├── ArtefactError             a bank, store or memo that fails its checks            exit 7
-    └── DegenerateFitError        nothing to learn from, or a fit that is not finite     exit 8
+    ├── DegenerateFitError        nothing to learn from, or a fit that is not finite     exit 8
+    └── GateError                 a run lost to its baseline by more than was tolerated  exit 9
 
 A failed *item* is not an exception: it is an `Outcome` that is counted.
 """
@@ -101,3 +102,9 @@ class DegenerateFitError(SvrError):
     """There is nothing to learn from, or the fit is not finite."""
 
     exit_code = 8
+
+
+class GateError(SvrError):
+    """A run is worse than its baseline by more than the margin that was tolerated."""
+
+    exit_code = 9

@@ -76,18 +76,28 @@ def steady_tracing() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kept_programs(request: pytest.FixtureRequest) -> None:
-    """Keep what JAX compiles from one run of the tests to the next: half of the fit's tests' time is compiling.
+def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have JAX compile quickly rather than well, here and in processes, and keep it for other workers and runs.
 
-    JAX names a program by all that it is compiled from, but not by the processor; so its folder is named by that.
+    Half of a small fit is compiling, and last bits depend on how: all compile alike. JAX names a program by all that it
+    is compiled from, but not by the processor; so its folder is named by that.
     """
-    jax = sys.modules.get("jax")
-    if jax is None or not CPU_INFO.exists() or not hasattr(request.config, "cache"):
-        return
-    flags = next((line for line in CPU_INFO.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
-    folder = request.config.cache.mkdir(f"compiled-{hashlib.sha256(flags.encode()).hexdigest()[:12]}")
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    settings: dict[str, Any] = {"jax_disable_most_optimizations": True}
+    if CPU_INFO.exists() and hasattr(request.config, "cache"):
+        lines = CPU_INFO.read_text().splitlines()
+        flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        folder = request.config.cache.mkdir(f"compiled-{hashlib.sha256(flags.encode()).hexdigest()[:12]}")
+        settings |= {
+            "jax_compilation_cache_dir": str(folder),
+            "jax_persistent_cache_min_compile_time_secs": 0.0,
+            "jax_persistent_cache_min_entry_size_bytes": -1,
+        }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name.upper(), str(value))
+            if "jax" in sys.modules:
+                sys.modules["jax"].config.update(name, value)
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import ssl
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from forks import Forked
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -199,11 +199,11 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def svr(*args: str | Path, cwd: Path, timeout: float = 50, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run `svr` in a subprocess."""
-    command = [sys.executable, str(LAUNCHER), *map(str, args)]
-    return subprocess.run(
-        command, cwd=cwd, env=environment(**env), capture_output=True, text=True, timeout=timeout, check=False
-    )
+    """Run `svr` in a process of its own."""
+    with background(*args, cwd=cwd, **env) as process:
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
 def run_python(code: str, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -215,18 +215,25 @@ def run_python(code: str, *args: str, cwd: Path) -> subprocess.CompletedProcess[
 
 
 @contextlib.contextmanager
-def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[subprocess.Popen[str]]:
+def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[Forked | subprocess.Popen[str]]:
     """Run `svr` in the background; it is gone when the block ends."""
-    command = [sys.executable, str(LAUNCHER), *map(str, args)]
-    process = subprocess.Popen(
-        command, cwd=cwd, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = started([*map(str, args)], cwd, env)
     try:
         yield process
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
         process.communicate()
+
+
+def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subprocess.Popen[str]:
+    """Start `svr`; what Python reads from its environment needs an interpreter of its own."""
+    if not any(name.startswith(("PYTHON", "SSL_")) for name in env):
+        return Forked(args, cwd=cwd, env=environment(**env))
+    return subprocess.Popen(
+        [sys.executable, str(LAUNCHER), *args],
+        cwd=cwd, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -31,9 +31,12 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"scoring", "judges", "engine", "fit", "adapters", "vocabulary"},
     "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
+    "reproduction": {
+        "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "vocabulary",
+    },
     "commands": {
-        "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters", "simulation",
-        "observability", "vocabulary",
+        "reproduction", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters",
+        "simulation", "observability", "vocabulary",
     },
 }  # fmt: skip
 # The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.
@@ -44,6 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "running": {"bank", "rounds", "store"},
     },
     "judges": {"": {"rules"}, "rules": {""}, "doctor": {""}},
+    "reproduction": {"": {"tables"}, "tables": {""}},
 }  # fmt: skip
 UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marshal"}
 HEAVY = {

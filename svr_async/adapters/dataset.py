@@ -127,6 +127,7 @@ def load_dataset(
         origin=source.origin,
         repeated=collected.repeated(),
         contradicting=contradicting,
+        tied=tuple(collected.used().tied),
     )
 
 
@@ -179,6 +180,7 @@ class _Part:
     pairs: list[PreferencePair] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
+    tied: list[PreferencePair] = field(default_factory=list)
 
 
 class _Collector:
@@ -262,6 +264,8 @@ class _Collector:
             self._kept.add(parsed.value)
         part.notes.update(parsed.notes)
         part.skipped.update(parsed.skipped)
+        if parsed.tied:
+            part.tied.append(parsed.tied)
         if parsed.pairs:
             part.pairs.extend(self._distinct(parsed, row, part))
 

@@ -27,8 +27,6 @@ def parse(fields: Fields) -> Parsed:
     prompt = fields.filled(context, "context")
     first, second = plain(fields.text("response1")), plain(fields.text("response2"))
     preference = fields.integer("overall_preference", -3, 3)
-    if preference == 0:
-        return Parsed(skipped=(TIE,))
     first_is_chosen = preference < 0
     pair = PreferencePair(
         id=content_id(prompt, first, second),
@@ -38,9 +36,10 @@ def parse(fields: Fields) -> Parsed:
         domain=fields.optional_text("domain", "all"),
         subset=fields.optional_text("language"),
         chosen_first=first_is_chosen,
+        has_preference=preference != 0,
         strength=abs(preference),
     )
-    return Parsed(pairs=(pair,))
+    return Parsed(pairs=(pair,)) if preference else Parsed(skipped=(TIE,), tied=pair)
 
 
 def score(results: Sequence[PairResult], tie_credit: float) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +69,7 @@ def _parse_pandalm(fields: Fields) -> Parsed:
     parsed = _finish(fields, Ends("response1", "response2", winner == 1))
     if count == 1:
         return Parsed(skipped=(NO_MAJORITY,))
-    return parsed if winner else Parsed(skipped=(TIE,))
+    return parsed if winner else _tied(parsed)
 
 
 SHAPES = (
@@ -149,13 +150,22 @@ def _by_label(fields: Fields, layout: Layout, readings: Readings) -> Parsed:
         return Parsed(skipped=(RECORDED,))
     verdict = _verdict(fields, layout, readings)
     value = f"column {layout.label!r}: {shown(fields.value(layout.label))}" if layout.label else str(verdict)
-    if verdict in (Verdict.TIE, Verdict.SKIP):
-        return Parsed(skipped=(TIE if verdict is Verdict.TIE else TOLD,), value=value)
+    if verdict is Verdict.SKIP:
+        return Parsed(skipped=(TOLD,), value=value)
+    if verdict is Verdict.TIE:
+        with suppress(RowError):
+            return replace(_tied(_finish(fields, Ends(*layout.two))), value=value)
+        return Parsed(skipped=(TIE,), value=value)
     try:
         return replace(_finish(fields, Ends(*layout.two, verdict is Verdict.A)), value=value)
     except RowError as error:
         error.value = error.value or value
         raise
+
+
+def _tied(parsed: Parsed) -> Parsed:
+    """Return what a row that prefers neither becomes; its pair is kept beside those that are used."""
+    return Parsed(skipped=(TIE,), tied=next((replace(pair, has_preference=False) for pair in parsed.pairs), None))
 
 
 def _verdict(fields: Fields, layout: Layout, readings: Readings) -> Verdict:

@@ -21,7 +21,8 @@ class Dataset:
     `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.
     `official` is True where the row counts are those of the official release. `readings` say how labels were read;
     `origin` is where the file is from and its pinned revision, empty for one of the user's own. `repeated` rows have
-    an earlier one's id or texts, `contradicting` ones prefer the other response of the same two.
+    an earlier one's id or texts, `contradicting` ones prefer the other response of the same two. `tied` are the rows
+    that prefer neither, where they could be read: in no count and no digest, for what is asked of texts alone.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Dataset:
     origin: str = ""
     repeated: int = 0
     contradicting: int = 0
+    tied: tuple[PreferencePair, ...] = ()
 
     def left_out(self) -> dict[str, int]:
         """Return how many rows are not, or not once, among the pairs: ties, other skipped rows; and odd pairs."""
@@ -56,7 +58,7 @@ class Parsed:
     `id` is the row's own id, or empty where the pairs' ids are hashes of their contents. `group` is what official
     counts are kept by. `skipped` and `notes` are reasons that the loader counts. Pairs of a `fallback` row are
     used only when no other row gives any: `fallback` names such rows in the note that says so. `value` is the row's
-    label, as errors of rows name theirs.
+    label, as errors of rows name theirs. `tied` is the pair of a row that is skipped because it prefers neither.
     """
 
     pairs: tuple[PreferencePair, ...] = ()
@@ -66,6 +68,7 @@ class Parsed:
     notes: tuple[str, ...] = ()
     fallback: str = ""
     value: str = ""
+    tied: PreferencePair | None = None
 
 
 @dataclass(frozen=True, slots=True)

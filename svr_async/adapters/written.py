@@ -9,8 +9,15 @@ from typing import Any
 
 import orjson
 
+from svr_async.errors import UsageError
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import PreferencePair
+
+
+def refuse_other_names(out: Path) -> None:
+    """Raise UsageError for a file that is not named as one of jsonl."""
+    if not out.name.endswith((".jsonl", ".jsonl.gz")):
+        raise UsageError(f"--out {out} is no jsonl file", hint="name it .jsonl or .jsonl.gz")
 
 
 def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:

@@ -39,16 +39,11 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    from rich.table import Table
+    from svr_async.commands.screen import plain_table, safe_console
 
-    from svr_async.commands.screen import styled_console
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("name", "what", "on the hub", "licence"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"])
-    styled_console().print(table)
+    heads = ("name", "what", "on the hub", "licence")
+    told = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
+    safe_console().print(plain_table(heads, told, words=True))
 
 
 @data.command()
@@ -75,11 +70,12 @@ def show(
       svr data show pairs --data my_pairs.jsonl --row 7
     """
     from svr_async.adapters import get_adapter, load_sample
+    from svr_async.adapters.facts import dataset_facts
 
     adapter = get_adapter(name)
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
     if sample or path is not None:
-        facts |= _describe(load_sample() if path is None else adapter.load(path, **how), row)
+        facts |= dataset_facts(load_sample() if path is None else adapter.load(path, **how), row)
     _show(facts, as_json=as_json)
 
 
@@ -110,9 +106,10 @@ def check(
       svr data check votes.jsonl --labels 1=a,2=b,0=tie --row 7
     """
     from svr_async.adapters import get_adapter
+    from svr_async.adapters.facts import dataset_facts
 
     known = get_adapter(adapter)
-    _show({"name": known.name, "title": known.title, **_describe(known.load(path, **how), row)}, as_json=as_json)
+    _show({"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}, as_json=as_json)
 
 
 @data.command(short_help="Write pairs of any form in one form.")
@@ -137,11 +134,9 @@ def convert(
     Example:  svr data convert arena.parquet --out pairs.jsonl
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.written import write_pairs
-    from svr_async.errors import UsageError
+    from svr_async.adapters.written import refuse_other_names, write_pairs
 
-    if not out.name.endswith((".jsonl", ".jsonl.gz")):
-        raise UsageError(f"--out {out} is no jsonl file", hint="name it .jsonl or .jsonl.gz")
+    refuse_other_names(out)
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     write_pairs(out, pairs)
@@ -218,39 +213,41 @@ def split(
         click.echo(f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}")
 
 
-def _describe(dataset: Any, row: int) -> dict[str, Any]:
-    from collections import Counter
+@data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
+@click.argument("path", type=click.Path(path_type=Path), metavar="TRAIN")
+@_format_option
+@click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz."
+)
+@reading
+@common
+def contamination(
+    path: Path,
+    adapter: str,
+    against: tuple[str, ...],
+    out: Path | None,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
-    from svr_async.errors import UsageError
-    from svr_async.vocabulary.pair import prompt_text
+    Case, punctuation and HTML aside, in prompts and both responses: `--decontaminate` of svr train.
 
-    if row > len(dataset.pairs):
-        raise UsageError(f"--row {row}: there are {len(dataset.pairs)} pairs", hint="give a smaller row")
-    pair = dataset.pairs[row - 1]
-    return {
-        "path": str(dataset.source),
-        "rows": dataset.n_rows,
-        "pairs": len(dataset.pairs),
-        "digest": dataset.digest,
-        "origin": dataset.origin,
-        "labels": list(dataset.readings),
-        "first preferred": sum(p.chosen_first for p in dataset.pairs),
-        "left out": dataset.left_out(),
-        "official": dataset.official,
-        "skipped": dict(dataset.skipped),
-        "notes": list(dataset.notes),
-        "domains": dict(Counter(p.domain for p in dataset.pairs)),
-        "pair": {
-            "id": pair.id,
-            "domain": pair.domain,
-            "subset": pair.subset,
-            "gold": pair.gold.value if pair.gold else None,
-            "prompt": prompt_text(pair.prompt),
-            "response_a": pair.response_a,
-            "response_b": pair.response_b,
-            "rubrics": list(pair.rubrics),
-        },
-    }
+    \b
+    Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
+    """
+    from svr_async.commands.screen import plain_table, safe_console
+    from svr_async.training.bank.contamination import HEADS
+    from svr_async.training.running.data import contamination_of
+
+    found = contamination_of(path, adapter, against, out, **how)
+    if as_json:
+        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
+    else:
+        safe_console().print(plain_table(HEADS, found.rows()))
+        click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
 _FACTS = ("path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped", "notes",

@@ -88,7 +88,7 @@ def _blocks(profiles: Mapping[str, Profile]) -> str:
 def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, str, str, str, str]]:
     return [
         ("rules", "–", "offline checks, no model", "–", "free"),
-        ("recorded:PATH", "–", "replies from a file", "–", "free"),
+        ("recorded:PATH", "–", "replies or scores from a file", "–", "free"),
         *((name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()),
     ]
 

@@ -18,6 +18,8 @@ COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
+    "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
+    "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
     "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
@@ -33,6 +35,7 @@ COMMANDS = {
     "train": ("svr_async.commands.train.command:train", "Train a bank of rubrics on preference pairs."),
     "bank": ("svr_async.commands.bank.command:bank", "Look at a bank of rubrics and care for it."),
     "batch": ("svr_async.commands.batch.command:batch", "Make a run's calls as a batch, at half the price."),
+    "repro": ("svr_async.commands.repro:repro", "Rebuild the paper's tables beside the printed numbers."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
 }
 INTERRUPTED = 130

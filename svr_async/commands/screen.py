@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from svr_async.evaluation.reporting.tables import Table as Texts
     from svr_async.vocabulary.sheet import Line, Sheet
 
 CELL = 300
@@ -35,8 +36,8 @@ def _console(**settings: bool) -> Console:
     return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 0) -> Table:
-    """Return a table without lines: the first column and the last `texts` are text, the others numbers to the right."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 0, words: bool = False) -> Table:
+    """Return a table without lines: the first column and the last `texts`, or all `words`, are text; others numbers."""
     from rich.table import Table
     from rich.text import Text
 
@@ -44,9 +45,9 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: i
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
-        words = place == 0 or place >= len(heads) - texts
-        wraps = place == (len(heads) - 1 if texts else 0)
-        table.add_column(head, justify="left" if words else "right", overflow="fold", no_wrap=not wraps)
+        left = words or place == 0 or place >= len(heads) - texts
+        wraps = words or place == (len(heads) - 1 if texts else 0)
+        table.add_column(head, justify="left" if left else "right", overflow="fold", no_wrap=not wraps)
     for row in rows:
         table.add_row(*(Text(one_line(cell, CELL if texts else 200)) for cell in row))
     return table
@@ -91,3 +92,22 @@ def _show_line(console: Console, line: Line) -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(line.label, style="dim"), Text(text))
     console.print(grid)
+
+
+def show_tables(console: Console, tables: Iterable[Texts], warnings: Sequence[str] = ()) -> None:
+    """Print warnings, then tables with their captions and notes; texts in them cannot steer the terminal."""
+    from rich.text import Text
+
+    from svr_async.evaluation.safetext import one_line
+
+    for warning in warnings:
+        console.print(Text(f"! {one_line(warning, 400)}", style="yellow"))
+    for place, table in enumerate(tables):
+        if place:
+            console.print()
+        if table.caption:
+            console.print(Text(one_line(table.caption, 400), style="bold"))
+        if table.heads:
+            console.print(plain_table(table.heads, table.rows))
+        for note in table.notes:
+            console.print(Text(one_line(note, 400)))

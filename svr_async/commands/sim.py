@@ -169,8 +169,11 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
     help="Training pairs.",
 )
 @click.option("--test", "n_test", default=1147, show_default=True, type=click.IntRange(1), help="Test pairs.")
+@click.option("--benchmarks", is_flag=True, help="Also RewardBench, RewardBench 2 and RM-Bench, at their full sizes.")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-def world(seed: int, world_name: str, draw: int | None, n_train: int | None, n_test: int, out: Path) -> None:
+def world(
+    seed: int, world_name: str, draw: int | None, n_train: int | None, n_test: int, benchmarks: bool, out: Path
+) -> None:
     """Write planted preference pairs: train.jsonl, rubricbench.jsonl in RubricBench's schema, README.txt.
 
     Of a draw also properties.json: what was drawn, and what knowing the truth gives on the test pairs.
@@ -190,3 +193,10 @@ def world(seed: int, world_name: str, draw: int | None, n_train: int | None, n_t
     click.echo(f"{written.n_test:,} pairs in {written.test} (simulated; see {written.readme.name})")
     if written.properties:
         click.echo(f"what was drawn, and what knowing the truth gives: {written.properties}")
+    if benchmarks:
+        from svr_async.adapters import ADAPTERS
+        from svr_async.simulation.benchmark_files import write_benchmarks
+
+        counts = {name: adapter.counts.groups for name, adapter in ADAPTERS.items()}
+        for path in write_benchmarks(planted, out, counts).values():
+            click.echo(f"{path} (simulated)")

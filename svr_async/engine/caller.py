@@ -6,8 +6,8 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
@@ -200,8 +200,8 @@ class Caller:
             failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
             lane.hear(permit, now, raw.headers)
             self.lane.weighs = self.lane.weighs or lane.weighs
-            if failure.kind is Kind.ITEM and failure.outcome is Outcome.API_ERROR:
-                self._heal(permit, request, failure, request.wire.error(raw.body))
+            if failure.outcome is Outcome.API_ERROR:
+                self._heal(permit, request, failure, raw)
             raise self._raised(permit, failure) from None
         if now >= lane.listen_at:
             lane.hear(permit, now, raw.headers)
@@ -220,15 +220,15 @@ class Caller:
             self.vet(request, reply, who="the endpoint")
         return reply
 
-    def _heal(self, permit: Permit, request: Request, failure: Failure, error: Mapping[str, Any]) -> None:
+    def _heal(self, permit: Permit, request: Request, failure: Failure, raw: RawReply) -> None:
         """Raise SettingRefusedError where the request is refused for a setting that can be left out.
 
         Such a refusal counts against nothing: the endpoint is well, and the request is another one when it is repeated.
         """
-        cures = find_cures(request, failure.status, error)
+        cures = find_cures(request, failure.status or raw.status, request.wire.error(raw.body))
         if not cures:
             return
-        permit.lane.failed(permit, self.clock(), failure)
+        permit.lane.failed(permit, self.clock(), replace(failure, kind=Kind.ITEM))
         self._counters.retries += 1
         self._counters.last_failure = failure.detail
         told = self.healer.learn(request, cures)
@@ -246,10 +246,12 @@ class Caller:
     def vet(self, request: Request, reply: Reply, *, who: str) -> None:
         """Tell, once, that another model has answered; ModelError, which ends the run, where that is not accepted.
 
-        An endpoint that names no model is believed, and so is one that names the dated version of an alias.
+        An endpoint that names no model is believed, and so is one that names the dated version of an alias; one that
+        was asked for no model may answer as any.
         """
         wanted, named = request.model, reply.model
-        if not named or named == wanted or (named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])):
+        dated = named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])
+        if not named or not wanted or named == wanted or dated:
             return
         if not self.config.strict_model:
             self.tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")

@@ -16,13 +16,14 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.request import Request
+from svr_async.engine.request import SYSTEM, Request, without_system
 from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import write_atomic
 
 FILE = "refused.json"
 MOST_BYTES = 2**20
 LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+INSTEAD = LIMITS | {SYSTEM: "user"}
 PERMANENT = {
     "max_tokens": 'max_tokens_field = "max_completion_tokens"',
     "max_completion_tokens": 'max_tokens_field = "max_tokens"',
@@ -31,36 +32,49 @@ PERMANENT = {
     "reasoning": 'effort_style = "none"',
     "output_config": 'effort_style = "none" and structured = "none"',
     "stop_sequences": 'stop = "unset"',
+    SYSTEM: 'system_role = "user"',
     **{name: f'{name} = "unset"' for name in ("temperature", "top_p", "n", "seed", "stop")},
 }
-"""The fields of a body that can be left out, with the setting of a profile that does so for good."""
-STATUSES = frozenset({400, 422})
-CODES = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"})
+"""What of a body can be left out, or said otherwise, with the setting of a profile that does so for good."""
+STATUSES = frozenset({400, 404, 422, 500})  # 500 where its words say that the request is at fault (`classify.py`)
+OPENAI_CODES = frozenset({"unsupported_parameter", "unsupported_value"})
+CODES = OPENAI_CODES | {"unknown_parameter", "extra_forbidden"}
 REFUSED = re.compile(
     r"unsupported|not (?:be |currently )?support|n't support|no longer support|unrecogni[sz]ed|unknown|unexpected"
     r"|extra (?:inputs|fields)|not (?:permitted|allowed|available|recogni[sz]ed|valid)|unavailable|deprecated"
-    r"|invalid schema|cannot both|cannot find field|only the default|incompatible|does not accept",
+    r"|input should be ['\"]|invalid schema|cannot both|cannot find field|only the default|incompatible"
+    r"|does not accept",
     re.IGNORECASE,
 )
+NO_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}(?:not |n't |un)(?:support|allow|enabled)"
+    r"|only user and assistant roles|conversation roles must alternate",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What templates of models say that know no system message: Gemma's, Mistral's, and endpoints that serve them."""
 WORDS = frozenset({"n", "seed", "stop", "reasoning"})
 BOTH = re.compile(r"cannot both|not both|only one of", re.IGNORECASE)
 TOO_LARGE = re.compile(r"too large|at most|maximum|exceed|less than or equal", re.IGNORECASE)
 DECODING = ("temperature", "top_p")
-REASONING_MODELS = re.compile(
-    r"(?:^|/)(?:o[134](?:-(?:mini|pro|preview))?|gpt-5(?:-(?:mini|nano|pro|codex))?)(?:-\d{4}-\d\d-\d\d)?$"
-)
-"""Models of OpenAI's that refuse a temperature as well where they refuse max_tokens; they name one at a time."""
+AT_REST = re.compile(r"(?:^|/)gpt-5\.\d+(?:-(?:mini|nano))?(?:-\d{4}-\d\d-\d\d)?$")
+"""Models that refuse max_tokens and yet take a temperature, as long as no effort is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """A field of the body that an endpoint does not take: it is sent as `instead`, or not at all."""
+    """A field of the body that an endpoint does not take: it is sent as `instead`, or not at all.
+
+    The field `system` is the system's message, which then opens the user's.
+    """
 
     field: str
     instead: str = ""
 
     def apply(self, request: Request) -> Request:
         """Return the request without the field; the same object where it has none."""
+        if self.field == SYSTEM:
+            messages = without_system(request.messages)
+            return request if messages is request.messages else replace(request, messages=messages)
         if self.instead:
             same = request.max_tokens_field != self.field
             return request if same else replace(request, max_tokens_field=self.instead)
@@ -68,6 +82,8 @@ class Cure:
         return request if len(kept) == len(request.params) else replace(request, params=kept)
 
     def __str__(self) -> str:
+        if self.field == SYSTEM:
+            return "the system's message is sent as part of the user's"
         return f"{self.instead} is sent for {self.field}" if self.instead else f"{self.field} is not sent"
 
 
@@ -84,20 +100,34 @@ def find_cures(request: Request, status: int, error: Mapping[str, Any]) -> tuple
     `error` is what the wire read: {message, code, param}.
     """
     message, code = str(error.get("message") or ""), str(error.get("code") or error.get("type") or "")
-    if status not in STATUSES or not (code in CODES or REFUSED.search(message)):
+    if status not in STATUSES:
+        return ()
+    if NO_SYSTEM.search(message):
+        cure = Cure(SYSTEM, INSTEAD[SYSTEM])
+        return () if cure.apply(request) is request else (cure,)
+    if not (code in CODES or REFUSED.search(message)):
         return ()
     field = _field_named(request, message, str(error.get("param") or ""))
-    if field == request.max_tokens_field:
-        other = LIMITS.get(field, "")
-        if not other or (TOO_LARGE.search(message) and other not in message):
-            return ()
-        also = DECODING if _reasons(request) else ()
-        cures = (Cure(field, other), *map(Cure, also))
-    elif field in DECODING and _reasons(request):
-        cures = tuple(map(Cure, DECODING))
-    else:
-        cures = (Cure(field),) if field else ()
+    if field == request.max_tokens_field and TOO_LARGE.search(message) and LIMITS[field] not in message:
+        return ()
+    fields = _refused_with(request, field, openai=code in OPENAI_CODES)
+    cures = [Cure(name, LIMITS.get(name, "")) for name in fields]
     return tuple(cure for cure in cures if cure.apply(request).body_bytes != request.body_bytes)
+
+
+def _refused_with(request: Request, field: str, *, openai: bool) -> tuple[str, ...]:
+    """Return the field that a refusal names, and after it those that a model which refuses it refuses as well.
+
+    Endpoints name one field at a time. What refuses max_tokens, or in OpenAI's form a temperature, is a model that
+    reasons, and takes neither: all are left out at once, so that both cost one call.
+    """
+    if not field:
+        return ()
+    if field == request.max_tokens_field:
+        return (field, *(DECODING if field == "max_tokens" and _reasons(request) else ()))
+    if field in DECODING and openai and _reasons(request):
+        return (field, *(name for name in (*DECODING, "max_tokens") if name != field))
+    return DECODING if field == "temperature" else (field,)
 
 
 def _field_named(request: Request, message: str, param: str) -> str:
@@ -118,9 +148,9 @@ def _mention(name: str) -> str:
 
 
 def _reasons(request: Request) -> bool:
-    """Whether a request is known to go to a model that reasons, which takes no temperature."""
-    efforts = [value for name, value in request.params if name == "reasoning_effort"]
-    return any(effort != "none" for effort in efforts) or bool(REASONING_MODELS.search(request.model))
+    """Whether a model that refuses what models that reason refuse does reason: it is not told to be at rest."""
+    efforts = [value for name, value in request.params if name in ("reasoning_effort", "reasoning")]
+    return any(effort != "none" for effort in efforts) if efforts else not AT_REST.search(request.model)
 
 
 class Healer:
@@ -156,7 +186,7 @@ class Healer:
         cures = self._earlier.pop((request.endpoint, request.model), ())
         if not cures:
             return ""
-        return f"{request.model}: {_listed(cures)}, as an earlier run found; {_permanent(cures)}"
+        return f"{request.model}: {_listed(cures)}, as an earlier run found; {permanent(cures)}"
 
     def learn(self, request: Request, cures: tuple[Cure, ...]) -> str:
         """Note what is refused and return the line that says so; "" where it was known already."""
@@ -170,14 +200,16 @@ class Healer:
             rows = _load(self._path) | {place: self._known[place]}
             with contextlib.suppress(StorageError):
                 write_atomic(self._path, _dump(rows), hint="the next run asks once more")
-        return f"{request.model} refused a setting, so {_listed(new)} from now on; {_permanent(new)}"
+        alike = " as models that reason do" if len(new) > 1 else ""
+        return f"{request.model} refused {cures[0].field}{alike}: {_listed(new)} from now on; {permanent(new)}"
 
 
 def _listed(cures: tuple[Cure, ...]) -> str:
     return ", ".join(map(str, cures))
 
 
-def _permanent(cures: tuple[Cure, ...]) -> str:
+def permanent(cures: Iterable[Cure]) -> str:
+    """Return the settings of a profile that say so for good."""
     return f"{', '.join(dict.fromkeys(PERMANENT[cure.field] for cure in cures))} in judges.toml says so for good"
 
 
@@ -200,7 +232,7 @@ def _load(path: Path | None) -> dict[tuple[str, str], tuple[Cure, ...]]:
             (str(row["endpoint"]), str(row["model"])): tuple(
                 Cure(one["field"], one["instead"])
                 for one in row["cures"]
-                if one["field"] in PERMANENT and one["instead"] in {"", LIMITS.get(one["field"])}
+                if one["field"] in PERMANENT and one["instead"] in {"", INSTEAD.get(one["field"])}
             )
             for row in rows
         }

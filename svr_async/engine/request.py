@@ -15,7 +15,11 @@ from svr_async.engine.wires.contract import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 
 KEY_SCHEMA = 1
+SYSTEM = "system"
+CHARS_PER_TOKEN = 4.0
+"""Of cl100k, DeepSeek's and an older tokenizer of Anthropic's: 4.0 to 4.8 of English answers, 3.2 to 4.0 of code."""
 T = TypeVar("T")
+Messages = tuple[tuple[str, str], ...]
 CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
 """Set while a run asks what may turn out not to be needed, since it is not known yet what it depends on."""
 
@@ -48,18 +52,20 @@ class Request:
     `params` are further fields of the body (temperature, response_format …) as the endpoint spells them. `spelled` is
     how earlier versions had the endpoint in the key, where that was otherwise. `no_cache` asks gateways in between for
     a fresh answer; it is not part of the key. `wire` is how the endpoint is spoken to, which the key knows by the body
-    alone: profiles give endpoints on other wires another identity.
+    alone: profiles give endpoints on other wires another identity. `sample` tells several answers to one question
+    apart: it is part of the key, from 1 on, and of no body.
     """
 
     endpoint: str
     model: str
-    messages: tuple[tuple[str, str], ...]
+    messages: Messages
     max_tokens: int = 8192
     max_tokens_field: str = "max_tokens"
     params: tuple[tuple[str, Any], ...] = ()
     no_cache: bool = False
     spelled: str = ""
     wire: Wire = field(default=OPENAI, repr=False)
+    sample: int = 0
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the POST."""
@@ -74,9 +80,9 @@ class Request:
     def key(self) -> bytes:
         """BLAKE2b-256 over everything that can change the answer: never the API key, a timeout or an attempt.
 
-        What is hashed is the JSON of body, endpoint and schema in that order.
+        What is hashed is the JSON of body, endpoint, schema and, of one of several answers, sample in that order.
         """
-        whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint))
+        whole = b'{"body":%b%b' % (self.body_bytes, _after_body(self.endpoint, self.sample))
         return hashlib.blake2b(whole, digest_size=32).digest()
 
     @property
@@ -105,9 +111,20 @@ class Request:
         return replace(self, max_tokens=max_tokens)
 
 
+def without_system(messages: Messages) -> Messages:
+    """Return messages with what the system says ahead of the first of the user's; the same where it says nothing."""
+    system = [content for role, content in messages if role == SYSTEM]
+    others = [one for one in messages if one[0] != SYSTEM]
+    at = next((place for place, (role, _) in enumerate(others) if role == "user"), None)
+    if not system or at is None:
+        return messages
+    return (*others[:at], ("user", "\n\n".join([*system, others[at][1]])), *others[at + 1 :])
+
+
 @cache
-def _after_body(endpoint: str) -> bytes:
-    return b',"endpoint":%b,"schema":%d}' % (orjson.dumps(endpoint), KEY_SCHEMA)
+def _after_body(endpoint: str, sample: int) -> bytes:
+    last = b',"sample":%d}' % sample if sample else b"}"
+    return b',"endpoint":%b,"schema":%d%b' % (orjson.dumps(endpoint), KEY_SCHEMA, last)
 
 
 class ReplyRejectedError(ValueError):
@@ -133,5 +150,5 @@ class Question(Generic[T]):
 
 
 def estimate_tokens(chars: int) -> int:
-    """Estimate tokens from characters: 3.6 a token, the mean of English prose and code with byte-pair vocabularies."""
-    return int(chars / 3.6) + 1
+    """Estimate tokens from characters."""
+    return int(chars / CHARS_PER_TOKEN) + 1

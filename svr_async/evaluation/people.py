@@ -126,7 +126,7 @@ def judge_and_people(items: Sequence[Item], labels: Sequence[Label], *, seed: in
         items=len(held),
         labellers=dict(sorted(Counter(name for given in held.values() for name in given).items())),
         shared=sum(len(unit) > 1 for unit in units),
-        among=krippendorff_alpha(units, seed=seed),
+        among=_alpha(units, seed),
         between=tuple(_between(held, seed)),
         judge=_agreement("people", "judge", pairs, seed) if pairs else None,
         unjudged=len(said) - len(both),
@@ -181,8 +181,13 @@ def _agreement(first: str, second: str, pairs: Sequence[tuple[str, str]], seed: 
         share=same / len(pairs),
         share_ci95=wilson_interval(same, len(pairs)),
         kappa=cohen_kappa([one for one, _ in pairs], [other for _, other in pairs], seed=seed),
-        alpha=krippendorff_alpha(pairs, seed=seed),
+        alpha=_alpha(pairs, seed),
     )
+
+
+def _alpha(units: Sequence[Sequence[str]], seed: int) -> Estimate:
+    found = krippendorff_alpha([[LABELS.index(label) for label in unit] for unit in units], seed=seed)
+    return Estimate(found.alpha, found.ci95)
 
 
 def _rate(items: Sequence[Item], said: Mapping[str, str], by_chance: set[str]) -> Rate:

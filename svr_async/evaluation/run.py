@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.stopper import Stopper
@@ -18,7 +19,8 @@ from svr_async.vocabulary.pair import PreferencePair
 class Evaluation:
     """What to run: pairs, a method, and a plan of who judges.
 
-    `guessed` tells which decisions are only made up, as in a dry run.
+    `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
+    method asks for itself, `counted` tells what it has asked.
     """
 
     pairs: Sequence[PreferencePair]
@@ -26,11 +28,13 @@ class Evaluation:
     plan: Plan
     workers: int = 64
     guessed: Guess = nothing_guessed
+    beside: tuple[CallEngine, ...] = ()
+    counted: Callable[[], Mapping[str, Any]] = dict
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:
         """The engines of all judges that send anything."""
-        return engines_of(self.plan)
+        return (*engines_of(self.plan), *self.beside)
 
 
 async def run_evaluation(

@@ -19,7 +19,7 @@ from svr_async.fit.wordings import Criteria, criteria_of, each_its_own, judged_o
 Ints = npt.NDArray[np.integer]
 
 FEW = 24  # rubrics a prompt, at most, where judging costs
-WORDING_PAIRS = 20_000  # wordings are found on a sample of this many
+WORDING_PAIRS = 12_000  # wordings are found on a sample of this many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

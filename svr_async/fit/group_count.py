@@ -27,7 +27,7 @@ COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PROMPTS_A_GROUP = 20  # no more groups than this allows
 PARTS = 4
 SHRINKAGE = 20.0  # prompts
-MOST_PROMPTS = 8000  # tried on a sample of this many
+MOST_PROMPTS = 6000  # tried on a sample of this many
 WORSE = 2  # so many larger numbers in a row that tell less end the search
 LEAST_RATE = 1e-6
 

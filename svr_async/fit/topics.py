@@ -46,7 +46,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
 FIRST_PAIRS = 6000  # correlates on as many as a fold of the cross-validation learns from
-LEARNING_PROMPTS = 30_000  # the groups are learned on a sample of this many
+LEARNING_PROMPTS = 20_000  # the groups are learned on a sample of this many
 FIRST_SPARSITY = 0.1  # of the solution that correlates are looked for in
 DIVERSITY = 0.003  # δ of `fit.sparse_margin` for a `diversity` of 1
 

@@ -70,11 +70,10 @@ class Criteria:
 
     def _rank(self) -> Ints:
         """Return the place of each rubric among the wordings of its criterion (rubric,)."""
-        seen = np.zeros(self.count, np.int64)
-        rank = np.zeros(len(self.of), np.int64)
-        for rubric, criterion in enumerate(self.of):
-            rank[rubric] = seen[criterion]
-            seen[criterion] += 1
+        order = np.argsort(self.of, kind="stable")
+        first = np.searchsorted(self.of[order], np.arange(self.count))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order)) - first[self.of[order]]
         return rank
 
     def _worth(self) -> Floats:

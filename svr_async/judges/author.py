@@ -14,14 +14,14 @@ from svr_async.judges.fence import clean
 from svr_async.judges.material import Material, local_ids
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.reply_text import read_object
+from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
+from svr_async.judges.reply_text import one_line, read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
 MAX_INDUCED = 6
-TOKENS_PER_RUBRIC = 70
-TOKENS_PER_WORDING = 60
+TOKENS_PER_RUBRIC = 50
+TOKENS_PER_WORDING = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
         parse=partial(read_induced, nonce=nonce),
         salvage=partial(read_induced, nonce=nonce, repair=True),
         sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
-        expected_tokens=writer.reasoning + 4 * TOKENS_PER_RUBRIC,
-        expected_of=lambda rubrics: writer.reasoning + len(rubrics) * TOKENS_PER_RUBRIC,
+        expected_tokens=writer.reasoning + TOKENS_OF_FORM + 4 * TOKENS_PER_RUBRIC,
+        expected_of=lambda rubrics: writer.reasoning + TOKENS_OF_FORM + len(rubrics) * TOKENS_PER_RUBRIC,
     )
 
 
@@ -96,7 +96,7 @@ def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]
         parse=partial(read_rephrased, nonce=nonce, ids=ids),
         salvage=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
         sketch=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
-        expected_tokens=writer.reasoning + TOKENS_PER_WORDING * len(rubrics),
+        expected_tokens=writer.reasoning + TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
     )
 
 
@@ -110,17 +110,14 @@ def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric
 
 
 def _rubric(entry: Any) -> Rubric | None:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric"), str):
-        return None
-    text = " ".join(clean(entry["rubric"]).split())
+    text = one_line(entry.get("rubric")) if isinstance(entry, Mapping) else ""
     if not text or len(text) > MAX_RUBRIC_CHARS:
         return None
-    grounding = entry.get("grounding")
     return Rubric(
         text=text,
         facet=_known(entry.get("facet"), FACETS),
         importance=_known(entry.get("importance"), IMPORTANCES),
-        grounding=" ".join(clean(grounding).split())[:MAX_RUBRIC_CHARS] if isinstance(grounding, str) else "",
+        grounding=one_line(entry.get("grounding"))[:MAX_RUBRIC_CHARS],
     )
 
 
@@ -150,8 +147,7 @@ def _wording(entry: Any) -> tuple[str, str] | None:
     """Return local id and wording of an entry; the wording is empty where there is none to use."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
         return None
-    given = entry.get("rubric")
-    wording = " ".join(clean(given).split()) if isinstance(given, str) else ""
+    wording = one_line(entry.get("rubric"))
     return entry["rubric_id"].strip().upper(), wording if len(wording) <= MAX_RUBRIC_CHARS else ""
 
 

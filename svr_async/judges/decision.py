@@ -21,7 +21,7 @@ STATED = ("a", "b", "better")  # the statements about a rubric, in this order
 LOST = frozenset({Outcome.API_ERROR, Outcome.CONTEXT_TOO_LONG})  # the call failed, not its statement alone
 REFUSED, MISSING = "refused_rubrics", "missing_rubrics"
 NOTHING: Answer[Any] = Answer(value=None, outcome=Outcome.PARSE_ERROR, detail="the replies leave out every statement")
-WRITER = "it answers with probabilities, not texts: name a text judge of `svr judges`"
+WRITER = "it answers with numbers, not texts: name a text judge of `svr judges`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     "pointwise": _object(nonce=_TEXT, rubric_scores=_list(_object(rubric_id=_TEXT, score={"type": "number"}))),
     "contrastive": _INDUCED,
     "descriptive": _INDUCED,
+    "rrd_rubrics": _object(nonce=_TEXT, proposed_rubrics=_list(_TEXT)),
+    "rrd_decompose": _object(nonce=_TEXT, finer_rubrics=_list(_TEXT)),
     "rephrase": _object(nonce=_TEXT, rephrased_rubrics=_list(_object(rubric_id=_TEXT, rubric=_TEXT))),
 }
 FORMS: Mapping[str, Form] = MappingProxyType(

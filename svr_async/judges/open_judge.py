@@ -120,17 +120,19 @@ def _open_endpoint(
     spec: JudgeSpec, profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None
 ) -> OpenJudge:
     """Open a judge behind an endpoint, with the rules judge in front of it for `J+rules`."""
-    from svr_async.judges.templates import load_templates
+    from svr_async.judges.templates import OWN, load_templates
 
-    templates = load_templates(limits.prompts, spec.prompts)
+    templates = load_templates(limits.prompts, (*spec.prompts, *(OWN if spec.writes else ())))
     engine = _engine_of(profile, limits, config, budget)
-    judge, author = (_deciding if spec.decides else _writing)(engine, profile, templates)
+    opened = _scoring if spec.scores else _deciding if spec.decides else _writing
+    judge, author = opened(engine, profile, templates)
     if spec.hybrid:
         from svr_async.judges.hybrid import HybridJudge
         from svr_async.judges.rules.judge import RulesJudge
 
         judge = HybridJudge(judge, RulesJudge())
-    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=templates.digests)
+    used = {name: digest for name, digest in templates.digests.items() if name in spec.prompts}
+    return OpenJudge(judge=judge, author=author, engine=engine, profile=profile, prompts=used)
 
 
 def _writing(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:
@@ -149,6 +151,14 @@ def _deciding(engine: CallEngine, profile: Profile, templates: Templates) -> tup
     from svr_async.judges.statements import StatementWriter
 
     return DecisionJudge(engine, StatementWriter.of(profile, templates), profile.name), NoAuthor(profile.name)
+
+
+def _scoring(engine: CallEngine, profile: Profile, templates: Templates) -> tuple[Judge, Author]:  # noqa: ARG001
+    """Return a reward model, which is shown no template, and an author that refuses to be one."""
+    from svr_async.judges.decision import NoAuthor
+    from svr_async.judges.scalar import ScalarJudge
+
+    return ScalarJudge(engine, profile), NoAuthor(profile.name)
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:

@@ -23,7 +23,11 @@ from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 MAX_WRITTEN_RUBRICS = 10
-TOKENS_PER_ROW = 50  # some 30 of its JSON, and a sentence
+TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces, the nonce, the name of the list
+TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
+TOKENS_PER_SCORE = 13
+TOKENS_PER_QUESTION = 20  # a rubric of the judge's own, as a question
+WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
 TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
 TOKENS_OF_REASONING = 400  # before an answer, where the profile names an effort
 
@@ -38,7 +42,7 @@ class QuestionWriter:
     @property
     def reasoning(self) -> int:
         """Tokens that the model is expected to think in before it answers."""
-        return TOKENS_OF_REASONING if self.profile.reasoning_effort else 0
+        return TOKENS_OF_REASONING if self.profile.reasoning_effort not in ("", "none") else 0
 
     def direct(self, shown: Presentation) -> Question[Side]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
@@ -62,7 +66,7 @@ class QuestionWriter:
             parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
             salvage=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
             sketch=partial(_sketch_comparisons, ids),
-            expected_tokens=self.reasoning + TOKENS_PER_ROW * len(rubrics),
+            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_ROW * len(rubrics),
         )
 
     def self_rubrics(self, prompt: Prompt) -> Question[tuple[tuple[str, ...], str]]:
@@ -74,10 +78,10 @@ class QuestionWriter:
             parse=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS),
             salvage=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS, repair=True),
             sketch=lambda: (
-                tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(6)),
+                tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(WRITTEN_RUBRICS)),
                 "",
             ),
-            expected_tokens=self.reasoning + 200,
+            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_QUESTION * (WRITTEN_RUBRICS + 1),
         )
 
     def pointwise(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Question[Mapping[str, float]]:
@@ -89,7 +93,7 @@ class QuestionWriter:
             parse=partial(read_scores, nonce=nonce, ids=ids),
             salvage=partial(read_scores, nonce=nonce, ids=ids, repair=True),
             sketch=lambda: dict.fromkeys(ids, 0.5),
-            expected_tokens=self.reasoning + 25 * len(rubrics),
+            expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_SCORE * len(rubrics),
         )
 
     def request(self, name: str, material: Material) -> Request:
@@ -100,7 +104,7 @@ class QuestionWriter:
             endpoint=profile.endpoint,
             spelled=profile.spelled,
             model=profile.model,
-            messages=material.within(template),
+            messages=profile.placed(material.within(template)),
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=form is not None, form=form),

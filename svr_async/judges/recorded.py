@@ -1,4 +1,4 @@
-"""The recorded judge: replies from a file, read by the same code as a live judge's.
+"""The recorded judge: replies from a file, read by the same code as a live judge's; or scores (`recorded_scores.py`).
 
 The file is JSON Lines. Each line is one reply:
 
@@ -26,6 +26,7 @@ from svr_async.errors import ConfigError
 from svr_async.judges.material import local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
+from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
 from svr_async.judges.reply_text import direct_reason, read_brackets, read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
@@ -109,14 +110,19 @@ class RecordedJudge:
         return Answer(value=None, outcome=Outcome.API_ERROR, detail="recordings hold no pointwise scores")
 
 
-def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge:
-    """Read a file of replies; `prompts` maps pair ids to prompts. ConfigError names the line that is wrong."""
+def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge | RecordedScores:
+    """Read a file of replies, or of scores; `prompts` maps pair ids to prompts.
+
+    ConfigError names the line that is wrong.
+    """
     replies: dict[Key, str] = {}
     try:
-        lines = path.read_bytes().splitlines()
+        data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read the recorded replies {path}: {error.strerror}") from error
-    for number, line in enumerate(lines, 1):
+    if holds_scores(path, data):
+        return read_scores_file(path, data)
+    for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             key, reply = _read_line(line, f"{path} line {number}")
             replies[key] = reply

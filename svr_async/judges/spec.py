@@ -23,7 +23,7 @@ class JudgeSpec:
     """A judge by its name: `rules`, `recorded:PATH`, or, with a `profile`, one behind an endpoint.
 
     `text` is the name as written. `+rules` at its end puts the rules judge in front of an endpoint's; `decisions:`,
-    `systemone:` and `logprobs:` at its beginning ask for probabilities.
+    `systemone:` and `logprobs:` at its beginning ask for probabilities, `rm:` for the scores of a reward model.
     """
 
     text: str
@@ -42,10 +42,15 @@ class JudgeSpec:
             return cls(text=text, recording=Path(path))
         from svr_async.judges.deciders import find_decider, wire_of
         from svr_async.judges.profiles import find_profile
+        from svr_async.judges.rewarders import REWARDS, find_rewarder
 
         name = text.removesuffix(WITH_RULES)
-        find = find_decider if wire_of(name) else find_profile
-        return cls(text=text, profile=find(name, base_url=base_url))
+        scores = find_rewarder if name.startswith(REWARDS) else find_profile
+        find = find_decider if wire_of(name) else scores
+        spec = cls(text=text, profile=find(name, base_url=base_url))
+        if spec.scores and spec.hybrid:
+            raise ConfigError(f"--judge {text}: a reward model reads no rubrics", hint=f"leave {WITH_RULES} out")
+        return spec
 
     def priced(self, price: Price | None) -> Self:
         """Return the judge at a price that was given; the same where there is none, or nothing is paid."""
@@ -55,15 +60,25 @@ class JudgeSpec:
 
     @property
     def decides(self) -> bool:
-        """Whether the judge answers with probabilities: it writes nothing, neither rubrics nor responses."""
+        """Whether the judge answers with probabilities."""
         return self.profile is not None and self.profile.spoken.questions > 0
+
+    @property
+    def scores(self) -> bool:
+        """Whether the judge is a scalar reward model."""
+        return self.profile is not None and self.profile.spoken.score
+
+    @property
+    def writes(self) -> bool:
+        """Whether a model answers with texts: others write nothing, neither rubrics nor responses."""
+        return self.profile is not None and not self.decides and not self.scores
 
     @property
     def prompts(self) -> Sequence[str]:
         """The templates that the judge is asked with."""
         from svr_async.judges.templates import DECIDING, NAMES
 
-        if self.profile is None:
+        if self.profile is None or self.scores:
             return ()
         return DECIDING if self.decides else NAMES
 

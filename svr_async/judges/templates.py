@@ -20,8 +20,13 @@ from svr_async.errors import ConfigError
 JUDGING = ("direct", "compare", "compare_overall", "self_rubrics", "pointwise")
 AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")
 NAMES = JUDGING + AUTHORING
+OWN = (
+    *("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter"),
+    *("arm_rubrics", "arm_judge", "arrow_rubrics", "arrow_judge", "rm_r1"),
+)
+"""What single methods ask with, each digest in the runs of its method alone."""
 DECIDING = ("decide",)  # what decision judges are shown, who have no use for the others
-EVERY = NAMES + DECIDING
+EVERY = NAMES + OWN + DECIDING
 PAPER = Path("paper")  # the name of the set with the layouts of the paper's appendix (`app:prompts`)
 DIVIDER = "=== closing ==="
 FREE_DIVIDER = "=== user ==="
@@ -39,6 +44,15 @@ PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "descriptive": ("prompt", "chosen"),
         "probe": ("prompt", "chosen"),
         "rephrase": ("prompt", "rubrics"),
+        "rrd_rubrics": ("prompt", "responses"),
+        "rrd_decompose": ("prompt", "responses", "rubrics"),
+        "rrd_judge": ("prompt", "response", "rubrics"),
+        "rrd_filter": ("prompt", "rubrics"),
+        "arm_rubrics": ("prompt",),
+        "arm_judge": (*_PAIR, "rubric"),
+        "arrow_rubrics": ("prompt",),
+        "arrow_judge": ("prompt", "response", "rubric"),
+        "rm_r1": _PAIR,
     }
 )
 """The places that a free layout needs, by prompt; all but rubrics may be fenced, `note` and `nonce` are optional."""

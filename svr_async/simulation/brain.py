@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from svr_async.simulation import own_words
 from svr_async.simulation.author import Author
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
@@ -28,15 +29,25 @@ from svr_async.vocabulary.verdict import EVEN, RubricComparison
 
 PASS_SCORE, FAIL_SCORE = 0.6, 0.0
 SCORE_SPREAD = 0.25
+REASON = "Held against this rubric as it is worded, candidate A {a} in its answer, and candidate B {b} in its own."
+DIRECT = (
+    "Both responses take up what the prompt asks, and neither leaves it aside altogether, so that the difference "
+    "lies in how well each of them does it. Response {better} comes across as the more convincing one: read from "
+    "beginning to end it does more of what was wanted, and in a way that whoever asked can use as it stands. Response "
+    "{other} has its points as well, but weighed against the other one they are fewer, and what it lacks matters more "
+    "than what it adds."
+)
+"""As long as what the prompts ask for, a sentence a rubric and a few to compare by, so that they cost as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or probabilities."""
+    """A reply before it is put into words: prose, then a JSON object where the role asks for one; or numbers."""
 
     prose: str
     payload: dict[str, Any] | None = None
     chances: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
 
     @property
     def text(self) -> str:
@@ -97,6 +108,12 @@ class Simulator:
             case Role.REPHRASE:
                 rows = [_wording(name, author.rephrase(prompt, text)) for name, text in request.rubrics]
                 composed = _structured(request, {"rephrased_rubrics": rows})
+            case Role.REWARD:
+                read = self.world.language.read_response(request.fences["RESPONSE"])
+                composed = Composed("", score=round(judge.appeal(self.world.language.read_prompt(prompt), read), 4))
+            case role if role in own_words.ANSWERS:
+                said = own_words.answer(judge, request)
+                composed = Composed(said) if isinstance(said, str) else _structured(request, said)
             case Role.STATE:
                 composed = self._state(judge, request)
             case _:
@@ -137,7 +154,7 @@ class Simulator:
     def _row(self, request: ChatRequest, name: str, row: RubricComparison) -> dict[str, Any]:
         return {
             "rubric_id": name,
-            "reason": self._reason(request, f"A {_does(row.a.value)}, B {_does(row.b.value)}."),
+            "reason": self._reason(request, REASON.format(a=_does(row.a.value), b=_does(row.b.value))),
             "candidate_a_verdict": row.a.value,
             "candidate_b_verdict": row.b.value,
             "better": row.better.value if row.better else "A",
@@ -160,8 +177,11 @@ class Simulator:
 
     def _direct(self, judge: PlantedJudge, request: ChatRequest) -> Composed:
         prompt = self.world.language.read_prompt(request.fences.get("PROMPT", ""))
-        side = judge.prefer(prompt, *self._responses(request))
-        return Composed(f"Response {side.value} comes across as the more convincing one.\n\n[[{side.value}]]")
+        rubrics = own_words.listed(judge, request)
+        a, b = self._responses(request)
+        judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
+        side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
+        return Composed(f"{DIRECT.format(better=side.value, other=side.other().value)}\n\n[[{side.value}]]")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
         """With `echo`, put everything that was shown in front of the reply, as prose."""
@@ -189,7 +209,7 @@ def _wording(name: str, text: str) -> dict[str, Any]:
 
 
 def _does(verdict: str) -> str:
-    return "does" if verdict == "pass" else "does not"
+    return "does what it asks for" if verdict == "pass" else "does not do what it asks for"
 
 
 def score_of(opinion: Opinion) -> float:

@@ -12,6 +12,9 @@ from svr_async.vocabulary.verdict import Verdict
 
 ROW_KEYS = ("rubric_comparisons", "rubric_scores")
 
+Told = tuple[str, float | None]
+"""The name of a statement, and its probability or None for a refusal."""
+
 
 def corrupt(composed: Composed, fault: Fault, drawn: bytes) -> tuple[str, str]:
     """Return the damaged content and the finish reason, "" for the usual one."""
@@ -28,13 +31,31 @@ def corrupt(composed: Composed, fault: Fault, drawn: bytes) -> tuple[str, str]:
     }[fault.name]
 
 
-def damaged_chances(chances: Mapping[str, float], fault: Fault | None) -> Mapping[str, float | None]:
-    """Return the probabilities that a content fault leaves of a reply: none, refusals, or only the first half."""
+def damaged_chances(chances: Mapping[str, float], fault: Fault | None, drawn: bytes) -> tuple[Told, ...]:
+    """Return what a content fault leaves of the answers to statements, by name.
+
+    None is a refusal. What is left out, told twice with two values or named otherwise leaves the other answers honest.
+    """
+    told: list[Told] = list(chances.items())
     name = "" if fault is None else fault.name
     if name == "refusal":
-        return dict.fromkeys(chances)
-    kept = {"empty-content": 0, "length": len(chances) // 2}.get(name, len(chances))
-    return dict(list(chances.items())[:kept])
+        return tuple(dict.fromkeys(chances).items())
+    if name in ("missing-rubrics", "duplicate-ids", "unknown-ids") and told:
+        return tuple(_retold(told, name, drawn))
+    kept = {"empty-content": 0, "length": len(told) // 2}.get(name, len(told))
+    return tuple(told[:kept])
+
+
+def _retold(told: list[Told], kind: str, drawn: bytes) -> list[Told]:
+    """Drop one answer, or contradict one ahead of it, or name one otherwise and add a stranger."""
+    victim = int(uniform(drawn, 3) * len(told))
+    name, chance = told[victim]
+    before, after = told[:victim], told[victim + 1 :]
+    if kind == "missing-rubrics":
+        return before + after
+    if kind == "duplicate-ids":
+        return [(name, 1 - (chance or 0.0)), *told]
+    return [("q999", 0.5), *before, (f"{name}-x", chance), *after]
 
 
 def _broken(text: str, drawn: bytes) -> str:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.messages import parse_messages
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.request import ChatRequest, Role, Shape, parse_request, request_key
+from svr_async.simulation.rewards import parse_conversation, parse_texts
 
 MOST_QUESTIONS = 400
 MASS = 0.98  # of a token's probability, what Yes and No have together
 NEVER = -9999.0  # the log-probability of what cannot be, as endpoints write it
 
-Chances = Mapping[str, float | None]
+Chances = Sequence[tuple[str, float | None]]
 Read = Callable[[Any], ChatRequest]
 
 
@@ -44,6 +46,9 @@ READERS: Mapping[Shape, Read] = {
     Shape.DECISIONS: parse_decisions,
     Shape.SYSTEMONE: parse_systemone,
     Shape.MESSAGES: parse_messages,
+    Shape.CLASSIFY: partial(parse_conversation, shape=Shape.CLASSIFY),
+    Shape.POOLING: partial(parse_conversation, shape=Shape.POOLING),
+    Shape.SCORE: parse_texts,
 }
 
 
@@ -86,7 +91,7 @@ def _statement(question: Any, kind: str) -> str:
 def decision_reply(
     request: ChatRequest, chances: Chances, *, fingerprint: str, attempt: int = 0, cached_tokens: int = 0
 ) -> dict[str, Any]:
-    """Return the reply to a request of either shape; None is a refusal, and what is not there is left out."""
+    """Return the reply to a request of either shape; None is a refusal. By name, the last of two answers counts."""
     usage = {
         "input_tokens": request.prompt_tokens,
         "input_tokens_details": {"cached_tokens": cached_tokens, "cache_write_tokens": 0},
@@ -95,7 +100,7 @@ def decision_reply(
         "total_tokens": request.prompt_tokens,
     }
     predicate = request.shape is Shape.DECISIONS
-    answers = [_answer(name, chances[name], predicate=predicate) for name, _ in request.statements if name in chances]
+    answers = [_answer(name, chance, predicate=predicate) for name, chance in chances]
     held = answers if predicate else {one.pop("name"): one for one in answers}
     return {
         "id": f"decision-{draw_bytes(request.key, attempt).hex()[:24]}",
@@ -104,6 +109,18 @@ def decision_reply(
         "usage": usage,
         "system_fingerprint": fingerprint,
     }
+
+
+def as_detail(error: ApiError) -> ApiError:
+    """Return an error as servers on FastAPI tell it, which the client of System One reads: a status and words alone."""
+    status = 402 if error.kind == "insufficient_quota" else {400: 422}.get(error.status, error.status)
+    return ApiError(status, error.message, kind=error.kind, code=error.code, headers=error.headers)
+
+
+def detail_payload(error: ApiError) -> dict[str, Any]:
+    """Return the JSON of such an error: what is wrong with the body is a list."""
+    told = [{"type": "value_error", "loc": ["body"], "msg": error.message}] if error.status == 422 else error.message
+    return {"detail": told}
 
 
 def _answer(name: str, chance: float | None, *, predicate: bool) -> dict[str, Any]:
@@ -115,7 +132,7 @@ def _answer(name: str, chance: float | None, *, predicate: bool) -> dict[str, An
 
 def token_logprobs(chances: Chances) -> dict[str, Any]:
     """Return the `logprobs` of a choice whose one token answers a statement; without a token where there is none."""
-    chance = next(iter(chances.values()), None)
+    chance = chances[-1][1] if chances else None
     if chance is None:
         return {"content": [], "refusal": None}
     shares = {"Yes": MASS * chance, "No": MASS * (1 - chance), "Perhaps": 1 - MASS}

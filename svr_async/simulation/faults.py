@@ -39,7 +39,8 @@ class Fault:
     roles: tuple[Role, ...] = ()
 
 
-_JSON_ROLES = (Role.COMPARE, Role.SCORE, Role.INDUCE, Role.WRITE, Role.REPHRASE)
+_JSON_ROLES = (Role.COMPARE, Role.SCORE, Role.INDUCE, Role.WRITE, Role.REPHRASE, Role.PROPOSE, Role.DECOMPOSE)
+_ROW_ROLES = (Role.COMPARE, Role.SCORE, Role.STATE)
 _TABLE = (
     Fault("429", Stage.STATUS, 429, paid=False),
     Fault("429-date", Stage.STATUS, 429, paid=False),
@@ -68,9 +69,9 @@ _TABLE = (
     Fault("broken-json", Stage.CONTENT, roles=_JSON_ROLES),
     Fault("cut-json", Stage.CONTENT, roles=_JSON_ROLES),
     Fault("prose", Stage.CONTENT, roles=_JSON_ROLES),
-    Fault("missing-rubrics", Stage.CONTENT, roles=(Role.COMPARE, Role.SCORE)),
-    Fault("duplicate-ids", Stage.CONTENT, roles=(Role.COMPARE, Role.SCORE)),
-    Fault("unknown-ids", Stage.CONTENT, roles=(Role.COMPARE, Role.SCORE)),
+    Fault("missing-rubrics", Stage.CONTENT, roles=_ROW_ROLES),
+    Fault("duplicate-ids", Stage.CONTENT, roles=_ROW_ROLES),
+    Fault("unknown-ids", Stage.CONTENT, roles=_ROW_ROLES),
     Fault("empty-content", Stage.CONTENT),
     Fault("length", Stage.CONTENT, once=True),
     Fault("refusal", Stage.CONTENT, once=True),

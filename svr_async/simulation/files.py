@@ -65,10 +65,10 @@ def write_world(
     train, test = out / "train.jsonl", out / "rubricbench.jsonl"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write_whole(train, (_line(train_row(item)) for item in world.pairs(n_train, "train")))
-        _write_whole(test, (_line(test_row(world, item, domain)) for item, domain in rows))
+        write_whole(train, (_line(train_row(item)) for item in world.pairs(n_train, "train")))
+        write_whole(test, (_line(test_row(world, item, domain)) for item, domain in rows))
         for name, text in texts.items():
-            _write_whole(out / name, [text])
+            write_whole(out / name, [text])
     except OSError as error:
         raise StorageError(f"cannot write the simulated world to {out}: {error.strerror}") from error
     return WrittenWorld(
@@ -199,7 +199,7 @@ def _line(row: dict[str, Any]) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _write_whole(path: Path, pieces: Iterable[bytes] | Iterator[bytes]) -> None:
+def write_whole(path: Path, pieces: Iterable[bytes] | Iterator[bytes]) -> None:
     """Write a file under another name, sync it, and move it into place."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

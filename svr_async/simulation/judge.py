@@ -95,9 +95,10 @@ class PlantedJudge:
         """Name the better response without rubrics: dazzled by surface, leaning to A, with little insight."""
         if uniform(self._pair_draw(prompt, a, b, b"direct"), 0) < self.model.direct_bias:
             return Side.A
-        return Side.A if self._appeal(prompt, a) >= self._appeal(prompt, b) else Side.B
+        return Side.A if self.appeal(prompt, a) >= self.appeal(prompt, b) else Side.B
 
-    def _appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
+    def appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
+        """Return how good a response looks without rubrics: its surface, and what the judge sees of its quality."""
         whim = draw(self._key, "direct", prompt.digest, response.digest)
         return response.surface + self.model.insight * self.quality(prompt, response) + DIRECT_NOISE * whim
 
@@ -108,12 +109,15 @@ class PlantedJudge:
             return rows[0].better or Side.A
         return Side.A if total > 0 else Side.B
 
-    def write_rubrics(self, prompt: PromptReading) -> list[str]:
-        """Write rubrics from the prompt alone: few of them name what its type cares about, the rest are generic."""
+    def write_rubrics(self, prompt: PromptReading, *about: str) -> list[str]:
+        """Write rubrics from the prompt alone: few of them name what its type cares about, the rest are generic.
+
+        What they are `about` besides makes them others.
+        """
         kind = self.world.kind_of(prompt)
         texts: list[str] = []
         for slot in range(N_WRITTEN * 2):
-            drawn = draw_bytes(self._key, "write", prompt.digest, slot)
+            drawn = draw_bytes(self._key, "write", prompt.digest, slot, *about)
             texts.append(self._written(drawn, kind.cares if kind else ()))
         return list(dict.fromkeys(texts))[:N_WRITTEN]
 

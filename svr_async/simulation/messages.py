@@ -11,7 +11,7 @@ from typing import Any
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.limits import seconds_of
 from svr_async.simulation.refusals import ApiError
-from svr_async.simulation.request import ChatRequest, Shape, parse_request, request_key
+from svr_async.simulation.request import ChatRequest, Shape, effort_in, parse_request, request_key
 
 TYPES = {
     400: "invalid_request_error",
@@ -38,7 +38,7 @@ def parse_messages(body: Any) -> ChatRequest:
     shared = {name: body[name] for name in ("model", "max_tokens") if name in body}
     messages = [*system, *turns] if isinstance(turns, list) else turns
     plain = parse_request({**shared, "messages": messages})
-    return replace(plain, key=request_key(body), shape=Shape.MESSAGES)
+    return replace(plain, key=request_key(body), shape=Shape.MESSAGES, effort=effort_in(body))
 
 
 def refuse_settings(body: Mapping[str, Any]) -> None:

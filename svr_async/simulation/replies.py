@@ -8,6 +8,7 @@ from typing import Any
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.request import CHARS_PER_TOKEN, ChatRequest
 
+THOUGHT_TOKENS = 400  # billed ahead of an answer where an effort is asked for; the thoughts are not told
 CREATED = 1_750_000_000  # a fixed moment: replies do not depend on the clock
 
 
@@ -28,7 +29,8 @@ def completion(
     """Return the reply object for one text a choice; `finish` replaces the finish reason of all of them."""
     cut = [_cut(text, request.max_tokens) for text in texts]
     choices = [_choice(index, text, finish or reason) for index, (text, reason) in enumerate(cut)]
-    completion_tokens = sum(count_tokens(text) for text, _ in cut)
+    thought = THOUGHT_TOKENS if request.effort else 0
+    completion_tokens = sum(thought + count_tokens(text) for text, _ in cut)
     return {
         "id": f"chatcmpl-{draw_bytes(request.key, attempt).hex()[:24]}",
         "object": "chat.completion",
@@ -40,6 +42,7 @@ def completion(
             "completion_tokens": completion_tokens,
             "total_tokens": request.prompt_tokens + completion_tokens,
             "prompt_tokens_details": {"cached_tokens": cached_tokens},
+            "completion_tokens_details": {"reasoning_tokens": thought * len(cut)},
         },
         "system_fingerprint": fingerprint,
     }

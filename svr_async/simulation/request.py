@@ -30,6 +30,9 @@ class Shape(StrEnum):
     DECISIONS = "decisions"
     SYSTEMONE = "systemone"
     MESSAGES = "messages"
+    CLASSIFY = "classify"
+    POOLING = "pooling"
+    SCORE = "score"
 
 
 class Role(StrEnum):
@@ -43,6 +46,13 @@ class Role(StrEnum):
     DIRECT = "direct"
     PROBE = "probe"
     STATE = "state"
+    REWARD = "reward"
+    PROPOSE = "propose"
+    DECOMPOSE = "decompose"
+    SATISFY = "satisfy"
+    FILTER = "filter"
+    LIST = "list"
+    GRADE = "grade"
     RESPOND = "respond"
 
 
@@ -52,7 +62,7 @@ class ChatRequest:
 
     `fences` maps PROMPT, RESPONSE_A … to the text inside; `rubrics` are (local id, text); `asks` are the instructions
     alone, without fenced text and rubrics; `topic` stands for the fenced texts and the role, whatever is asked again.
-    `statements` are (name, text), each to be answered with a probability.
+    `statements` are (name, text), each to be answered with a probability. `effort` is how much to reason.
     """
 
     model: str
@@ -68,6 +78,7 @@ class ChatRequest:
     max_tokens: int | None
     shape: Shape = Shape.CHAT
     statements: tuple[tuple[str, str], ...] = ()
+    effort: str = ""
 
     @property
     def wants_nonce(self) -> bool:
@@ -122,7 +133,15 @@ def parse_request(body: Any) -> ChatRequest:
         n=_whole(body, "n") or 1,
         max_tokens=_whole(body, "max_completion_tokens") or _whole(body, "max_tokens"),
         statements=statements,
+        effort=effort_in(body),
     )
+
+
+def effort_in(body: Mapping[str, Any]) -> str:
+    """Return the effort that a body asks for, under any of the names that endpoints have for it; "" for none."""
+    held = [body.get(name) for name in ("reasoning", "output_config")]
+    told = next((one.get("effort") for one in held if isinstance(one, dict)), body.get("reasoning_effort"))
+    return "" if told in (None, "none") else str(told)
 
 
 def _statements(tail: str) -> tuple[tuple[str, str], ...]:
@@ -202,6 +221,12 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("contrastive_rubrics", Role.INDUCE),
         ("rubric_note", Role.WRITE),
         ("rephrased_rubrics", Role.REPHRASE),
+        ("proposed_rubrics", Role.PROPOSE),
+        ("finer_rubrics", Role.DECOMPOSE),
+        ("[[YES]]", Role.SATISFY),
+        ("[[OVERLAP]]", Role.FILTER),
+        ("[[10]]", Role.GRADE),
+        ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)

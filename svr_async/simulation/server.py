@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from types import TracebackType
@@ -16,6 +17,7 @@ from svr_async.errors import ConfigError
 from svr_async.simulation.batch_routes import BatchRoutes
 from svr_async.simulation.batches import Batches, BatchSettings
 from svr_async.simulation.config import Outage, SimConfig
+from svr_async.simulation.decisions import as_detail, detail_payload
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
 from svr_async.simulation.messages import as_error, as_limits, error_payload
@@ -23,11 +25,17 @@ from svr_async.simulation.models import MODELS
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import CREATED
 from svr_async.simulation.request import ChatRequest, Shape
+from svr_async.simulation.rewards import FIELDS
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of, strike
 
 MAX_BODY = 64 * 2**20
 CLIENT_LEFT = "client-left"
+ERRORS: Mapping[Shape, tuple[Callable[[ApiError], ApiError], Callable[[ApiError], dict[str, Any]]]] = {
+    Shape.MESSAGES: (as_error, error_payload),
+    Shape.SYSTEMONE: (as_detail, detail_payload),
+}
+"""How the shapes that are not OpenAI's tell an error: its status and words, its JSON."""
 
 
 class SimServer:
@@ -119,6 +127,11 @@ class SimServer:
             web.post("/v1/decisions", partial(self._answer, shape=Shape.DECISIONS)),
             web.post("/v1/messages", partial(self._answer, shape=Shape.MESSAGES)),
             web.post("/v1/systemone", partial(self._answer, shape=Shape.SYSTEMONE)),
+            *[
+                web.post(f"{root}/{shape.value}", partial(self._answer, shape=shape))
+                for shape in FIELDS
+                for root in ("", "/v1")
+            ],
             web.get("/v1/models", self._models),
             web.get("/sim/log", self._get_log),
             web.get("/sim/stats", self._get_stats),
@@ -255,8 +268,10 @@ def _key_of(http: web.Request) -> str:
 
 
 def _refusal(error: ApiError, shape: Shape = Shape.CHAT) -> web.Response:
-    error = as_error(error) if shape is Shape.MESSAGES else error
-    response = _json(error_payload(error) if shape is Shape.MESSAGES else error.payload(), error.status)
+    """Return an error in the words and the JSON of a shape."""
+    told, payload = ERRORS.get(shape, (lambda same: same, ApiError.payload))
+    error = told(error)
+    response = _json(payload(error), error.status)
     response.headers.update(error.headers)
     return response
 

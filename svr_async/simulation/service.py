@@ -23,6 +23,7 @@ from svr_async.simulation.prefix import PrefixCache
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Shape
+from svr_async.simulation.rewards import FIELDS, reward_reply
 
 REFERENCE_TOKENS = 256
 
@@ -105,7 +106,7 @@ class Service:
         record.reply = reply["id"]
         written = self._count(reply["usage"], cached)
         if fault is not None and fault.name == "empty-choices":
-            reply |= {name: type(reply[name])() for name in ("choices", "answers", "content") if name in reply}
+            reply |= {name: type(reply[name])() for name in ("choices", "answers", "content", "data") if name in reply}
         if fault is not None and fault.stage is Stage.BENIGN:
             reply = odd(reply, fault, drawn)
         return Worked(reply, written)
@@ -120,12 +121,16 @@ class Service:
         cached_tokens: int,
     ) -> dict[str, Any]:
         """Return the reply in the shape of the request, its content damaged where the fault says so."""
-        chances = damaged_chances(composed[0].chances, fault)
+        chances = damaged_chances(composed[0].chances, fault, drawn)
         fingerprint = self.simulator.fingerprint
         if chat.shape in (Shape.DECISIONS, Shape.SYSTEMONE):
             return decision_reply(
                 chat, chances, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens
             )
+        if chat.shape in FIELDS:
+            spoilt = fault is not None and fault.stage is Stage.CONTENT
+            score = None if spoilt else composed[0].score
+            return reward_reply(chat, score, fingerprint=fingerprint, attempt=record.attempt)
         texts, finish = _damaged(composed, fault, drawn)
         reply = completion(
             chat, texts, fingerprint=fingerprint, attempt=record.attempt, cached_tokens=cached_tokens, finish=finish

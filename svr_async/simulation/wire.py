@@ -78,7 +78,7 @@ async def _damaged(fault: Fault, config: FaultConfig, body: bytes) -> bytes:
         return _head(JSON_TYPE, "Content-Encoding: gzip", f"Content-Length: {len(bomb)}") + bomb
     whole, half = _with_length(body), body[: len(body) // 2]
     broken = body.replace(b'"choices"', b'"choi\xff\xfeces"', 1).replace(b'"answers"', b'"ans\xff\xfewers"', 1)
-    broken = broken.replace(b'"stop_reason"', b'"stop_\xff\xfereason"', 1)
+    broken = broken.replace(b'"stop_reason"', b'"stop_\xff\xfereason"', 1).replace(b'"data"', b'"da\xff\xfeta"', 1)
     return {
         "garbage": b"\x16\x03\x01 this is no HTTP at all\r\n\r\n",
         "big-headers": _head(JSON_TYPE, f"Content-Length: {len(body)}", "X-Debug: " + "x" * 20_000) + body,

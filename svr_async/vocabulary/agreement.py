@@ -1,19 +1,90 @@
-"""How far raters agree beyond chance, and a rate of a fallible rater corrected by a few labels; NumPy only."""
+"""How far raters agree beyond chance, ratings missing or not, and a fallible rater's rate corrected by a few labels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.vocabulary.statistics import RESAMPLES, Interval, drawn_counts
+from svr_async.vocabulary.statistics import Interval, drawn_counts
 
 Floats = NDArray[np.float64]
+RESAMPLES = 2_000
 MOST_UNDEFINED = 0.5  # share of resamples without a value, above which there is no interval
+
+Distance = Callable[[float, float], float]
+
+
+def nominal(one: float, other: float) -> float:
+    """Return 1 where two ratings differ: for categories."""
+    return float(one != other)
+
+
+def squared(one: float, other: float) -> float:
+    """Return the squared difference of two ratings: for numbers."""
+    return (one - other) ** 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """α over `units` with two ratings or more, and its 95 % interval; None where all ratings are one value.
+
+    1 is full agreement, 0 what chance gives, below 0 systematic disagreement.
+    """
+
+    units: int
+    alpha: float | None
+    ci95: Interval | None
+
+
+def krippendorff_alpha(
+    ratings: Sequence[Sequence[float | None]],
+    distance: Distance = nominal,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Agreement:
+    """Return Krippendorff's α of ratings: a row for each unit, in it a rating for each rater or None.
+
+    α = 1 − D_o / D_e: D_o is the mean distance within units, each unit's ordered couples weighted by 1/(ratings − 1);
+    D_e that of couples drawn from all ratings. Units with fewer than two ratings are left out. The interval is a
+    percentile bootstrap over units; resamples without any variation of ratings are left out.
+    Source: Krippendorff 2004, Content Analysis, ch. 11.
+    """
+    rows = [held for row in ratings if len(held := [one for one in row if one is not None]) > 1]
+    values = sorted({value for row in rows for value in row})
+    if len(values) < 2:
+        return Agreement(units=len(rows), alpha=None, ci95=None)
+    place = {value: index for index, value in enumerate(values)}
+    counts = np.zeros((len(rows), len(values)))
+    for index, row in enumerate(rows):
+        for value in row:
+            counts[index, place[value]] += 1
+    apart = np.array([[distance(one, other) for other in values] for one in values])
+    within = ((counts @ apart) * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
+    alpha = float(_alphas(np.ones((1, len(rows))), counts, within, apart)[0])
+    drawn = np.random.default_rng(seed).multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=resamples)
+    low, high = np.nanquantile(_alphas(drawn.astype(np.float64), counts, within, apart), [0.025, 0.975])
+    return Agreement(units=len(rows), alpha=alpha, ci95=Interval(float(low), float(high)))
+
+
+def _alphas(
+    weights: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    within: NDArray[np.float64],
+    apart: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return α for each row of weights of the units; NaN where only one value was drawn."""
+    totals = weights @ counts
+    n = totals.sum(axis=1)
+    expected = ((totals @ apart) * totals).sum(axis=1) / (n - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > 0, 1 - (weights @ within) / expected, np.nan)
 
 
 class Estimate(NamedTuple):
@@ -43,25 +114,6 @@ def cohen_kappa(
     return _bootstrapped(rows, _kappa, resamples, seed)
 
 
-def krippendorff_alpha(units: Sequence[Sequence[Hashable]], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Return Krippendorff's α for nominal labels of any number of raters, with the bootstrap interval over items.
-
-    `units` has the labels of each item; those of fewer than two say nothing and are left out. With the coincidences
-    o_ck = Σ_u n_uc (n_uk − [c = k])/(m_u − 1), n_c = Σ_k o_ck and n = Σ n_c:
-    α = 1 − (n − 1) Σ_{c≠k} o_ck / Σ_{c≠k} n_c n_k.
-    None where no item has two labels or all are one. Sources: Krippendorff 2004, Content Analysis, ch. 11; items drawn
-    with replacement: Zapf et al. 2016, BMC Med. Res. Methodol. 16:93.
-    """
-    names = _numbered([label for unit in units for label in unit])
-    rows = np.zeros((0, len(names), len(names)))
-    for unit in units:
-        if len(unit) > 1:
-            counts = np.bincount([names[label] for label in unit], minlength=len(names)).astype(np.float64)
-            pairs = (np.outer(counts, counts) - np.diag(counts)) / (len(unit) - 1)
-            rows = np.concatenate([rows, pairs[None]])
-    return _bootstrapped(rows, _alpha, resamples, seed)
-
-
 def _numbered(labels: Sequence[Hashable]) -> dict[Hashable, int]:
     return {label: number for number, label in enumerate(sorted(set(labels), key=str))}
 
@@ -89,14 +141,6 @@ def _kappa(tables: Floats) -> Floats:
     seen = np.trace(tables, axis1=1, axis2=2) / n
     chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / n**2
     return _ratio(seen - chance, 1 - chance)
-
-
-def _alpha(tables: Floats) -> Floats:
-    """Return α (table,) of tables of coincidences (table, label, label); NaN where all labels are one."""
-    shares, n = tables.sum(axis=2), tables.sum(axis=(1, 2))
-    seen = n - np.trace(tables, axis1=1, axis2=2)
-    chance = n**2 - (shares**2).sum(axis=1)
-    return 1 - _ratio((n - 1) * seen, chance)
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:

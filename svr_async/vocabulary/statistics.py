@@ -24,12 +24,13 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interval:
+def wilson_interval(successes: float, n: float, *, level: float = 0.95) -> Interval:
     """Return Wilson's score interval of a proportion, as fractions of 1.
 
     With p = successes/n and z the normal quantile of (1 + level)/2:
     (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n). Never leaves [0, 1]; nothing observed (n = 0) gives (0, 1).
-    Half successes (ties at half credit) are allowed. Source: Wilson 1927, JASA 22:209-212.
+    Half successes (ties at half credit) are allowed, and an n that is an effective number of items.
+    Source: Wilson 1927, JASA 22:209-212.
     """
     _check_level(level)
     if not 0 <= successes <= n:
@@ -41,6 +42,17 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     half = z * math.sqrt(p * (1 - p) / n + z2 / (4 * n))
     low, high = (p + z2 / 2 - half) / (1 + z2), (p + z2 / 2 + half) / (1 + z2)
     return Interval(0.0 if successes == 0 else max(0.0, low), 1.0 if successes == n else min(1.0, high))
+
+
+def newcombe_interval(p: float, n: float, q: float, m: float, *, level: float = 0.95) -> Interval:
+    """Return the interval of p − q, two proportions of different items, n and m of them, as fractions of 1.
+
+    With (l, u) and (k, v) their Wilson intervals: p − q − √((p−l)² + (v−q)²) to p − q + √((u−p)² + (q−k)²).
+    Source: Newcombe 1998, Statistics in Medicine 17:873-890, method 10.
+    """
+    of_p, of_q = wilson_interval(p * n, n, level=level), wilson_interval(q * m, m, level=level)
+    down, up = math.hypot(p - of_p.low, of_q.high - q), math.hypot(of_p.high - p, q - of_q.low)
+    return Interval(p - q - down, p - q + up)
 
 
 def bootstrap_interval(

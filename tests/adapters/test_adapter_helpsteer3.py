@@ -44,6 +44,7 @@ def test_ties_are_left_out_and_counted(write: Callable[..., Path]) -> None:
     dataset = ADAPTER.load(write("train.jsonl", [*rows, row(1)]))
     assert len(dataset.pairs) == 1
     assert dataset.skipped == {TIE: 3}
+    assert [pair.has_preference for pair in dataset.tied] == [False] * 3
     assert dataset.n_rows == 4
 
 

@@ -1,11 +1,10 @@
-"""Fixtures of tests that train: one simulated endpoint, one training without a stop, and JAX's compiled programs."""
+"""Fixtures of tests that train: one simulated endpoint, and one training without a stop."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that all workers of this test run share."""
     folder = tmp_path_factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-
-@pytest.fixture(scope="session")
-def compiled(shared: Path) -> dict[str, str]:
-    """Return JAX's own settings with which processes share compiled programs, so that a new one starts quickly."""
-    return {
-        "JAX_COMPILATION_CACHE_DIR": str(shared / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
 
 
 @pytest.fixture
@@ -58,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(sim: SimServer, shared: Path, compiled: dict[str, str]) -> Path:
+def trained(sim: SimServer, shared: Path) -> Path:
     """Train once, over two rounds, without a stop; return the folder in which the command was given."""
     where = shared / "trained"
     where.mkdir(exist_ok=True)
@@ -67,20 +56,7 @@ def trained(sim: SimServer, shared: Path, compiled: dict[str, str]) -> Path:
         if not (where / "out" / "record.json").exists():
             write_planted(where / "pairs.jsonl")
             name_judge(where, sim.base_url)
-            done = svr(*TRAIN, "--json", "--price", "0.15/0.6", cwd=where, timeout=PATIENCE_S, **compiled)
+            done = svr(*TRAIN, "--json", "--price", "0.15/0.6", cwd=where, timeout=PATIENCE_S)
             assert done.returncode == 0, done.stderr
             (where / "printed.json").write_text(done.stdout)
     return where
-
-
-@pytest.fixture(autouse=True)
-def usual_programs() -> Iterator[None]:
-    """Compile as a process of its own does: the fit's own tests leave most optimisations out, which moves last bits."""
-    jax = sys.modules.get("jax")
-    if jax is None:
-        yield
-        return
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)

@@ -147,3 +147,48 @@ def test_an_address_of_the_hub_that_is_none_is_refused(table: Path, capsys: pyte
 def test_what_was_left_out_in_words(counts: dict[str, int] | None, says: str) -> None:
     """Runs of older versions, and data in which nothing is odd, have nothing to say."""
     assert left_out(counts) == says
+
+
+RUN = "seven grey herons stood by the café and watched how the ferry left"
+
+
+def test_overlap_with_benchmarks_is_counted_with_and_without_ties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svr data contamination`: by benchmark and together, with ties and without; --out has the clean pairs."""
+    monkeypatch.chdir(tmp_path)
+
+    def row(prompt: str, label: str, *, b: str = "no") -> dict[str, str]:
+        return {"prompt": prompt, "response_a": "yes", "response_b": b, "label": label}
+
+    def write(name: str, *rows: dict[str, str]) -> None:
+        Path(name).write_bytes(b"\n".join(map(orjson.dumps, rows)))
+
+    other = RUN.replace("herons", "boats")
+    write(
+        "train.jsonl",
+        row("Clean?", "A"),
+        row("One.", "A", b=f"It began: {RUN.upper()}!"),
+        row(f"{other} {RUN}", "B"),
+        row(f"Tied: {RUN}", "tie"),
+        row("Tied and clean", "tie"),
+    )
+    write("one.jsonl", row(RUN, "A"))
+    write("two.jsonl", row(other, "A"))
+    given = ("data", "contamination", "train.jsonl", "--against", "pairs=one.jsonl", "--against", "pairs=two.jsonl")
+    assert svr(*given, "--out", "clean.jsonl", "--json") == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert (found["pairs"], found["ties"], found["clean"]) == (3, 2, 1)
+    assert [one["before_dropping_ties"]["removed"] for one in found["by"]] == [3, 1, 3]
+    assert [one["after_dropping_ties"] for one in found["by"]] == [
+        {"removed": 2, "share": 0.666667}, {"removed": 1, "share": 0.333333}, {"removed": 2, "share": 0.666667},
+    ]  # fmt: skip
+    assert [pair.prompt[0].content for pair in get_adapter("pairs").load(Path("clean.jsonl")).pairs] == ["Clean?"]
+    assert svr(*given) == 0
+    told = capsys.readouterr().out
+    assert "3 of 5" in told
+    assert "1 pairs are clean; 2 overlap, 2 ties are dropped" in told
+    assert svr(*given[:4], "pairs") == 2
+    assert "--against pairs names no file" in capsys.readouterr().err
+    assert svr(*given, "--out", "clean.csv") == 2
+    assert "--out clean.csv is no jsonl file" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from rig import name_judge, write_bench
 
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
+from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -49,13 +50,63 @@ def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
     assert near(told["usd"], paid["paid_usd"], 0.2)
 
 
+@pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise"])
+def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str) -> None:
+    """With an empty memo, by what is assumed alone, an evaluation's dollars are within 20 % and its calls exact."""
+    (tmp_path / "rubrics.txt").write_text("".join(f"{entry.rubric}\n" for entry in CRITERIA[:5]))
+    rubrics = ("--rubrics", "rubrics.txt") if method == "pointwise" else ()
+    command = (*EVAL[:7], method, *rubrics, *PRICE, "--limit", "20")
+    _, told, _ = ask(*command, "--dry-run")
+    _, paid, _ = ask(*command, "--out", "run", "-q")
+    assert (told["sampled_answers"], told["calls"]) == (0, paid["calls"]["sent"])
+    assert near(told["usd"], paid["paid_usd"], 0.2)
+
+
+def test_an_effort_is_in_the_price(ask: Ask, sim: SimServer, tmp_path: Path) -> None:
+    """A judge that reasons costs more, said and paid: the tokens of its thoughts are in both."""
+    name_judge(tmp_path, sim.base_url, reasoning_effort="medium", effort_style="field")
+    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "20")
+    _, told, _ = ask(*command, "--dry-run")
+    _, paid, _ = ask(*command, "--out", "run", "-q")
+    assert near(told["usd"], paid["paid_usd"], 0.2)
+    assert told["completion_tokens"] > 400 * told["calls"]
+
+
+def test_what_is_assumed_is_said(ask: Ask, cli: Cli) -> None:
+    """Below the dollars of a dry run stand the characters of a token and the tokens of each kind of answer."""
+    _, out, _ = cli(*EVAL, *PRICE, "--dry-run", "--memo", "memo")
+    assert "assumed: 4 characters a token in; out, 60 tokens a rubric that is judged, 150 a direct verdict" in out
+
+
+def test_a_price_reaches_every_process(ask: Ask) -> None:
+    """With `--processes 2` the dollars of `--price` are those of one process, and a budget is one over both."""
+    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "-q")
+    _, two, _ = ask(*command, "--processes", "2", "--out", "two")
+    _, told, _ = ask(*command, "--dry-run")
+    assert two["paid_usd"] == two["cost_usd"] > 0
+    assert (told["calls"], told["sampled_answers"]) == (0, two["calls"]["sent"])
+    _, one, _ = ask(*command, "--out", "one")
+    assert (one["paid_usd"], one["cost_usd"]) == (0, two["cost_usd"])
+
+
+def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:
+    """`svr batch export` takes `--price` as the run does: half the dollars of the same calls asked live."""
+    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "--out", "run")
+    _, live, _ = ask(*command, "--dry-run")
+    code, out, _ = cli("batch", "export", "--json", "asked", *command, "--memo", "memo")
+    batch = orjson.loads(out)
+    assert (code, batch["calls"]) == (0, live["calls"])
+    assert batch["usd"] == pytest.approx(live["usd"] / 2, abs=1e-4)
+
+
 @pytest.mark.timeout(PATIENCE_S)
 def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path) -> None:
-    """The calls of `svr train --dry-run` are within 15 % of those that are sent, its dollars within 20 %."""
+    """Calls of a dry run are within 15 % of those sent, dollars within 20 %, before any call and after some."""
     real = orjson.loads((trained / "printed.json").read_bytes())
     write_planted(tmp_path / "pairs.jsonl")
     _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
     assert near(told["calls"], real["calls"]["sent"], 0.15)
+    assert near(told["usd"], real["paid_usd"], 0.2)
     assert ask("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
     _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
     assert told["sampled_answers"] > 10

@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import TimeoutExpired
-from typing import Any
 
 import pytest
 from killer import dies_at, killed_at
@@ -43,15 +42,15 @@ def prepare(folder: Path, url: str) -> None:
     name_judge(folder, url)
 
 
-def finish(folder: Path, env: dict[str, str]) -> None:
+def finish(folder: Path) -> None:
     """Give the command once more, and let it end."""
-    done = svr(*TRAIN, "--concurrency", "48", cwd=folder, timeout=PATIENCE_S, **env)
+    done = svr(*TRAIN, "--concurrency", "48", cwd=folder, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
 
 
-def kill_when(ready: Callable[[], bool], folder: Path, env: dict[str, str]) -> None:
+def kill_when(ready: Callable[[], bool], folder: Path) -> None:
     """Train, and kill the process from outside as soon as something has happened."""
-    with background(*SLOW, cwd=folder, **env) as process:
+    with background(*SLOW, cwd=folder) as process:
         wait_until(ready)
         assert process.poll() is None
         process.kill()
@@ -86,7 +85,6 @@ ALL_KILLS = (
 def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     tmp_path: Path,
     endpoint: tuple[str, Path],
-    compiled: dict[str, Any],
     whole: dict[str, bytes],
     trained: Path,
     kills: tuple[str, ...],
@@ -101,18 +99,18 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     prepare(tmp_path, url)
     start, stores = len(read_lines(log)), files_of(trained / "out" / "stores")
     stages = tmp_path / "out" / "stages"
-    kill_when(lambda: len(read_lines(log)) >= start + 25, tmp_path, compiled)
+    kill_when(lambda: len(read_lines(log)) >= start + 25, tmp_path)
     assert not stages.exists()
-    killed_at(FIRST_KEPT, *SLOW, cwd=tmp_path, **compiled)
+    killed_at(FIRST_KEPT, *SLOW, cwd=tmp_path)
     assert [path.name for path in stages.glob("*.json")] == ["induce-1.json"]
     before = len(read_lines(log))
-    kill_when(lambda: len(read_lines(log)) >= before + 25, tmp_path, compiled)
+    kill_when(lambda: len(read_lines(log)) >= before + 25, tmp_path)
     assert not (stages / "judge-1.json").exists()
     in_flight = repaid(log, start)
     for pattern in kills:
-        killed_at(pattern, *SLOW, cwd=tmp_path, **compiled)
+        killed_at(pattern, *SLOW, cwd=tmp_path)
         assert not (tmp_path / "out" / "bank" / "bank.json").exists()
-    finish(tmp_path, compiled)
+    finish(tmp_path)
     files = files_of(tmp_path / "out" / "bank")
     assert {name: files[name] for name in whole} == whole
     assert files_of(tmp_path / "out" / "stores") == stores
@@ -123,21 +121,19 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
 DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
 
 
-def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(
-    tmp_path: Path, compiled: dict[str, Any]
-) -> None:
+def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
     """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
     folders = [tmp_path / "whole", tmp_path / "killed"]
     for folder in folders:
         folder.mkdir()
         write_made(folder / "made.jsonl", 40)
-    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S, **compiled).returncode == 0
+    assert svr(*DESCENT, cwd=folders[0], timeout=PATIENCE_S).returncode == 0
     two_kept = "os.rename out/stages/fit-1/fit.safetensors"
-    killed_at(two_kept, *DESCENT, cwd=folders[1], count=3, **compiled)
+    killed_at(two_kept, *DESCENT, cwd=folders[1], count=3)
     assert (folders[1] / "out" / "stages" / "fit-1" / "fit.safetensors").exists()
     one_without_its_note = "os.rename out/stages/calibrate-1/checkpoint.json"
-    killed_at(one_without_its_note, *DESCENT, cwd=folders[1], **compiled)
-    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S, **compiled)
+    killed_at(one_without_its_note, *DESCENT, cwd=folders[1])
+    done = svr(*DESCENT, cwd=folders[1], timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert files_of(folders[1] / "out" / "bank") == files_of(folders[0] / "out" / "bank")
 
@@ -165,7 +161,7 @@ def test_a_store_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_random_moments_a_training_comes_to_the_same_bank(
-    tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes], seed: int
+    tmp_path: Path, endpoint: tuple[str, Path], whole: dict[str, bytes], seed: int
 ) -> None:
     """Ten kills for each seed, anywhere from the first import to the last file; a training that ends is begun anew."""
     url, log = endpoint
@@ -174,17 +170,17 @@ def test_killed_at_random_moments_a_training_comes_to_the_same_bank(
         folder, start, before = tmp_path / f"{len(list(tmp_path.iterdir()))}", len(read_lines(log)), kills
         folder.mkdir()  # a new one also after a training that ended before its first kill
         prepare(folder, url)
-        while kills < 10 and killed_after(draw.uniform(0.3, 8), folder, compiled):
+        while kills < 10 and killed_after(draw.uniform(0.3, 8), folder):
             kills += 1
-        finish(folder, compiled)
+        finish(folder)
         files = files_of(folder / "out" / "bank")
         assert {name: files[name] for name in whole} == whole
         assert repaid(log, start) <= CONCURRENCY * (kills - before)
 
 
-def killed_after(seconds: float, folder: Path, env: dict[str, str]) -> bool:
+def killed_after(seconds: float, folder: Path) -> bool:
     """Train and kill after so long; return whether the process was still there to be killed."""
-    with background(*SLOW, cwd=folder, **env) as process:
+    with background(*SLOW, cwd=folder) as process:
         try:
             assert process.wait(seconds) == 0
         except TimeoutExpired:
@@ -196,7 +192,7 @@ def killed_after(seconds: float, folder: Path, env: dict[str, str]) -> bool:
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_killed_at_every_few_file_operations_a_training_comes_to_the_same_bank(
-    tmp_path: Path, endpoint: tuple[str, Path], compiled: dict[str, str], whole: dict[str, bytes]
+    tmp_path: Path, endpoint: tuple[str, Path], whole: dict[str, bytes]
 ) -> None:
     """Each run is killed some file operations after it began to write, until one is through: nothing is left half.
 
@@ -207,8 +203,8 @@ def test_killed_at_every_few_file_operations_a_training_comes_to_the_same_bank(
     draw, start, kills = random.Random(7), len(read_lines(log)), 0
     operations = "(os.rename|open|os.remove|os.mkdir) out"
     while not (tmp_path / "out" / "record.json").exists():  # the last file; the bank is written anew by each run
-        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 66), **compiled)
-    finish(tmp_path, compiled)
+        kills += dies_at(operations, *SLOW, cwd=tmp_path, count=draw.randint(6, 66))
+    finish(tmp_path)
     files = files_of(tmp_path / "out" / "bank")
     assert {name: files[name] for name in whole} == whole
     assert kills > 5

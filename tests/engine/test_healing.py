@@ -15,6 +15,7 @@ from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Question, Request
 from svr_async.engine.wires.contract import Form
 from svr_async.engine.wires.openai import error_in_body
+from svr_async.errors import ModelError
 from svr_async.judges.profile import Profile
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
@@ -39,22 +40,25 @@ def asked(*extra: tuple[str, Any], model: str = "m", **changes: Any) -> Request:
 # Each line is an endpoint's own words for a setting, shortened, and what is left out for it.
 SAID = [
     ("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-     ["max_tokens"]),
+     ["max_tokens", "temperature", "top_p"]),
     ("Unsupported value: 'temperature' does not support 0.0 with this model. Only the default (1) value is supported.",
-     ["temperature"]),
+     ["temperature", "top_p"]),
     ("Unrecognized request argument supplied: seed", []),
     ("Unrecognized request argument supplied: 'seed'", ["seed"]),
     ("This model does not support response format `json_schema`. See supported models: response_format",
      ["response_format"]),
     ("Invalid schema for response_format 'compare': bounds are not permitted", ["response_format"]),
     ("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", ["top_p"]),
-    ("`temperature` is deprecated for this model.", ["temperature"]),
+    ("`temperature` is deprecated for this model.", ["temperature", "top_p"]),
     ("'n' : number must be 1: other values are not supported", ["n"]),
     ('Invalid JSON payload received. Unknown name "seed": Cannot find field.', ["seed"]),
     ("n: Extra inputs are not permitted; stop: Extra inputs are not permitted", ["n"]),
     ("max_tokens is too large: 8192. This model supports at most 4096 completion tokens", []),
     ("'messages' must contain the word 'json' to use 'response_format' of type 'json_object'.", []),
     ("Unknown model: no such thing", []),
+    ("1 validation error: 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json'\"",
+     ["response_format"]),
+    ("logprobs is not supported for this model as it was loaded", []),
     ("your prompt holds text that is not allowed", []),
 ]  # fmt: skip
 
@@ -64,10 +68,30 @@ def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: 
     """A refusal that names a setting which we sent, and can leave out, has a cure; any other has none."""
     cures = find_cures(asked(), 400, {"message": message})
     assert [cure.field for cure in cures] == fields
-    assert find_cures(asked(), 500, {"message": message}) == ()
+    assert find_cures(asked(), 503, {"message": message}) == ()
     assert (
         find_cures(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"}) == ()
     )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "System role not supported",
+        "This model's template allows no system message: system messages are not supported.",
+        "Only user and assistant roles are supported!",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_model_without_a_system_is_told_in_the_users_message(message: str, status: int) -> None:
+    """What the system says opens the user's message; a request that has none has no cure."""
+    request = Request(endpoint="e", model="m", messages=(("system", "Judge."), ("user", "A or B?")))
+    (cure,) = find_cures(request, status, {"message": message})
+    healed = cure.apply(request)
+    assert healed.messages == (("user", "Judge.\n\nA or B?"),)
+    assert cure.apply(healed) is healed
+    assert find_cures(healed, status, {"message": message}) == ()
 
 
 def test_a_limit_goes_by_its_other_name() -> None:
@@ -86,13 +110,32 @@ def test_a_limit_goes_by_its_other_name() -> None:
         ("o4-mini", (), ["max_tokens", "temperature", "top_p"]),
         ("openai/gpt-5-mini", (), ["max_tokens", "temperature", "top_p"]),
         ("any", (("reasoning_effort", "medium"),), ["max_tokens", "temperature", "top_p"]),
+        ("any", (), ["max_tokens", "temperature", "top_p"]),
         ("gpt-5.4", (), ["max_tokens"]), ("any", (("reasoning_effort", "none"),), ["max_tokens"]),
+        ("gpt-5.4", (("reasoning_effort", "low"),), ["max_tokens", "temperature", "top_p"]),
     ],
 )  # fmt: skip
 def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: list[str]) -> None:
-    """OpenAI names one setting at a time: of a model known to reason, the temperature goes with max_tokens."""
+    """OpenAI names one setting at a time: a temperature goes with max_tokens, unless a model is known to be at rest."""
     words = {"param": "max_tokens", "code": "unsupported_parameter", "message": "Use 'max_completion_tokens' instead."}
     assert [cure.field for cure in find_cures(asked(*extra, model=model), 400, words)] == fields
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (
+            {"param": "temperature", "code": "unsupported_value", "message": "no"},
+            ["temperature", "top_p", "max_tokens"],
+        ),
+        ({"param": "top_p", "code": "unsupported_parameter", "message": "no"}, ["top_p", "temperature", "max_tokens"]),
+        ({"message": "temperature is not supported"}, ["temperature", "top_p"]),
+        ({"message": "top_p is not supported"}, ["top_p"]),
+    ],
+)
+def test_a_temperature_takes_the_limit_with_it_in_openais_form_only(words: Any, fields: list[str]) -> None:
+    """Whoever refuses in OpenAI's codes knows max_completion_tokens; of other servers that is not known."""
+    assert [cure.field for cure in find_cures(asked(), 400, words)] == fields
 
 
 @pytest.mark.parametrize(
@@ -109,6 +152,46 @@ def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
+
+
+ORDERS = [("max_tokens", "temperature"), ("temperature", "max_tokens")]
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], status: int, memo_folder: Path) -> None:
+    """It refuses max_tokens and a temperature, one at a time, in either order and status: one refusal, one line."""
+    notes: list[str] = []
+
+    def answer(request: Request, _: int) -> RawReply:
+        for name in order:
+            if name in request.body():
+                return refusal(status, f"'{name}' is not supported with this model", code="unsupported_parameter")
+        return completion("[[A]]", model="new-thinker")
+
+    async def ask() -> int:
+        async with scripted_engine(memo_folder, answer, concurrency=1) as (engine, transport):
+            engine.tell(lambda word: notes.append(word.text))
+            done = [one async for _, one in engine.map(questions("http://h/v1", 3, model="new-thinker"))]
+            assert {one.outcome for one in done} == {Outcome.SCORED}
+            return len(transport.sent)
+
+    assert asyncio.run(ask()) == 3 + 1
+    assert len(notes) == 1
+    assert f"new-thinker refused {order[0]} as models that reason do" in notes[0]
+    assert 'temperature = "unset"' in notes[0]
+    assert 'max_tokens_field = "max_completion_tokens"' in notes[0]
+
+
+def test_a_model_that_is_not_served_still_ends_the_run(memo_folder: Path) -> None:
+    """A 404 that names no setting of ours is what it was: exit 4, not an item's failure."""
+
+    async def ask() -> None:
+        async with scripted_engine(memo_folder, lambda *_: refusal(404, "unknown model new-thinker")) as (engine, _):
+            await engine.complete(questions("http://h/v1", 1)[0])
+
+    with pytest.raises(ModelError):
+        asyncio.run(ask())
 
 
 @pytest.fixture(scope="module")
@@ -150,14 +233,15 @@ def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, memo_folder: 
 
 
 def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, memo_folder: Path) -> None:
-    """With many calls at a time each is refused at most once a setting; what is paid is paid once, and told once."""
+    """With many calls at a time each is refused at most once; what is paid is paid once, and told once."""
     thinker.reset()
     notes: list[str] = []
     found, facts = answers(thinker.base_url, memo_folder, notes)
     assert all(value is not None for _, value in found)
     assert thinker.stats()["paid"] == len(found)
     assert facts.failed == 0
-    assert len(notes) == 2  # max_tokens, then temperature: nothing says that this model reasons
+    assert facts.sent <= 2 * len(found)
+    assert len(notes) == 1
 
 
 def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, memo_folder: Path) -> None:
@@ -176,7 +260,7 @@ def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, memo_folder: Pat
     paid = thinker.stats()["paid"]
     relearnt, facts = answers(thinker.base_url, memo_folder, [], concurrency=1)
     assert (relearnt, thinker.stats()["paid"]) == (first, paid)
-    assert facts.sent == 2
+    assert facts.sent == 1
 
 
 def test_replies_from_before_a_refusal_are_still_found(memo_folder: Path) -> None:
@@ -218,6 +302,30 @@ def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
             assert engine.stats().lanes[0].state == "ready"
 
     asyncio.run(ask())
+
+
+def test_a_run_at_a_model_without_a_system_goes_on(memo_folder: Path) -> None:
+    """One call is refused, one line says what makes it permanent, and the next run asks the healed way at once."""
+
+    def answer(request: Request, _: int) -> RawReply:
+        if request.messages[0][0] == "system":
+            return refusal(500, "System role not supported")
+        return completion("[[A]]")
+
+    async def ask(count: int) -> list[str]:
+        async with scripted_engine(memo_folder, answer) as (engine, transport):
+            notes: list[str] = []
+            engine.tell(lambda word: notes.append(word.text))
+            done = [await engine.complete(question) for question in questions("http://h/v1", count)]
+            assert {one.outcome for one in done} == {Outcome.SCORED}
+            sent.append(len(transport.sent))
+            return notes
+
+    sent: list[int] = []
+    note = next(note for note in asyncio.run(ask(3)) if "system_role" in note)
+    assert "the system's message is sent as part of the user's from now on" in note
+    asyncio.run(ask(4))
+    assert sent == [4, 1]
 
 
 def test_a_setting_that_is_needed_is_no_cure(memo_folder: Path) -> None:

@@ -129,7 +129,7 @@ def test_the_body_is_what_an_openai_endpoint_expects() -> None:
     body = orjson.loads(Request(endpoint="e", model="m", messages=(("user", "u"),), max_tokens_field="mct").body_bytes)
     assert body == {"model": "m", "messages": [{"role": "user", "content": "u"}], "mct": 8192}
     assert REQUEST.prompt_chars == 2
-    assert estimate_tokens(3600) == 1001
+    assert estimate_tokens(4000) == 1001
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------

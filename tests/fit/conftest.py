@@ -1,11 +1,9 @@
-"""Every test of the fitter runs with JAX's strict promotion rules, and compiles quickly rather than well."""
+"""Every test of the fitter runs with JAX's strict promotion rules."""
 
 from collections.abc import Iterator
 
 import jax
 import pytest
-
-jax.config.update("jax_disable_most_optimizations", True)  # type: ignore[no-untyped-call]  # programs here run for microseconds
 
 
 @pytest.fixture(autouse=True)

@@ -67,6 +67,13 @@ def test_decisions_are_read_in_order_with_what_was_refused() -> None:
     assert not reply.refused
 
 
+def test_a_statement_that_is_answered_twice_counts_where_both_agree() -> None:
+    """Equal answers are one; of two that differ neither is taken, and the statement is asked again as one left out."""
+    told = (("q1", 0.9), ("q2", 0.4), ("q1", 0.9), ("q2", 0.6))
+    answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in told]
+    assert chances(read("decisions", {"answers": answers})) == {"q1": 0.9}
+
+
 def test_a_reply_that_refuses_everything_is_a_refusal() -> None:
     """It goes the way of every other refusal: asked once more, then the pair's outcome."""
     assert read("decisions", {"answers": [{"type": "refusal", "name": "q1"}]}).refused
@@ -178,6 +185,17 @@ def test_logprobs_share_the_mass_of_yes_and_no() -> None:
     reply = read("logprobs", completion(("Yes", 0.5), (" yes", 0.1), ("NO", 0.2), ("Maybe", 0.2)))
     assert chances(reply) == {"q1": pytest.approx(0.75)}
     assert not reply.truncated
+
+
+def test_logprobs_are_read_as_llama_cpp_tells_them() -> None:
+    """Its token is among the alternatives, bytes are null, and tokens that read alike are one; none for no token."""
+    value = completion(("Is", 0.3), ("Yes", 0.03), ("No", 0.01), text="Is")
+    for one in value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+        one["bytes"] = None
+    value["choices"][0]["logprobs"]["refusal"] = None
+    assert chances(read("logprobs", value)) == {"q1": pytest.approx(0.75)}
+    value["choices"][0]["logprobs"]["content"] = []
+    assert chances(read("logprobs", value)) == {}
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ def _load() -> None:
     from importlib import import_module
 
     for name in ("commands.main", "commands.eval.run", "engine.http.client", "judges.open_judge", "judges.model",
-                 "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge", "adapters.pairs",
-                 "commands.cache", "adapters.rubricbench"):  # fmt: skip
+                 "judges.decision", "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge",
+                 "adapters.pairs", "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")
     from svr_async.engine.memo import Memo
 

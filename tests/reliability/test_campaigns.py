@@ -54,13 +54,3 @@ def test_three_processes_on_one_memo(folder: Path) -> None:
     """Three runs at once on one memo end with the same items, and between them pay once for each question."""
     found = together(folder, folder / "smooth", processes=3, concurrency=8)
     assert (found.kept, found.paid) == (PAIRS, PAIRS)
-
-
-@pytest.mark.parametrize(("wire", "pairs", "calls"), [("decisions", 20, 20), ("logprobs", 4, 40)])
-def test_mixed_faults_on_the_wires_of_decision_judges(wire: str, pairs: int, calls: int, tmp_path: Path) -> None:
-    """With 40 % faulty calls the items are those of a run without a fault, and nothing is paid for twice."""
-    reference = smooth(tmp_path, pairs, "oracle", wire)
-    found = faults(tmp_path, reference, method="oracle", rate=0.4, kinds=KINDS, concurrency=32, wire=wire)
-    assert (found.cut_off, found.paid_again) == (0, 0)
-    assert found.kept >= calls
-    assert len(found.kinds) >= 3

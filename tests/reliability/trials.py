@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import orjson
 from checker import Account, Moment, check, moment
 from nursery import Ended, Nursery, Strike
 from rig import name_judge, serving, write_bench
@@ -96,9 +97,11 @@ class Site:
         """Run to the end: exit 0 without help, the items of the run without a fault, and every call accounted for."""
         done = self.run(place)
         assert done.code == 0, f"{place}: exit {done.code}: {done.err}"
+        calls = orjson.loads((place / "run" / "metrics.json").read_bytes())["calls"]
         found = check(
             self.server.log(), place / "memo", place / "run",
             reference=self.reference, moments=moments, in_flight_at_kills=cost,
+            sent=None if moments else calls["sent"], lost=calls["lost"],
         )  # fmt: skip
         shutil.rmtree(place)
         return found

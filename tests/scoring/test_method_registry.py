@@ -72,7 +72,7 @@ def test_identities_are_those_that_digests_were_made_of() -> None:
 def test_a_method_says_whether_it_is_staged() -> None:
     """Staged is what asks about replies: rubrics that the judge writes or rewords, and no list that is there before."""
     staged = {name for name in NAMES if made(name).facts.staged}
-    assert staged == {"self-rubric"}
+    assert staged == {"self-rubric", "rrd", "rubric-arm", "rubric-arrow"}
     assert made("pointwise", bank=None, rubrics=()).facts.staged
     assert not made("pointwise", bank=None).facts.staged
     assert made("svr", rephrase=True).facts.staged

@@ -6,15 +6,21 @@ from collections import defaultdict
 from statistics import mean
 from typing import Any
 
+import orjson
 import pytest
 from sim_requests import fence
 
+from svr_async.engine.classify import Kind, classify_reply
+from svr_async.engine.wires.registry import find_wire
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.chances import Stater
 from svr_async.simulation.config import SimConfig
-from svr_async.simulation.decisions import decision_reply
+from svr_async.simulation.corrupt import damaged_chances
+from svr_async.simulation.decisions import as_detail, decision_reply, detail_payload
+from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.family import drawn
 from svr_async.simulation.family_world import FamilyWorld
+from svr_async.simulation.faults import FAULTS
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.models import MODELS
 from svr_async.simulation.planted import PlantedWorld
@@ -132,8 +138,30 @@ def test_refusals_and_gaps_are_written_in_either_shape() -> None:
     question = {"type": "predicate", "instructions": RUBRIC}
     body = {"model": MODEL.name, "input": "x", "questions": [{**question, "name": name} for name in ("q1", "q2")]}
     request = simulator.read(body, Shape.DECISIONS)
-    reply = decision_reply(request, {"q1": None}, fingerprint="f")
+    reply = decision_reply(request, [("q1", None)], fingerprint="f")
     assert reply["answers"] == [{"type": "refusal", "name": "q1"}]
+
+
+@pytest.mark.parametrize("kind", ["missing-rubrics", "duplicate-ids", "unknown-ids"])
+def test_a_damaged_answer_leaves_the_others_honest(kind: str) -> None:
+    """One statement is lost, contradicted or called otherwise; the last answer under a name is honest."""
+    honest = {f"q{number}": number / 10 for number in range(1, 7)}
+    for place in range(20):
+        told = damaged_chances(honest, FAULTS[kind], draw_bytes(place))
+        assert told != tuple(honest.items())
+        assert len(honest.keys() - dict(told).keys()) == (kind != "duplicate-ids")
+        assert dict(told).items() & honest.items() == {one for one in honest.items() if one[0] in dict(told)}
+
+
+def test_system_one_tells_errors_its_own_way() -> None:
+    """A status and words, a list where the body is wrong: the wire reads both, and an empty account ends the run."""
+    cases = [(ApiError.bad_request("no state"), 422, Kind.ITEM), (ApiError.no_quota(), 402, Kind.RUN),
+             (ApiError.no_model("m"), 404, Kind.RUN), (ApiError.server(500, "no"), 500, Kind.TRANSIENT)]  # fmt: skip
+    for error, status, kind in cases:
+        told = as_detail(error)
+        failure = classify_reply(find_wire("systemone"), told.status, {}, orjson.dumps(detail_payload(told)), "")
+        assert (told.status, failure.kind) == (status, kind)
+        assert error.message in failure.detail
 
 
 @pytest.mark.parametrize(

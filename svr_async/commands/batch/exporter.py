@@ -87,6 +87,6 @@ def _vllm(folder: Path, profile: Profile, facts: dict[str, Any]) -> list[str]:
 
 def _cost(facts: dict[str, Any]) -> str:
     if facts["usd"] is None:
-        return "price unknown: add price = [in, cached, out] to the judge in judges.toml"
+        return "price unknown: give --price IN/OUT, or price = [in, cached, out] in judges.toml"
     live = facts["usd"] / BATCH_PRICE_SHARE
     return f"about {dollars(facts['usd'])} as a batch, {dollars(live)} live; at worst {dollars(facts['max_usd'])}"

@@ -30,13 +30,14 @@ from svr_async.scoring.methods.registry import NAMES
     default="rules",
     show_default=True,
     metavar="J",
-    help="A judge of `svr judges`, URL#model, rules, recorded:PATH, or J+rules.",
+    help="A judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
 )
 @click.option(
     "--method",
     type=click.Choice(NAMES),
     help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla.",
 )
+@click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")
 @click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")
 @click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")

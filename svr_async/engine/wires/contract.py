@@ -80,7 +80,8 @@ class Wire:
     for a wire that is none of that API's, whose calls cannot be exported. `tries_settings`: the endpoints know OpenAI's
     optional settings (response_format, reasoning_effort, seed), so that `svr doctor` tries them. `questions` is how
     many statements a request may hold, each a message of the role QUESTION, on a wire whose replies are probabilities
-    (`statements.py` has their form); 0 for a wire whose replies are texts.
+    (`statements.py` has their form); 0 for a wire whose replies are texts. `score`: a reply is the
+    score of the last turn, as the JSON {"score": number}.
     """
 
     name: str
@@ -94,3 +95,4 @@ class Wire:
     batch_url: str = ""
     tries_settings: bool = False
     questions: int = 0
+    score: bool = False

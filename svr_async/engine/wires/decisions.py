@@ -33,13 +33,19 @@ def body(asked: Asked) -> dict[str, Any]:
 
 
 def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
-    """Read answers, which come in the order of the questions; BadBodyError where there are none."""
+    """Read answers, which come in the order of the questions; BadBodyError where there are none.
+
+    A statement that is answered twice has its answer where both are equal, and none where they are not.
+    """
     value = json_of(data, status)
     answers = value.get("answers") if isinstance(value, dict) else None
     if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
         raise BadBodyError("the reply has no answers")
-    chances = {str(one.get("name") or name_of(number)): _chance(one) for number, one in enumerate(answers)}
-    return reply_of(chances, value, read_usage(value.get("usage")))
+    told = [(str(one.get("name") or name_of(number)), _chance(one)) for number, one in enumerate(answers)]
+    chances = dict(told)
+    unlike = {name for name, chance in told if chance != chances[name]}
+    kept = {name: chance for name, chance in chances.items() if name not in unlike}
+    return reply_of(kept, value, read_usage(value.get("usage")))
 
 
 def _chance(answer: dict[str, Any]) -> float | None:

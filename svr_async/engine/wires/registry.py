@@ -7,7 +7,7 @@ from importlib import import_module
 from svr_async.engine.wires.contract import Wire
 
 USUAL = "openai"
-NAMES = ("openai", "anthropic", "decisions", "systemone", "logprobs")
+NAMES = ("openai", "anthropic", "decisions", "systemone", "logprobs", "classify", "pooling", "score")
 """The files below `svr_async.engine.wires` that make a wire; a profile that names none is on the usual one."""
 
 

@@ -47,7 +47,7 @@ def _chance(answer: Any) -> float | None:
 
 
 def error(data: bytes) -> dict[str, Any]:
-    """Return what a body says of an error: OpenAI's form, a message, or a list of what is wrong where."""
+    """Return what a body says of an error: a form that OpenAI's wire reads, a message, or one under `detail`."""
     found = error_in_body(data)
     if found:
         return found
@@ -58,16 +58,8 @@ def error(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or "answers" in value:
         return {}
     detail = value.get("detail")
-    if isinstance(detail, list):
-        told = [f"{_place(one)}: {one.get('msg')}" for one in detail if isinstance(one, dict)]
-        return {"message": "; ".join(told)} if told else {}
     message = detail.get("message") if isinstance(detail, dict) else value.get("message")
     return {"message": message} if isinstance(message, str) else {}
-
-
-def _place(problem: dict[str, Any]) -> str:
-    place = problem.get("loc")
-    return ".".join(str(step) for step in place if step != "body") if isinstance(place, list) else "body"
 
 
 WIRE = Wire(

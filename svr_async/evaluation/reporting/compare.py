@@ -14,6 +14,7 @@ from svr_async.adapters import ADAPTERS
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
+from svr_async.evaluation.noise import Noise, NoiseEffect, asked_apart, noise_effect
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import plural, points
 from svr_async.vocabulary.statistics import (
@@ -49,7 +50,10 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """Two runs on the same items. `difference` is second − first; `p_holm` is adjusted within its family."""
+    """Two runs on the same items. `difference` is second − first; `p_holm` is adjusted within its family.
+
+    With a judge's `noise` the interval is never narrower than that noise by itself makes it.
+    """
 
     n: int
     accuracy_first: float
@@ -62,6 +66,7 @@ class PairedTest:
     neither: int
     p: float
     p_holm: float
+    noise: NoiseEffect | None = None
 
     @property
     def significant(self) -> bool:
@@ -118,19 +123,20 @@ def compare_runs(
     seed: int = 0,
     cluster: Callable[[Item], str] | None = None,
     require_shared: bool = True,
+    noise: Noise | None = None,
 ) -> Comparison:
     """Compare every later run with the first on the items both have.
 
     Items are paired by id (the n-th of a repeated id with the n-th); those without a right answer take no part, and
     an item without a verdict counts as wrong. `cluster` names what belongs together (the prompt of several pairs): the
     bootstrap draws it as a whole and the test flips it as a whole; by default every item stands alone.
-    UsageError where a run shares no item with the first, unless `require_shared` is off: it then has no test, and a
-    warning says so.
+    `noise` is the judge's own, measured apart. UsageError where a run shares no item with the first, unless
+    `require_shared` is off: it then has no test, and a warning says so.
     """
     if len(runs) < 2:
         raise UsageError(f"a comparison needs two runs or more (got {len(runs)})", hint="svr compare RUN RUN…")
     titles = run_titles(runs)
-    drawn = partial(_test, seed=seed, cluster=cluster)
+    drawn = partial(_test, seed=seed, cluster=cluster, noise=noise)
     tried = [_duel(runs[0], run, (titles[0], title), drawn) for run, title in zip(runs[1:], titles[1:], strict=True)]
     apart = [run for run, duel in zip(runs[1:], tried, strict=True) if duel is None]
     if apart and require_shared:
@@ -145,6 +151,7 @@ def compare_runs(
         ),
         warnings=(
             *_warnings(runs, titles),
+            *_other_judges(runs, noise),
             *(f"{run.name} shares no pair with {runs[0].name}: nothing to test." for run in apart),
             *_missing(duels),
             *_shared_prompts(runs, cluster),
@@ -179,7 +186,7 @@ def accuracy_interval(run: Run) -> Interval | None:
 
 def _duel(first: Run, second: Run, titles: tuple[str, str], test: _Tester) -> Duel | None:
     """Test two runs overall and per domain; None where they share no item."""
-    left, right = _by_key(first.items), _by_key(second.items)
+    left, right = by_key(first.items), by_key(second.items)
     common = [key for key in left if key in right]
     if not common:
         return None
@@ -198,7 +205,7 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], test: _Tester) -> Du
     )
 
 
-def _by_key(items: Sequence[Item]) -> dict[_Key, Item]:
+def by_key(items: Sequence[Item]) -> dict[tuple[str, int], Item]:
     """Return the items that have a right answer by (id, how many with that id came before)."""
     seen: Counter[str] = Counter()
     found = {}
@@ -216,23 +223,46 @@ def _test(
     *,
     seed: int,
     cluster: Callable[[Item], str] | None,
+    noise: Noise | None,
 ) -> PairedTest:
-    first, second = [left[key].correct is True for key in keys], [right[key].correct is True for key in keys]
     clusters = None if cluster is None else [cluster(left[key]) for key in keys]
+    effect = None
+    if noise is not None:
+        effect = noise_effect(noise, len(keys), asked_apart([(left[key], right[key]) for key in keys]))
+    first, second = [left[key].correct is True for key in keys], [right[key].correct is True for key in keys]
+    return paired_test(first, second, clusters=clusters, seed=seed, noise=effect)
+
+
+def paired_test(
+    first: Sequence[bool],
+    second: Sequence[bool],
+    *,
+    clusters: Sequence[str] | None = None,
+    seed: int = 0,
+    noise: NoiseEffect | None = None,
+) -> PairedTest:
+    """Test who was right where of two lists over the same items; `clusters` names what belongs together.
+
+    With `noise` the interval reaches at least its half width to either side of the difference.
+    """
     table = paired_counts(first, second)
+    gap = (table.only_second - table.only_first) / table.n
+    low, high = paired_difference_interval(first, second, clusters=clusters, seed=seed)
+    least = 0.0 if noise is None else noise.half_width
     p = _p_value(first, second, clusters)
     return PairedTest(
         n=table.n,
         accuracy_first=(table.both + table.only_first) / table.n,
         accuracy_second=(table.both + table.only_second) / table.n,
-        difference=(table.only_second - table.only_first) / table.n,
-        ci95=paired_difference_interval(first, second, clusters=clusters, seed=seed),
+        difference=gap,
+        ci95=Interval(min(low, gap - least), max(high, gap + least)),
         both=table.both,
         only_first=table.only_first,
         only_second=table.only_second,
         neither=table.neither,
         p=p,
         p_holm=p,
+        noise=noise,
     )
 
 
@@ -261,6 +291,11 @@ def _warnings(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     return found + _unlike_marks(runs, titles) + _gold_conflicts(runs, titles)
 
 
+def _other_judges(runs: Sequence[Run], noise: Noise | None) -> list[str]:
+    others = sorted({str(run.metrics["judge"]) for run in runs if noise and run.metrics["judge"] != noise.judge})
+    return [f"The noise is that of {noise.judge}, not of {', '.join(others)}."] if noise and others else []
+
+
 def _unlike_marks(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
     """Say in one line which marks some runs carry and others do not: by name where it is one run, else by counts."""
     kinds = [frozenset(mark_words(run)) - {"PARTIAL"} for run in runs]
@@ -274,10 +309,10 @@ def _unlike_marks(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
 
 
 def _gold_conflicts(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
-    first = _by_key(runs[0].items)
+    first = by_key(runs[0].items)
     found = []
     for run, title in zip(runs[1:], titles[1:], strict=True):
-        other = _by_key(run.items)
+        other = by_key(run.items)
         n = sum(1 for key, item in first.items() if key in other and other[key].gold != item.gold)
         if n:
             found.append(f"{plural(n, 'shared pair')} of {title} and {titles[0]} have different right answers.")

@@ -15,6 +15,7 @@ from svr_async.evaluation.running.judges import SettledJudges, orders_of
 from svr_async.evaluation.running.method import rephrasing
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.judges.open_judge import OpenJudge, open_judge
+from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -85,6 +86,13 @@ class Bench:
         for judge in self.judges:
             await judge.close()
 
+    def ready(self, method: Method) -> Method:
+        """Return a method that asks other judges itself with those judges, open."""
+        own = method.facts.own
+        return (
+            method if own is None else own.bind({name: self.judges[n].judge for name, n in self.settled.named.items()})
+        )
+
 
 async def open_bench(run: Prepared) -> Bench:
     """Open all judges on one budget; those already open are closed where one cannot be.
@@ -108,19 +116,22 @@ async def open_bench(run: Prepared) -> Bench:
 
 def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] | None = None) -> Evaluation:
     """Return the evaluation of a run's pairs, or of these of them, by its open judges."""
+    method = rephrasing(run.method, bench.first) if run.settings.rephrase else bench.ready(run.method)
     return Evaluation(
         pairs=run.record.pairs if pairs is None else pairs,
-        method=rephrasing(run.method, bench.first) if run.settings.rephrase else run.method,
+        method=method,
         plan=bench.plan,
         workers=bench.workers or OFFLINE_WORKERS,
+        beside=tuple(judge.engine for judge in bench.judges[len(bench.settled.deciding) :] if judge.engine is not None),
+        counted=dict if method.facts.own is None else method.facts.own.counted,
     )
 
 
 def _plan(run: Prepared, opened: Sequence[OpenJudge]) -> Plan:
     orders, settled = orders_of(run.settings), run.judges
-    several = len(settled.judges) > 1
+    several = len(settled.deciding) > 1
     part = "jury" if len(settled.jurors) > 1 else "first"
-    named = zip(settled.judges, opened, strict=True)
+    named = zip(settled.deciding, opened, strict=False)  # those beside them decide nothing
     seats = [
         Seat(judge=judge.judge, engine=judge.engine, orders=orders, name=one.name if several else "", part=part)
         for one, judge in named

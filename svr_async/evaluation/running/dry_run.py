@@ -1,6 +1,6 @@
 """What a dry run counts: calls, tokens, dollars and time to come, what may not be needed, and what caching saves.
 
-Tokens are estimates: 3.6 characters one token, and an answer as long as its kind usually is. Where the memo holds
+Tokens are estimates: four characters one token, and an answer as long as its kind usually is. Where the memo holds
 answers to `ENOUGH_ANSWERS` of the questions, the estimates are scaled by what these took: a small run before a large
 one is the sample that makes it exact.
 """
@@ -15,20 +15,25 @@ from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
-from svr_async.engine.request import CONTINGENT, Request, estimate_tokens
+from svr_async.engine.request import CHARS_PER_TOKEN, CONTINGENT, Request, estimate_tokens
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import saved_usd
 from svr_async.evaluation.wording import dollars, duration
+from svr_async.judges.author import TOKENS_PER_RUBRIC
+from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW
 from svr_async.scoring.decision import Decision
 from svr_async.vocabulary.prefixes import BLOCK_TOKENS, PrefixCache, PrefixOrder
 
 CACHE_BLOCKS = 65_536  # four million tokens: what an endpoint may keep while a run goes on
-CHARS_PER_TOKEN = 3.6
 ENOUGH_ANSWERS = 10
 AUTO_IN_FLIGHT = 64  # what is assumed where --concurrency auto finds out how many calls pay
 FIRST_TOKEN_S = 1.0
 TOKENS_A_SECOND = 50.0  # of one answer
-ASSUMED = "tokens are assumed, 3.6 characters each in; a small run first makes them those of this judge"
+ASSUMED = (
+    f"assumed: {CHARS_PER_TOKEN:g} characters a token in; out, {TOKENS_PER_ROW} tokens a rubric that is judged, "
+    f"{TOKENS_OF_TEXT} a direct verdict, {TOKENS_PER_RUBRIC} a rubric that is written, and {TOKENS_OF_REASONING} more "
+    "an answer where an effort is asked for; a small run first makes them those of this judge"
+)
 SPEED = (
     f"a call taking a second and one for {TOKENS_A_SECOND:.0f} tokens, {AUTO_IN_FLIGHT} at once for --concurrency auto"
 )
@@ -73,12 +78,15 @@ def _ratio(found: int, expected: int) -> float:
 class DryRunCount:
     """Counts what one engine would send; `maybe_*` are of calls that depend on replies that are not there yet.
 
-    The share of input that prefix caches serve is that of requests in the order in which they would leave.
+    The share of input that prefix caches serve is that of requests in the order in which they would leave. Requests in
+    `before`, which other counts hold, are left out of the price.
     """
 
     engine: CallEngine
     prefix: PrefixOrder = PrefixOrder.LEADER
+    before: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
+    repeated: int = 0
     cached_tokens: int = 0
     maybe_calls: int = 0
     maybe_prompt_tokens: int = 0
@@ -93,7 +101,11 @@ class DryRunCount:
 
     def note(self, request: Request) -> None:
         """Count one request."""
-        self.keys.add(request.key.hex())
+        key = request.key.hex()
+        self.keys.add(key)
+        if key in self.before:
+            self.repeated += 1
+            return
         if CONTINGENT.get():
             self.maybe_calls += 1
             self.maybe_prompt_tokens += estimate_tokens(request.prompt_chars)
@@ -106,13 +118,17 @@ class DryRunCount:
 
     def price(self) -> dict[str, Any]:
         """Return calls, tokens, dollars and seconds of this engine."""
-        inward, outward = self.sample.scales
         stats, price = self.engine.stats(), self.engine.price
+        new = (stats.planned_calls - self.repeated) / max(1, stats.planned_calls)
+        inward, outward = (new * scale for scale in self.sample.scales)
         scaled = replace(
             stats,
+            planned_calls=stats.planned_calls - self.repeated,
             planned_prompt_tokens=round(inward * stats.planned_prompt_tokens),
             planned_completion_tokens=round(outward * stats.planned_completion_tokens),
+            planned_max_completion_tokens=round(new * stats.planned_max_completion_tokens),
         )
+        inward, _ = self.sample.scales
         count = price_calls(scaled, price, round(inward * self.cached_tokens))
         share = self.maybe_calls / count["calls"] if count["calls"] else 0.0
         maybe = Usage(
@@ -197,9 +213,16 @@ def describe_count(count: Mapping[str, Any]) -> str:
     sampled = count["sampled_answers"]
     lines.append(f"  {f'scaled by {sampled:,} answers in the memo' if sampled else ASSUMED}")
     lines.append(f"  about {duration(count['seconds'])} at these limits, {SPEED}")
+    if count.get("assumes"):
+        lines.append(f"  by stage: {told_stages(count['method_calls'])}; assumed: {count['assumes']}")
     for name, one in count.get("judges", {}).items():
         lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
     return "\n".join(lines)
+
+
+def told_stages(counts: Mapping[str, Any]) -> str:
+    """Return in words what a method has counted: whole numbers and means by name."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count is not None)
 
 
 def _left(count: Mapping[str, Any]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -17,13 +17,13 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, rephrased_counts
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
-from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
+from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, told_stages, total_count
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.processes import SharedBench, SharedRun, run_in_processes, share_out
 from svr_async.evaluation.running.record import RunFacts, begin_run, end_run
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.evaluation.running.space import free_bytes, network_note, room_at_most, room_for, shortage
+from svr_async.evaluation.running.space import MOST_CALLS, free_bytes, network_note, room_at_most, room_for, shortage
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.vocabulary.integrity import Integrity
@@ -49,13 +49,14 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
         return runner.run(_run(run, listener))
 
 
-def count_calls(run: Prepared) -> dict[str, Any] | None:
+def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return calls, tokens, dollars and bytes to come, sending nothing; None where no judge sends anything.
 
-    Replies that the memo holds are used, so that what depends on them is exact.
+    Replies that the memo holds are used, so that what depends on them is exact. Questions in `before` are not counted,
+    and those that are counted are added to it.
     """
     with keys_named(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        plan = runner.run(_count_calls(run))
+        plan = runner.run(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
     need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.memo)
@@ -84,27 +85,36 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
         return
     if note := network_note(limits.memo):
         listener.hear(Word(About.NOTE, note))
-    if run.settings.force or shortage(room_at_most(pairs, sending), limits.memo, run.folder) is None:
+    own = run.method.facts.own
+    most = MOST_CALLS if own is None else own.most_calls
+    if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.memo, run.folder) is None:
         return
-    counted = await _count_calls(run)
+    counted = await _count_calls(run, set())
     error = None if counted is None else shortage(room_for(counted, pairs), limits.memo, run.folder)
     if error is not None:
         raise error
 
 
-async def _count_calls(run: Prepared) -> dict[str, Any] | None:
+async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None:
     limits = replace(run.settings.limits, dry_run=True)
     run = replace(run, settings=replace(run.settings, limits=limits))
     bench = await open_bench(run)
     try:
         evaluation = evaluation_of(run, bench)
-        planned = {judge.judge.name: DryRunCount(judge.engine) for judge in bench.sending if judge.engine is not None}
+        planned = {
+            judge.judge.name: DryRunCount(judge.engine, before=before)
+            for judge in bench.sending
+            if judge.engine is not None
+        }
         if not planned:
             return None
         stopper = Stopper()
         await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
         stopper.reraise()
-        return total_count({name: one.price() for name, one in planned.items()})
+        before.update(*(one.keys for one in planned.values()))
+        own = run.method.facts.own
+        method = {} if own is None else {"method_calls": evaluation.counted(), "assumes": own.assumes}
+        return total_count({name: one.price() for name, one in planned.items()}) | method
     finally:
         await bench.close()
 
@@ -118,13 +128,15 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     judged = [item for item in items if item is not None]
     if not judged and stopper.error is not None:
         raise stopper.error
+    counted = evaluation.counted()
     facts = RunFacts(
         judge=_judge_facts(run, bench),
         stats=bench.stats() if bench.sending else None,
         costs=bench.costs(),
         wall_s=time.monotonic() - begun,
         complete=len(judged) == len(items),
-        notes=_notes(bench) + (rephrase_notes(judged) if run.settings.rephrase else ()),
+        notes=_notes(bench) + (rephrase_notes(judged) if run.settings.rephrase else ()) + own_notes(run, counted),
+        method=counted,
     )
     metrics = end_run(run.folder, run.record, judged, facts)
     result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=stopper.signal)
@@ -165,11 +177,26 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
     notes = []
     if judge.engine is not None and judge.profile is not None:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
-        if others:
+        if others and judge.profile.model:
             notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
     return tuple(notes)
+
+
+def own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what the method asked, and which prompts of it are ours, written to its description."""
+    own = run.method.facts.own
+    if own is None:
+        return ()
+    from svr_async.judges.templates import load_templates
+
+    shipped = load_templates(names=own.templates).digests
+    ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
+    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
+    if ours:
+        told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
+    return tuple(told)
 
 
 def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:

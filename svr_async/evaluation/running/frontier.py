@@ -69,7 +69,7 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
     settings = [settings_of(run) for run in runs]
     method = choose_method(settings[0])
     _refuse_strangers(runs, method)
-    pairs = _pairs(settings[0], runs[0])
+    pairs = judged_pairs(settings[0], runs[0])
     sources: dict[str, Source] = {}
     for run, own in zip(runs, settings, strict=True):
         for judge in settle_judges(own, method).judges:
@@ -120,7 +120,8 @@ def _data_of(run: Run) -> tuple[Any, Any]:
     return data.get("digest"), data.get("n_pairs")
 
 
-def _pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
+def judged_pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
+    """Return the pairs that a run judged; ArtefactError where its data is not what it was."""
     dataset = load_dataset(settings, get_adapter(settings.benchmark))
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
     if (dataset.digest, len(pairs)) != _data_of(run):

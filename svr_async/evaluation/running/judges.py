@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +52,9 @@ def settle_judge(settings: EvalSettings, text: str, method: Method) -> SettledJu
         return SettledJudge(spec=spec, name=spec.name, recording=_digest_of(spec.recording))
     from svr_async.judges.templates import load_templates
 
-    return SettledJudge(
-        spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, spec.prompts).digests
-    )
+    own = method.facts.own
+    names = (*spec.prompts, *(own.templates if own is not None and spec.writes else ()))
+    return SettledJudge(spec=spec, name=spec.name, prompts=load_templates(settings.limits.prompts, names).digests)
 
 
 def _digest_of(recording: Path | None) -> str:
@@ -63,18 +63,28 @@ def _digest_of(recording: Path | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledJudges:
-    """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to."""
+    """The judges of a run, settled but not open: the first one or the jury, and whom it is escalated to.
+
+    `beside` are those that a method asks for itself; `named` has the place of each name of them among all.
+    """
 
     jurors: tuple[SettledJudge, ...]
     senior: SettledJudge | None
     rule: JuryRule
     below: float
     audit_below: float | None
+    beside: tuple[SettledJudge, ...] = ()
+    named: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def deciding(self) -> tuple[SettledJudge, ...]:
+        """The judges that decide: first the jurors, then the one it is escalated to."""
+        return self.jurors if self.senior is None else (*self.jurors, self.senior)
 
     @property
     def judges(self) -> tuple[SettledJudge, ...]:
-        """All judges: first the jurors, then the one it is escalated to."""
-        return self.jurors if self.senior is None else (*self.jurors, self.senior)
+        """All judges: those that decide, then those beside them."""
+        return (*self.deciding, *self.beside)
 
     @property
     def name(self) -> str:
@@ -97,6 +107,8 @@ class SettledJudges:
             extra["jury"] = [self.rule, *(judge.identity() for judge in self.jurors)]
         if self.senior is not None:
             extra["escalation"] = [self.below, self.senior.identity()]
+        if self.beside:
+            extra["beside"] = [judge.identity() for judge in self.beside]
         return facts | {"plan": extra} if extra else facts
 
     def words(self) -> str:
@@ -108,6 +120,8 @@ class SettledJudges:
             unsure = "for ties and pairs without a verdict"
             where = f"where |margin| is below {self.below:g}, {unsure}" if self.below else unsure
             told.append(f"then {self.senior.name} {where}")
+        if self.beside:
+            told.append(f"with {', '.join(judge.name for judge in self.beside)} beside")
         return "; ".join(told)
 
 
@@ -134,12 +148,37 @@ def settle_judges(settings: EvalSettings, method: Method) -> SettledJudges:
         below=settings.escalate_below or 0.0,
         audit_below=settings.audit_below,
     )
+    settled = _with_others(settled, settings, method)
     names = [judge.name for judge in settled.judges]
     refuse_one_price(settings.limits.price, [judge.name for judge in settled.judges if judge.profile is not None])
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")
     return settled
+
+
+def _with_others(settled: SettledJudges, settings: EvalSettings, method: Method) -> SettledJudges:
+    """Add the judges that a method asks for itself, those of the run taken for what they are named again.
+
+    UsageError where one of all these writes nothing, for a method that asks in words of its own.
+    """
+    own = method.facts.own
+    if own is None:
+        return settled
+    places = {judge.spec.text: place for place, judge in enumerate(settled.deciding)}
+    beside: list[SettledJudge] = []
+    for text in own.others:
+        if text not in places:
+            places[text] = len(settled.deciding) + len(beside)
+            beside.append(settle_judge(replace(settings, base_url=""), text, method))
+    found = replace(settled, beside=tuple(beside), named={text: places[text] for text in own.others})
+    silent = next((judge for judge in found.judges if not judge.spec.writes), None)
+    if silent is not None:
+        hint = "name text judges of `svr judges`, or URL#model"
+        raise UsageError(
+            f"--method {method.name} has the judge write, and {silent.spec.text} writes nothing", hint=hint
+        )
+    return found
 
 
 def _jury_of(settings: EvalSettings) -> list[str]:

@@ -7,6 +7,7 @@ from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.scoring.methods.contract import Method, Needed, Part, Parts, Recipe
+from svr_async.scoring.methods.options import read_options
 from svr_async.scoring.methods.registry import find_recipe, names_that_take
 
 LACKS: dict[Needed, tuple[str, str]] = {
@@ -29,7 +30,9 @@ def choose_method(settings: EvalSettings) -> Method:
 
         bank = RubricBank.load(settings.bank, offline=settings.limits.offline)
     rubrics = load_rubric_file(settings.rubrics) if settings.rubrics else ()
-    return recipe.make(name, Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase))
+    options = read_options(recipe.options, name, settings.option)
+    parts = Parts(bank=bank, top_k=settings.top_k, rubrics=rubrics, rephrase=settings.rephrase, options=options)
+    return recipe.make(name, parts)
 
 
 def _refuse_misfits(settings: EvalSettings, name: str, recipe: Recipe) -> None:

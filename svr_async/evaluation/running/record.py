@@ -6,7 +6,7 @@ import hashlib
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -64,7 +64,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known when a run ends; `costs` are those of each judge."""
+    """What is known when a run ends; `costs` are those of each judge, `method` is what the method itself counted."""
 
     judge: Mapping[str, Any]
     stats: EngineStats | None
@@ -72,6 +72,7 @@ class RunFacts:
     wall_s: float
     complete: bool
     notes: tuple[str, ...] = ()
+    method: Mapping[str, Any] = field(default_factory=dict)
 
 
 def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
@@ -126,6 +127,7 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "order": counting.order_block(items, OrderPolicy(settings.order), settings.audit_below),
         **plan_block(items),
         **costs_block(facts.costs, facts.stats),
+        **({"method_calls": dict(facts.method)} if facts.method else {}),
         "wall_s": round(facts.wall_s, 3),
         "complete": facts.complete,
         "left_out": record.dataset.left_out(),

@@ -24,8 +24,9 @@ class EvalSettings:
 
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
     `data` may be `-` or hf:org/name[@revision][:split]; `columns` and `labels` say how it is read (docs/data.md).
-    `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5. With `audit_below` both orders are asked
-    for where the first margin is smaller. Without `out` the run folder is `runs/<bench>-<method>-<judge>-<digest>`.
+    `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
+    With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
+    `runs/<bench>-<method>-<judge>-<digest>`.
     """
 
     benchmark: str
@@ -41,6 +42,7 @@ class EvalSettings:
     bank: str | None = None
     top_k: int | None = None
     rephrase: bool = False
+    option: tuple[str, ...] = ()
     data: Path | None = None
     sample: bool = False
     limit: str | None = None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from svr_async.engine.config import EngineConfig
+from svr_async.engine.healing import apply_all
 from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
@@ -41,6 +43,9 @@ VERDICT_CALLS = 2  # the question, and once more where its answer cannot be read
 VERDICT_TOKENS = 700  # tokens of that question's prompt
 TIMEOUT_S = 60.0
 FIRST = "answer"
+
+Lean = Callable[[Request], Request]
+"""Takes out of a request what the endpoint refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +134,7 @@ async def _ask_all(
     model = checkup.profile.model
     if FIRST not in checkup.asked:
         return [findings.model_finding(model, names, answers=True), _calls(checkup, spent)]
-    first, culprit = await _first(checkup, spent, transport)
+    first, culprit, lean = await _first(checkup, spent, transport)
     if first.error is not None:
         return [_no_answer(model, names, first.error), _calls(checkup, spent)]
     found = [
@@ -142,7 +147,7 @@ async def _ask_all(
     for name, request in list(checkup.asked.items())[1:]:
         room = checkup.max_calls - spent.calls
         if room > 0:
-            spent.add(name, await ask(transport, bare(request) if culprit else request, room=room))
+            spent.add(name, await ask(transport, lean(request), room=room))
     row = (models.rows or {}).get(model, {})
     return [
         *found,
@@ -182,19 +187,24 @@ def _no_answer(model: str, names: list[str] | None, error: SvrError) -> Finding:
     return failed("key" if isinstance(error, AuthError) else "answer", error)
 
 
-async def _first(checkup: Checkup, spent: Spent, transport: HttpTransport) -> tuple[Answer, list[Finding]]:
-    """Ask the first question; where the endpoint refuses it, ask without the profile's settings to tell whose fault."""
+async def _first(checkup: Checkup, spent: Spent, transport: HttpTransport) -> tuple[Answer, list[Finding], Lean]:
+    """Ask the first question; where the endpoint refuses it, ask without what it refuses to tell whose fault it is.
+
+    Returned with the answer are what is to be said of it, and how the further questions are to be asked.
+    """
     request = checkup.asked[FIRST]
     first = spent.add(FIRST, await ask(transport, request, room=checkup.max_calls))
-    if not first.refused or not request.params or checkup.max_calls <= spent.calls:
-        return first, []
-    plain = spent.add(FIRST, await ask(transport, bare(request), room=1))
+    lean: Lean = partial(apply_all, first.cures) if first.cures else bare
+    if not first.refused or lean(request) == request or checkup.max_calls <= spent.calls:
+        return first, [], _as_it_is
+    plain = spent.add(FIRST, await ask(transport, lean(request), room=1))
     if plain.text is None:
-        return first, []
-    names = ", ".join(name for name, _ in request.params)
-    cure = 'effort_style = "none" and structured = "none" in judges.toml leave settings out'
-    refused = Finding(name="settings", state="fail", text=f"refused with {names}: {first.why}", cure=cure, exit_code=4)
-    return plain, [refused]
+        return first, [], _as_it_is
+    return plain, [findings.settings_finding(first, request)], lean
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
 
 
 def _told(checkup: Checkup, answers: Mapping[str, Answer], first: Answer) -> list[Finding]:
@@ -211,6 +221,7 @@ def _told(checkup: Checkup, answers: Mapping[str, Answer], first: Answer) -> lis
     if len(equal) > 1:
         found.append(findings.same_finding(equal))
     makers = {
+        "system": lambda answer: findings.system_finding(answer, first),
         "schema": lambda answer: findings.schema_finding(answer, CHOICES),
         "object": lambda answer: findings.object_finding(answer, profile.structured),
         "effort": lambda answer: findings.effort_finding(answer, profile.effort_style),

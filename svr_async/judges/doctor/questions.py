@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from svr_async.engine.classify import Failure, Kind, classify_reply
+from svr_async.engine.healing import find_cures
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.wires.contract import QUESTION
@@ -38,6 +39,7 @@ CHOICES = ("A", "B")
 STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
+SYSTEM_TEXT = "You answer questions in as few words as you can, and never explain yourself. " * 4
 PREFIX = "The following facts are about an imaginary library. " + " ".join(
     f"Shelf {number} holds {7 * number % 90 + 10} books about subject {number * 13 % 97}." for number in range(120)
 )
@@ -83,7 +85,9 @@ def questions(profile: Profile) -> dict[str, Request]:
 
 def _settings(profile: Profile, word: Request) -> dict[str, Request]:
     choose = _request(profile, CHOOSE)
+    told = replace(word, messages=profile.placed((("system", SYSTEM_TEXT), *word.messages)))
     return {
+        "system": told,
         "schema": _with(choose, response_format=SCHEMA),
         "object": _with(choose, response_format={"type": "json_object"}),
         "effort": _with(word, reasoning_effort=profile.reasoning_effort or "low"),
@@ -151,7 +155,9 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
         reply = request.wire.read(raw.body, raw.status)
     except BadBodyError as problem:
         failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
-        return replace(seen, error=_error_of(failure), refused=failure.kind is Kind.ITEM), failure
+        cures = find_cures(request, raw.status, request.wire.error(raw.body))
+        refused = failure.kind is Kind.ITEM or bool(cures)
+        return replace(seen, error=_error_of(failure), refused=refused, cures=cures), failure
     return replace(seen, text=reply.answer, usage=reply.usage, fingerprint=reply.fingerprint), None
 
 

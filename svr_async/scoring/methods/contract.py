@@ -41,18 +41,38 @@ class BankUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWords:
+    """What a run has to do for a method that puts questions of its own, which only a judge that writes can answer.
+
+    `templates` are those that it asks with beside the usual ones, of which `ours` are reconstructed from a description.
+    `others` are judges to be opened beside those of the run, as they are named after --judge; `bind` returns the method
+    with them. `counted` tells what it has asked so far, `assumes` what a dry run takes for granted. `most_calls` is how
+    many calls a pair may need of each judge.
+    """
+
+    templates: tuple[str, ...]
+    bind: Callable[[Mapping[str, Judge]], Method]
+    others: tuple[str, ...] = ()
+    counted: Callable[[], Mapping[str, Any]] = dict
+    assumes: str = ""
+    most_calls: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What a run has to know of its method before anything is asked.
 
     `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
     what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
-    method that does not is content-blind. `bank` is for methods that choose a bank's rubrics by the prompt.
+    method that does not is content-blind. `bank` is for methods that choose a bank's rubrics by the prompt, `own` for
+    those that ask in words of their own.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     staged: bool = False
     asks_judge: bool = True
     bank: BankUse | None = None
+    own: OwnWords | None = None
 
 
 class Method(Decider, Protocol):
@@ -71,19 +91,24 @@ class Method(Decider, Protocol):
 class Parts:
     """What a method may be made of: a bank, how many of its rubrics are used for a prompt, a list of rubrics.
 
-    With `rephrase` a model puts the bank's rubrics in words that fit the prompt first.
+    With `rephrase` a model puts the bank's rubrics in words that fit the prompt first. `options` are the recipe's.
     """
 
     bank: RubricBank | None = None
     top_k: int | None = None
     rubrics: WeightedRubrics = ()
     rephrase: bool = False
+    options: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How methods of a file are made: from a name and parts, of which `takes` may be given and `needs` has to be."""
+    """How methods of a file are made: from a name and parts, of which `takes` may be given and `needs` has to be.
+
+    `options` is a frozen record whose fields, whole numbers, numbers, texts or tuples of texts, `--option` sets.
+    """
 
     make: Callable[[str, Parts], Method]
     takes: frozenset[Part] = frozenset()
     needs: Needed | None = None
+    options: type[Any] | None = None

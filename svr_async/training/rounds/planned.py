@@ -63,15 +63,16 @@ async def plan_rounds(session: Session, assumed: Assumed = ASSUMED) -> None:
     proposals, _ = await judge_calls.induce(crew, material.train, contrastive=contrastive)
     judge = partial(_judge, session, _letters(proposals, assumed))
     negatives: list[PreferencePair] = []
-    known = 0
+    known, apart = 0, "".join(f" without {part}" for part in sorted(config.ablate))
     for number in range(1, config.rounds + 1):
         pairs = [*material.pairs, *negatives]
         size = _pool_size(config, len(pairs), len(material.train), assumed)
         again = size if number == 1 else math.ceil(assumed.fresh * size)
         sizes = [again if place < len(material.pairs) + known else size for place in range(len(pairs))]
-        await judge(f"judging {number}", pairs, sizes)
+        named = apart if number > 1 or not contrastive else ""  # up to its fit a round is that of the whole method
+        await judge(f"judging {number}{named}", pairs, sizes)
         wanted = max(*config.top_k_choices, *config.fit.top_ks)
-        await judge(f"dev {number}", material.dev, [math.ceil(assumed.unjudged * wanted)] * len(material.dev))
+        await judge(f"dev {number}{apart}", material.dev, [math.ceil(assumed.unjudged * wanted)] * len(material.dev))
         if number == config.rounds:
             return
         known = len(negatives) if config.keep_negatives else 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.written import refuse_other_names, write_pairs
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
+from svr_async.training.bank.contamination import ContaminationReport, contamination
 from svr_async.training.bank.decontaminate import Contamination, find_contaminated
 from svr_async.training.running.settings import TrainSettings
 from svr_async.vocabulary.pair import PreferencePair
@@ -74,12 +77,34 @@ def decontaminated(
     pairs: Sequence[PreferencePair], named: Sequence[str]
 ) -> tuple[list[PreferencePair], list[Contamination]]:
     """Return the pairs without those that overlap with the named benchmarks, and what was found."""
-    benchmarks = []
+    found = find_contaminated(pairs, named_benchmarks(named, "--decontaminate")) if named else []
+    gone = {hit.pair_id for hit in found}
+    return [pair for pair in pairs if pair.id not in gone], found
+
+
+def named_benchmarks(named: Sequence[str], flag: str) -> list[tuple[str, Sequence[PreferencePair]]]:
+    """Return the pairs of benchmarks that a flag names as NAME=PATH; UsageError where it names no file."""
+    found: list[tuple[str, Sequence[PreferencePair]]] = []
     for entry in named:
         name, mark, path = entry.partition("=")
         if not mark or not path:
-            raise UsageError(f"--decontaminate {entry} names no file", hint="write it as rubricbench=PATH")
-        benchmarks.append((name, get_adapter(name).load(Path(path)).pairs))
-    found = find_contaminated(pairs, benchmarks) if benchmarks else []
-    gone = {hit.pair_id for hit in found}
-    return [pair for pair in pairs if pair.id not in gone], found
+            raise UsageError(f"{flag} {entry} names no file", hint="write it as rubricbench=PATH")
+        found.append((name, get_adapter(name).load(Path(path)).pairs))
+    return found
+
+
+def contamination_of(
+    path: Path, adapter: str, against: Sequence[str], out: Path | None = None, **how: Any
+) -> ContaminationReport:
+    """Count what of a training set overlaps with benchmarks named as NAME=PATH; the clean pairs go to `out`.
+
+    `how` are `lenient`, `columns` and `labels` of the training set.
+    """
+    if out is not None:
+        refuse_other_names(out)
+    dataset = get_adapter(adapter).load(path, **how)
+    pairs = [pair for pair in dataset.pairs if pair.has_preference]
+    found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
+    if out is not None:
+        write_pairs(out, found.clean)
+    return found

@@ -62,7 +62,10 @@ class TrainSettings:
     @property
     def spec(self) -> JudgeSpec:
         """Which judge is meant; ConfigError for one that is not known."""
-        return JudgeSpec.parse(self.judge, base_url=self.base_url).priced(self.limits.price)
+        spec = JudgeSpec.parse(self.judge, base_url=self.base_url).priced(self.limits.price)
+        if spec.scores:
+            raise UsageError(f"--judge {self.judge} reads no rubrics", hint="name a judge of `svr judges`, or rules")
+        return spec
 
     @property
     def author_spec(self) -> JudgeSpec | None:
@@ -70,7 +73,7 @@ class TrainSettings:
         if self.author is None:
             return None
         spec = JudgeSpec.parse(self.author, base_url=self.base_url)
-        if spec.recording is not None or spec.decides:
+        if not spec.writes and spec.text != RULES:
             raise UsageError(f"--author {self.author} cannot induce rubrics", hint="name rules or a text judge")
         return spec
 

@@ -1,0 +1,121 @@
+"""Rebuild every table at full size against the simulated endpoint, killed at random, and once more from the memo.
+
+    python benchmarks/paper/repro_kills.py --out FOLDER --kills 5
+
+The world is written and its judge served; `svr repro all --dry-run` counts; then `svr repro all` is killed with SIGKILL
+so many times, at moments drawn from --seed, and let end. The second time it has a new folder and the same memo, and may
+open no socket. Printed are times, calls named, calls paid, and whether both folders have the same bytes. All SIMULATED.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+LAUNCHER = Path(__file__).parents[2] / "cli.py"
+WRITTEN = ("report.html", "report.md", "tables/*")
+
+
+def svr(*args: str) -> list[str]:
+    """Return the command line of this checkout's `svr`."""
+    return [sys.executable, str(LAUNCHER), *args]
+
+
+@contextmanager
+def served(out: Path, seed: int) -> Iterator[str]:
+    """Serve the simulated judge on a free port; what it counted is in sim.txt at the end."""
+    with (out / "sim.txt").open("w") as told:
+        command = svr("sim", "--port", "0", "--seed", str(seed), "--log", str(out / "calls.jsonl"))
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            first = server.stdout.readline()
+            yield next(word for word in first.split() if word.startswith("http://"))
+        finally:
+            server.send_signal(signal.SIGINT)
+            told.write(first + (server.communicate(timeout=60)[0] or ""))
+
+
+def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[str]:
+    """Return the command that rebuilds everything in a folder, with the memo that all of them share."""
+    same = ["--data", str(flags.out / "data"), "--base-url", url, "--memo", str(flags.out / "memo")]
+    return svr("repro", *flags.tables, *same, "--rounds", str(flags.rounds), "--out", str(flags.out / folder), *more)
+
+
+def killed(command: Sequence[str], log: Path, moments: Sequence[float]) -> int:
+    """Run a command, killing it after each of these durations; let the last one end. Return how many were killed."""
+    count = 0
+    with log.open("a") as told:
+        for moment in moments:
+            try:
+                subprocess.run(command, stderr=told, stdout=told, timeout=moment, check=True)  # SIGKILL when it is over
+                break
+            except subprocess.TimeoutExpired:
+                count += 1
+                told.write(f"--- killed after {moment:.0f} s\n")
+                told.flush()
+        subprocess.run(command, stderr=told, stdout=told, check=True)
+    return count
+
+
+def digest(folder: Path) -> str:
+    """Return a digest of all that is written of the tables."""
+    found = hashlib.sha256()
+    for path in sorted(path for pattern in WRITTEN for path in folder.glob(pattern)):
+        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+def paid_calls(log: Path) -> tuple[int, int]:
+    """Return how many calls the endpoint was paid for, and how many questions these were."""
+    rows = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+    paid = [row["key"] for row in rows if row.get("paid")]
+    return len(paid), len(set(paid))
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="where all of it is kept")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--between", type=float, nargs=2, default=(60.0, 240.0), help="seconds until a kill")
+    parser.add_argument("--seed", type=int, default=0, help="of the world and of the moments")
+    parser.add_argument("--train", type=int, default=1500, help="training pairs")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tables", nargs="+", default=["all"])
+    flags = parser.parse_args()
+    flags.out.mkdir(parents=True, exist_ok=True)
+    write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--out", str(flags.out / "data")]
+    if not (flags.out / "data" / "rmbench.jsonl").exists():
+        subprocess.run(svr("sim", "world", *write), check=True)
+    rng = random.Random(flags.seed)
+    moments = [rng.uniform(*flags.between) for _ in range(flags.kills)]
+    with served(flags.out, flags.seed) as url:
+        begun = time.monotonic()
+        count = killed(repro(flags, url, "first"), flags.out / "first.txt", moments)
+        first = time.monotonic() - begun
+        calls, questions = paid_calls(flags.out / "calls.jsonl")
+        begun = time.monotonic()
+        again = subprocess.run(
+            repro(flags, url, "second", "--offline", "-q"), capture_output=True, text=True, check=True
+        )
+        second = time.monotonic() - begun
+    sent = re.search(r"([\d,]+) calls sent", again.stdout)
+    print(f"{count} kills, {first:.0f} s in all; {calls:,} calls paid for {questions:,} questions")
+    print(f"from the memo {second:.0f} s, {sent[1] if sent else '?'} calls; {again.stdout.strip()}")
+    same = digest(flags.out / "first") == digest(flags.out / "second")
+    print(f"the tables have {'the same bytes' if same else 'OTHER BYTES'}: {digest(flags.out / 'first')[:16]}")
+
+
+if __name__ == "__main__":
+    main()

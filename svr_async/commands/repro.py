@@ -1,0 +1,72 @@
+"""`svr repro`: the paper's tables and figures, rebuilt beside the printed numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svr_async.commands.log_flags import observed
+from svr_async.commands.options import HELP, common, limit_option, limited, quiet_option, retry_errors_option
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command(context_settings=HELP)
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
+@click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
+@click.option("--format", "adapter", default="pairs", show_default=True, help="The adapter that reads the train pairs.")
+@click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all roles, or for one of a recipe.")
+@click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
+@click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of a training.")
+@click.option("--decontaminate", is_flag=True, help="Leave out train pairs that overlap with the benchmarks of --data.")
+@limit_option
+@click.option("--train-limit", metavar="N|A-B", help="The same of the train pairs.")
+@click.option("--recipes", type=PATH, metavar="DIR", help="Recipes in place of those that ship.")
+@limited
+@retry_errors_option
+@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
+@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
+@quiet_option
+@common
+@observed
+def repro(**flags: Any) -> int:
+    """Rebuild TABLES of the paper, by their labels: rubricbench, tab:rmbenches, ablation … or all.
+
+    \b
+    Examples:
+      svr repro all --data simulated/ --base-url http://127.0.0.1:8000/v1 --dry-run
+      svr repro rubricbench model_transfer --judge gemini=google:gemini-3.8-flash --bank banks/mine/bank
+    """
+    import orjson
+
+    from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
+    from svr_async.reproduction.reproduce import reproduce
+
+    settings, tables, as_json = _settings(flags), flags["tables"], flags["as_json"]
+    say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
+    if flags["dry_run"]:
+        count = count_reproduction(settings, tables, say)
+        click.echo(
+            orjson.dumps(count.as_json(), option=orjson.OPT_INDENT_2) if as_json else describe_reproduction(count)
+        )
+        return 0
+    done = reproduce(settings, tables, say)
+    click.echo(orjson.dumps(done.as_json(), option=orjson.OPT_INDENT_2) if as_json else done.in_words())
+    return 0
+
+
+def _settings(flags: dict[str, Any]) -> Any:
+    from svr_async.commands.options import known_of, with_limits
+    from svr_async.reproduction.recipe import load_recipes
+    from svr_async.reproduction.settings import ReproSettings, by_name, data_files
+
+    recipes = load_recipes(flags["recipes"])
+    judge, judges = by_name(flags["judge"], "judge", tuple(recipes.roles))
+    bank, banks = by_name(flags["bank"], "bank", tuple(recipes.banks))
+    named = {"judge": judge, "judges": judges, "banks": ({"full": bank} if bank else {}) | banks}
+    values = with_limits({**flags, "dry_run": False}) | {"data": data_files(flags["data"]), **named}
+    return ReproSettings(**known_of(ReproSettings, values))

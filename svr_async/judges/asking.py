@@ -1,0 +1,124 @@
+"""Questions in a method's own words: any template put to the model behind a judge, and responses sampled from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.request import Question, Request
+from svr_async.engine.wires.contract import Settings
+from svr_async.errors import UsageError
+from svr_async.judges.author import read_text
+from svr_async.judges.fence import clean
+from svr_async.judges.material import Material
+from svr_async.judges.model import ask_within, without_value
+from svr_async.judges.profile import Profile
+from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.questions import QuestionWriter
+from svr_async.vocabulary.pair import Prompt
+from svr_async.vocabulary.rubric import Rubric
+
+T = TypeVar("T")
+TOKENS_OF_A_SAMPLE = 400
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A judge that is a model which writes texts."""
+
+    @property
+    def engine(self) -> CallEngine:
+        """What asks it."""
+
+    @property
+    def writer(self) -> QuestionWriter:
+        """Its profile, and the templates that it is asked with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Generic[T]):
+    """A question: a template, the texts at its places by the names of their fences, and how its reply is read.
+
+    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `sketch` is what a dry run
+    takes for the answer, `tokens` the guess of its length, `most_tokens` a bound in the place of the profile's.
+    """
+
+    template: str
+    texts: Mapping[str, str]
+    read: Callable[[str, str], T]
+    sketch: T
+    tokens: int
+    most_tokens: int | None = None
+    rubrics: Sequence[Rubric] | None = None
+
+
+def model_behind(judge: Judge) -> Model:
+    """Return the model behind a judge; UsageError for one that writes nothing."""
+    model = getattr(judge, "model", judge)  # of `J+rules`, J
+    if isinstance(model, Model) and isinstance(model.writer, QuestionWriter):
+        return model
+    raise UsageError(f"the judge {judge.name} writes no texts", hint="name a text judge of `svr judges`")
+
+
+async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
+    """Put a question to the model behind a judge."""
+    model = model_behind(judge)
+    writer, material = model.writer, Material.of(ask.texts, ask.rubrics, beside=[one.text for one in ask.rubrics or ()])
+    nonce = writer.signature(ask.template, material)
+    request = writer.request(ask.template, material)
+    if ask.most_tokens is not None:
+        request = request.with_max_tokens(ask.most_tokens)
+    question = Question(
+        request=request,
+        parse=lambda text: ask.read(text, nonce),
+        sketch=lambda: ask.sketch,
+        expected_tokens=writer.reasoning + ask.tokens,
+    )
+    return await _answered(model, question)
+
+
+async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: float, top_p: float) -> Answer[str]:
+    """Have the model behind a judge respond to a prompt; each `number`, from 1 on, is another response.
+
+    The number is in the memo key, and it is the seed where the endpoint's wire knows one.
+    """
+    model = model_behind(judge)
+    question = Question(
+        request=sampling(model.writer.profile, prompt, number, temperature=temperature, top_p=top_p),
+        parse=read_text,
+        sketch=lambda: f"Planned response {number}.",
+        expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
+    )
+    return await _answered(model, question)
+
+
+def sampling(profile: Profile, prompt: Prompt, number: int, *, temperature: float, top_p: float) -> Request:
+    """Return the request for a sampled response; a setting that the profile does not send is not sent here either."""
+    drawn = replace(
+        profile,
+        temperature=None if profile.temperature is None else temperature,
+        top_p=None if profile.top_p is None else top_p,
+        seed=(profile.seed or 0) + number if _knows_seeds(profile) else None,
+    )
+    return Request(
+        endpoint=profile.endpoint,
+        model=profile.model,
+        messages=tuple((turn.role, clean(turn.content)) for turn in prompt),
+        max_tokens=profile.max_tokens,
+        max_tokens_field=profile.max_tokens_field,
+        params=drawn.params(structured=False),
+        wire=profile.spoken,
+        sample=number,
+        no_cache=True,
+    )
+
+
+def _knows_seeds(profile: Profile) -> bool:
+    return profile.spoken.params(Settings(seed=1)) != profile.spoken.params(Settings())
+
+
+async def _answered(model: Model, question: Question[T]) -> Answer[T]:
+    done = await ask_within(model.engine, model.writer.profile, question)
+    return without_value(done) if done.value is None else Answer(value=done.value, requests=(done.key,))

@@ -1,0 +1,120 @@
+"""The scalar reward model as a judge: each response has one score, whatever it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import orjson
+
+from svr_async.engine.engine import CallEngine
+from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.errors import UsageError
+from svr_async.judges.fence import clean
+from svr_async.judges.model import ask_within, marks_of, without_value
+from svr_async.judges.profile import Profile
+from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
+from svr_async.vocabulary.integrity import Marks
+from svr_async.vocabulary.numbers import is_number
+from svr_async.vocabulary.pair import Presentation, Prompt
+from svr_async.vocabulary.rubric import Rubric
+
+DIRECT = "it gives a response a score and reads no rubrics: ask it with --method vanilla"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarJudge:
+    """An endpoint that scores responses: the margin is the difference of two scores, equal ones are a tie.
+
+    A request holds one prompt and one response, so the memo has the score of a response for all its pairs and orders.
+    """
+
+    engine: CallEngine
+    profile: Profile
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.profile.name
+
+    @property
+    def label(self) -> str:
+        """How its results are labelled."""
+        return f"{self.name} (scalar reward model)"
+
+    @property
+    def marks(self) -> Marks:
+        """None, but for replies of `svr sim`."""
+        return marks_of(self.engine)
+
+    async def prefer(self, shown: Presentation) -> Answer[Preference]:
+        """Score both responses; the reason tells the scores."""
+        a = await self._scored(shown.prompt, shown.response_a)
+        b = await self._scored(shown.prompt, shown.response_b)
+        requests = tuple(dict.fromkeys(a.requests + b.requests))
+        if a.value is None or b.value is None:
+            lost: Answer[Any] = a if a.value is None else b
+            return replace(lost, requests=requests)
+        return Answer(value=by_scores(a.value, b.value), requests=requests)
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
+        """Refuse in a line: it writes nothing."""
+        refuse(self.name)
+
+    async def compare(
+        self,
+        shown: Presentation,  # noqa: ARG002
+        rubrics: Sequence[Rubric],  # noqa: ARG002
+        *,
+        overall: bool,  # noqa: ARG002
+        note: str = "",  # noqa: ARG002
+    ) -> Answer[Comparisons]:
+        """Refuse in a line: it reads no rubrics."""
+        refuse(self.name)
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
+        """Refuse in a line: it reads no rubrics."""
+        refuse(self.name)
+
+    async def _scored(self, prompt: Prompt, response: str) -> Answer[float]:
+        done = await ask_within(self.engine, self.profile, scoring(self.profile, prompt, response))
+        return without_value(done) if done.value is None else Answer(value=done.value, requests=(done.key,))
+
+
+def by_scores(a: float, b: float) -> Preference:
+    """Return the preference that two scores make: their difference."""
+    return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.")
+
+
+def refuse(name: str) -> NoReturn:
+    """Raise the UsageError of a judge that only scores, where it is asked for more."""
+    raise UsageError(f"the judge {name} cannot judge by rubrics", hint=DIRECT)
+
+
+def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
+    """Write the question for the score of a response: the prompt as a conversation, and the response as its end."""
+    turns = tuple((turn.role, clean(turn.content)) for turn in prompt)
+    request = Request(
+        endpoint=profile.endpoint,
+        spelled=profile.spelled,
+        model=profile.model,
+        messages=(*turns, ("assistant", clean(response))),
+        max_tokens=1,
+        max_tokens_field=profile.max_tokens_field,
+        params=profile.params(structured=False),
+        wire=profile.spoken,
+    )
+    return Question(request=request, parse=read_score, sketch=lambda: float(len(response)), expected_tokens=0)
+
+
+def read_score(text: str) -> float:
+    """Return the score of a reply; ReplyRejectedError where there is none."""
+    try:
+        found: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    score = found.get("score") if isinstance(found, dict) else None
+    if not is_number(score):
+        raise ReplyRejectedError("The reply tells no score.")
+    return float(score)

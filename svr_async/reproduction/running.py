@@ -1,0 +1,204 @@
+"""From settings to finished runs and banks: what is done is kept, what cannot be done is absent with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.adapters import get_adapter
+from svr_async.engine.signals import draining
+from svr_async.engine.stopper import StoppedError, Stopper
+from svr_async.engine.words import About, Word
+from svr_async.errors import BudgetError, StorageError, SvrError
+from svr_async.evaluation.running.evaluate import run_now
+from svr_async.evaluation.running.listener import Listener
+from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.judges.limits import JudgeLimits
+from svr_async.reproduction.plan import Plan, eval_settings, train_settings
+from svr_async.reproduction.recipe import BankSpec, RunSpec
+from svr_async.reproduction.results import Absent, Results
+from svr_async.reproduction.seats import Seat, seats_of
+from svr_async.reproduction.settings import TRAIN, ReproSettings
+from svr_async.scoring.methods.registry import NAMES
+from svr_async.training.running.listener import Silent
+from svr_async.training.running.settings import TrainSettings
+
+Say = Callable[[str], None]
+ENDING = (BudgetError, StorageError, StoppedError)  # what ends a reproduction, and not a row of it alone
+NO_PAIRS = "there are no training pairs: --data train=PATH, or --bank DIR for a bank that is trained"
+
+
+@dataclass(slots=True)
+class Hearer(Listener, Silent):
+    """Lets an evaluation or a training end on signals, and passes on what a person has to know."""
+
+    tell: Say
+
+    def say(self, text: str) -> None:
+        """Pass on what happened."""
+        self.tell(text)
+
+    def judging(self, total: int, stats: object, stopper: Stopper) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Drain on signals while pairs are judged."""
+        return draining(stopper, self.tell)
+
+    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
+        """Drain on signals while questions are asked."""
+        return draining(stopper, self.tell)
+
+    def hear(self, word: Word) -> None:
+        """Pass on what is said once, and long waits."""
+        if word.about is not About.RETRY:
+            self.tell(word.text)
+
+
+@dataclass(slots=True)
+class Work:
+    """A reproduction under way: what is found so far, and what is spent of the caps."""
+
+    settings: ReproSettings
+    plan: Plan
+    say: Say
+    seats: dict[str, Seat]
+    banks: dict[str, Path | Absent] = field(default_factory=dict)
+    runs: dict[RunSpec, Path | Absent] = field(default_factory=dict)
+    calls: int = 0
+    usd: float = 0.0
+    _data: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> JudgeLimits:
+        """The limits, with what is left of the caps."""
+        whole = self.settings.limits
+        return replace(
+            whole,
+            max_calls=None if whole.max_calls is None else max(0, whole.max_calls - self.calls),
+            budget=None if whole.budget is None else max(0.0, whole.budget - self.usd),
+        )
+
+    @property
+    def results(self) -> Results:
+        """What tables are built from."""
+        return Results(runs=self.runs, banks=self.banks, preset=self.settings.preset)
+
+    def data_digest(self, name: str, adapter: str) -> str:
+        """Return the digest of a data set, read once."""
+        if name not in self._data:
+            self._data[name] = get_adapter(adapter).load(self.settings.data[name]).digest
+        return self._data[name]
+
+
+def open_work(settings: ReproSettings, plan: Plan, say: Say) -> Work:
+    """Find out who can be asked; nothing is judged yet."""
+    return Work(settings=settings, plan=plan, say=say, seats=seats_of(plan.roles, settings))
+
+
+def do_all(work: Work) -> Results:
+    """Train what is missing and judge what is missing; what ends all of it is raised, with what is done kept."""
+    for number, spec in enumerate(work.plan.banks, start=1):
+        work.say(f"bank {number} of {len(work.plan.banks)}: {spec.name}")
+        work.banks[spec.name] = _kept(work, lambda spec=spec: bank_of(work, spec))  # type: ignore[misc]
+    for number, run in enumerate(work.plan.runs, start=1):
+        work.say(f"run {number} of {len(work.plan.runs)}: {run.name}")
+        work.runs[run] = _kept(work, lambda run=run: run_of(work, run))  # type: ignore[misc]
+    return work.results
+
+
+def _kept(work: Work, make: Callable[[], Path | Absent]) -> Path | Absent:
+    """Return what is made, or the error's line as the reason why there is nothing."""
+    try:
+        found = make()
+    except ENDING:
+        raise
+    except SvrError as error:
+        found = Absent(why=error.one_line())
+    if isinstance(found, Absent):
+        work.say(f"  absent: {found.why}")
+    return found
+
+
+def bank_of(work: Work, spec: BankSpec) -> Path | Absent:
+    """Return the folder of a bank: as given, as trained before, or trained now."""
+    from svr_async.training.running.train import train
+
+    asked = training_of(work, spec)
+    if not isinstance(asked, TrainSettings):
+        return asked
+    if not trained(asked):
+        found = train(asked, Hearer(work.say))
+        for stats in (found.stats, found.written[0] if found.written else None):
+            if stats is not None:
+                work.calls += stats.sent
+                work.usd += stats.usd or 0.0
+    return asked.out / "bank"
+
+
+def training_of(work: Work, spec: BankSpec) -> TrainSettings | Path | Absent:
+    """Return the training that a bank needs, its folder where it was given, or why it cannot be trained."""
+    if spec.name in work.settings.banks:
+        return Path(work.settings.banks[spec.name])
+    seat = work.seats[spec.judge]
+    if seat.absent:
+        return Absent(why=seat.absent)
+    if TRAIN not in work.settings.data:
+        return Absent(why=NO_PAIRS)
+    digest = work.data_digest(TRAIN, work.settings.adapter)
+    return train_settings(work.settings, spec, seat.judge, digest, work.limits)
+
+
+def trained(settings: TrainSettings) -> bool:
+    """Whether a training has come to its end; the record is the last file that it writes."""
+    return (settings.out / "record.json").is_file() and (settings.out / "bank" / "bank.json").is_file()
+
+
+def run_of(work: Work, spec: RunSpec) -> Path | Absent:
+    """Return the folder of a run, judged now where it is not whole yet."""
+    prepared = evaluation_of(work, spec)
+    if isinstance(prepared, Absent):
+        return prepared
+    if not whole(prepared):
+        result = run_now(prepared, Hearer(work.say))
+        work.calls += result.metrics["calls"]["sent"]
+        work.usd += result.metrics["paid_usd"] or 0.0
+        if result.signal:
+            raise StoppedError(result.signal)
+    return prepared.folder
+
+
+def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = None) -> Prepared | Absent:
+    """Return a run with all that it needs read and checked, or why it cannot be made."""
+    seat = work.seats[spec.judge]
+    if spec.method not in NAMES:
+        return Absent(why=f"this version has no method {spec.method}")
+    if seat.absent:
+        return Absent(why=seat.absent)
+    held = dict(banks or {})
+    if spec.bank and spec.bank not in held:
+        bank = work.banks.get(spec.bank, Absent(why="its bank is not trained"))
+        if isinstance(bank, Absent):
+            return Absent(why=f"bank {spec.bank}: {bank.why}")
+        held[spec.bank] = bank
+    prepared = prepare(eval_settings(work.settings, spec, seat.judge, held, work.limits))
+    folder = work.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
+    return replace(prepared, settings=replace(prepared.settings, out=folder))
+
+
+def whole(run: Prepared) -> bool:
+    """Whether this very run is in its folder already, with a verdict on every pair."""
+    manifest, metrics = _read(run.folder / "manifest.json"), _read(run.folder / "metrics.json")
+    if manifest.get("digest") != run.record.digest or metrics.get("complete") is not True:
+        return False
+    return metrics.get("coverage") in (None, 1.0) and (run.folder / "items.jsonl").is_file()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

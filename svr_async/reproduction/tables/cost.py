@@ -1,0 +1,70 @@
+"""What methods cost on RubricBench: the questions behind every verdict, whoever paid for them and when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from svr_async.evaluation.runfolder import Run
+from svr_async.reproduction.printed import Printed
+from svr_async.reproduction.recipe import Recipe
+from svr_async.reproduction.results import Absent, Results, TrainedBank, runs_of
+from svr_async.reproduction.table import Cell, Column, Row, Table
+from svr_async.reproduction.tables.accuracy import row_of, table_of
+
+COLUMNS = (
+    Column(name="Pairs", unit="count"), Column(name="Calls", unit="count"),
+    Column(name="Calls a pair", unit="number", digits=2), Column(name="Tokens in", unit="count"),
+    Column(name="Tokens out", unit="count"),
+)  # fmt: skip
+QUESTIONS = (
+    "Calls are distinct questions behind the verdicts, whenever they were paid; a share of the pairs is judged in both "
+    "orders, which the printed numbers do not have."
+)
+CALLS_A_PAIR = {"vanilla": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
+
+
+def cost(recipe: Recipe, printed: Printed, results: Results) -> Table:
+    """Return calls and tokens a method; then a row a stage of the training, counted in questions; then RRD's stages."""
+    runs = runs_of(recipe, results)
+    rows = []
+    for row, run in zip(recipe.rows, runs, strict=True):
+        each = CALLS_A_PAIR.get(row.run.method)
+        cells = [Cell(), Cell(), Cell(printed=each), Cell(), Cell()] if isinstance(run, Absent) else _cells(run, each)
+        rows.append(row_of(row, run, cells))
+    rows += list(_stages(results.bank(recipe.banks[0])))
+    rows += list(_rrd(printed))
+    notes = (
+        QUESTIONS,
+        "Printed: 20 GPU-hours for a training on 8 A100, which has no counterpart where an endpoint judges.",
+    )
+    return table_of(recipe, COLUMNS, rows, runs, notes)
+
+
+def _cells(run: Run, each: float | None) -> list[Cell]:
+    calls = len({key for item in run.items for key in item.requests})
+    once = len(run.items)
+    usage = run.metrics.get("usage") or {}
+    tokens = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+    counts = [Cell(ours=once), Cell(ours=calls), Cell(ours=calls / once if once else None, printed=each)]
+    return counts + [Cell(ours=value) for value in tokens]
+
+
+def _stages(bank: TrainedBank | Absent) -> Iterator[Row]:
+    """Yield the stages of the training with the questions that each asked."""
+    if isinstance(bank, Absent):
+        yield Row(names=("SVR, training",), cells=(Cell(),) * len(COLUMNS), absent=bank.why)
+        return
+    asked: Counter[str] = Counter()
+    for stage, outcomes in (bank.record.get("outcomes") or {}).items():
+        asked[stage] += sum(outcomes.values())
+    for stage, questions in sorted(asked.items()):
+        cells = (Cell(), Cell(ours=questions), Cell(), Cell(), Cell())
+        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.bank.judge)
+
+
+def _rrd(printed: Printed) -> Iterator[Row]:
+    for name in ("generations", "proposals", "decompositions", "judgments"):
+        value = printed.number("app:rrd_repro", name)
+        cells = (Cell(), Cell(printed=value), Cell(), Cell(), Cell())
+        yield Row(names=(f"RRD, {name}",), cells=cells, absent="counted by stage in the run's own record where RRD ran")

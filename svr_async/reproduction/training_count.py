@@ -1,0 +1,52 @@
+"""What a training, or a stage of it, would ask: calls, tokens, dollars and seconds, sending nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from svr_async.evaluation.running.dry_run import DryRunCount, total_count
+from svr_async.judges.open_judge import OpenJudge
+from svr_async.training.rounds.planned import Assumed
+from svr_async.training.rounds.session import Session
+from svr_async.training.running.listener import Silent
+from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.stage import count_calls
+from svr_async.vocabulary.prefixes import PrefixOrder
+
+Work = Callable[[Session], Awaitable[Any]]
+
+
+class CallCount(Silent):
+    """Counts what the judge and who writes for it would send; `found` is empty where nothing is sent."""
+
+    def __init__(self, prefix: PrefixOrder, before: set[str]) -> None:
+        self._prefix, self._before = prefix, before
+        self.found: dict[str, DryRunCount] = {}
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Count from now on."""
+        asked = [one for one in (judge, judge.behind) if one is not None]
+        self.found = {
+            one.judge.name: DryRunCount(one.engine, self._prefix, before=self._before)
+            for one in asked
+            if one.engine is not None
+        }
+
+
+def count_training(
+    settings: TrainSettings, work: Work, assumed: Assumed | None = None, *, before: set[str] | None = None
+) -> dict[str, Any] | None:
+    """Return calls, tokens, dollars and seconds of a work, with what is assumed; None where nothing is sent.
+
+    Questions in `before` are not counted, and those that are counted are added to it.
+    """
+    counted = CallCount(PrefixOrder(settings.prefix), set() if before is None else before)
+    count_calls(settings, work, counted)
+    if not counted.found:
+        return None
+    count = total_count({name: one.price() for name, one in counted.found.items()})
+    if before is not None:
+        before.update(*(one.keys for one in counted.found.values()))
+    return count if assumed is None else count | {"assumed": asdict(assumed)}

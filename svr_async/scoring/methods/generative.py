@@ -1,0 +1,159 @@
+"""`rubric-arm`, `rubric-arrow` and `rm-r1`: generative reward models, by their public descriptions.
+
+Rubric-ARM (Xu et al. 2026) and RUBRIC-ARROW (2026) each have a model that writes a rubric from the prompt and one that
+judges by it, pairs in the first and single responses in the second; RM-R1 (Chen et al. 2025) is one model that writes
+criteria or a solution and decides in the same reply. Their prompts are not to be had with the models' cards: ours are
+`judges/prompts/arm_*.txt`, `arrow_*.txt` and `rm_r1.txt`, and yours go in their place with --prompts DIR.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from svr_async.engine.request import ReplyRejectedError
+from svr_async.errors import UsageError
+from svr_async.judges.asking import Ask, asked
+from svr_async.judges.author import read_text
+from svr_async.judges.protocol import Answer, Judge
+from svr_async.judges.reply_text import direct_reason, read_brackets
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
+from svr_async.scoring.methods.decisions import decided, undecided
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
+
+ARM, ARROW, RM_R1 = "rubric-arm", "rubric-arrow", "rm-r1"
+TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_judge"), RM_R1: ("rm_r1",)}
+"""What each asks with: for the rubric, where it asks for one, then for the verdict."""
+MOST = 10.0
+_WINNER = re.compile(r"(?:winner|preferred|better)[^\n]{0,40}?(?:response|candidate|answer)[ _]([AB])\b", re.IGNORECASE)
+_SCORE = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]")
+TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerOptions:
+    """Who writes the rubric: another judge than the run's, where one is named."""
+
+    proposer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generative:
+    """A generative reward model: a proposer's rubric, as it is written, and a judge's verdict by it.
+
+    `rubric-arm` and `rm-r1` name the better response, margin 1 or −1; `rubric-arrow` scores each from 0 to 10, and the
+    margin is the difference. The rubric depends on the prompt alone, a score on prompt and response.
+    """
+
+    name: str
+    options: ProposerOptions = field(default_factory=ProposerOptions)
+    others: Mapping[str, Judge] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Facts:
+        """What a run has to know of it."""
+        own = OwnWords(
+            templates=TEMPLATES[self.name],
+            bind=lambda others: replace(self, others=others),
+            others=(self.options.proposer,) if self.options.proposer else (),
+        )
+        return Facts(identity=asdict(self.options), staged=self.name != RM_R1, own=own)
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:  # noqa: ARG002
+        """Ask for a rubric, then for the verdict by it; of `rm-r1` for both in one."""
+        if self.name == RM_R1:
+            return await self._compared(judge, shown, Answer(value=""))
+        written = await asked(self._proposer(judge), self._rubric(shown.prompt))
+        if written.value is None:
+            return undecided(written, shown)
+        return await (self._scored if self.name == ARROW else self._compared)(judge, shown, written)
+
+    def _proposer(self, judge: Judge) -> Judge:
+        if not self.options.proposer:
+            return judge
+        if self.options.proposer not in self.others:
+            raise UsageError(f"the proposer {self.options.proposer} is not open here", hint="svr eval asks it")
+        return self.others[self.options.proposer]
+
+    def _rubric(self, prompt: Prompt) -> Ask[str]:
+        return Ask(
+            template=TEMPLATES[self.name][0],
+            texts={"PROMPT": prompt_text(prompt)},
+            read=lambda text, _: read_text(text),
+            sketch="1. Planned criterion. [Hard Rule]",
+            tokens=TOKENS_OF_RUBRIC,
+        )
+
+    async def _compared(self, judge: Judge, shown: Presentation, rubric: Answer[str]) -> Decision:
+        texts = {
+            "PROMPT": prompt_text(shown.prompt),
+            "RESPONSE_A": shown.response_a,
+            "RESPONSE_B": shown.response_b,
+            **({"RUBRIC": rubric.value} if rubric.value else {}),
+        }
+        ask = Ask(
+            template=TEMPLATES[self.name][-1],
+            texts=texts,
+            read=lambda text, _: (read_winner(text), direct_reason(text)),
+            sketch=(Side.A, ""),
+            tokens=TOKENS_OF_VERDICT,
+        )
+        answer = await asked(judge, ask)
+        if answer.value is None:
+            return undecided(answer, shown, rubric.requests)
+        side, reason = answer.value
+        requests = rubric.requests + answer.requests
+        return replace(decided(1.0 if side is Side.A else -1.0, shown, (), requests, ()), reason=reason)
+
+    async def _scored(self, judge: Judge, shown: Presentation, rubric: Answer[str]) -> Decision:
+        assert rubric.value is not None
+        prompt = prompt_text(shown.prompt)
+        answers = [
+            await asked(judge, self._score(prompt, response, rubric.value))
+            for response in (shown.response_a, shown.response_b)
+        ]
+        requests = tuple(dict.fromkeys((*rubric.requests, *(key for answer in answers for key in answer.requests))))
+        a, b = answers
+        if a.value is None or b.value is None:
+            return undecided(replace(a if a.value is None else b, requests=()), shown, requests)
+        return decided(a.value - b.value, shown, (), requests, ())
+
+    def _score(self, prompt: str, response: str, rubric: str) -> Ask[float]:
+        return Ask(
+            template=TEMPLATES[self.name][-1],
+            texts={"PROMPT": prompt, "RESPONSE": response, "RUBRIC": rubric},
+            read=lambda text, _: read_grade(text),
+            sketch=min(MOST, len(response) / 1000),
+            tokens=TOKENS_OF_VERDICT,
+        )
+
+
+def read_winner(text: str) -> Side:
+    """Return the side of the last [[A]] or [[B]], or else of the last "Winner: Response A" of a judge trained to it."""
+    named = _WINNER.findall(text)
+    try:
+        return read_brackets(text)
+    except ReplyRejectedError:
+        if named:
+            return Side(named[-1].upper())
+        raise
+
+
+def read_grade(text: str) -> float:
+    """Return the last score in double brackets, from 0 to 10; ReplyRejectedError where there is none."""
+    found = [float(one) for one in _SCORE.findall(text)]
+    if not found or found[-1] > MOST:
+        raise ReplyRejectedError("Your answer did not end with a score from [[0]] to [[10]].")
+    return found[-1]
+
+
+def _make(name: str, parts: Parts) -> Generative:
+    options = parts.options or ProposerOptions()
+    if options.proposer and name == RM_R1:
+        raise UsageError(f"--method {RM_R1} has no proposer: one reply has all", hint="leave --option proposer out")
+    return Generative(name=name, options=options)
+
+
+RECIPE = Recipe(make=_make, options=ProposerOptions)

@@ -1,0 +1,50 @@
+"""Options of a method: NAME=VALUE texts read into the record of settings that its recipe names."""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from svr_async.errors import UsageError
+
+KINDS = {int: "a whole number", float: "a number"}
+
+
+def read_options(kind: type[Any] | None, method: str, given: Sequence[str]) -> Any:
+    """Return the record with what was given; None for a method without options. UsageError for what it does not have.
+
+    A field that is a tuple of texts takes them with commas between. What the record refuses, with a ValueError, is a
+    UsageError too.
+    """
+    if kind is None:
+        if given:
+            raise UsageError(f"--method {method} has no options", hint=f"leave --option {given[0]} out")
+        return None
+    hints = typing.get_type_hints(kind)
+    values = dict(_named(text, method, [one.name for one in fields(kind)]) for text in given)
+    try:
+        return kind(**{name: _read(name, text, hints[name]) for name, text in values.items()})
+    except ValueError as error:
+        raise UsageError(f"--method {method}: {error}") from error
+
+
+def _named(text: str, method: str, known: Sequence[str]) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if mark and name in known:
+        return name, value.strip()
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}=?" if near else f"its options are {', '.join(known)}"
+    what = f"has no option {name!r}" if mark else f"takes options as NAME=VALUE, not {text!r}"
+    raise UsageError(f"--method {method} {what}", hint=hint)
+
+
+def _read(name: str, text: str, kind: Any) -> Any:
+    if kind not in KINDS:
+        return text if kind is str else tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{name} is {KINDS[kind]} (got {text!r})") from None

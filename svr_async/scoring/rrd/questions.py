@@ -1,0 +1,132 @@
+"""What is asked for RRD, in prompts that are ours, written to the paper's description of the method."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from svr_async.engine.request import ReplyRejectedError
+from svr_async.judges.asking import Ask
+from svr_async.judges.author import read_text
+from svr_async.judges.fence import clean
+from svr_async.judges.reply_text import read_brackets, read_object
+from svr_async.scoring.rrd.options import RrdOptions
+from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
+from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
+
+TEMPLATES = ("rrd_rubrics", "rrd_decompose", "rrd_judge", "rrd_filter")
+PLANNED = "Planned rubric"
+_VERDICT = re.compile(r"\[\[(YES|NO)\]\]")
+_FILTER = re.compile(r"\[\[(NEW|OVERLAP|CONFLICT)\]\]")
+
+
+class Fate(StrEnum):
+    """What the redundancy filter makes of a rubric beside the accepted ones."""
+
+    NEW = "NEW"
+    OVERLAP = "OVERLAP"
+    CONFLICT = "CONFLICT"
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Writes the questions of one prompt, of which `responses` were sampled."""
+
+    options: RrdOptions
+    prompt: Prompt
+    responses: tuple[str, ...] = ()
+
+    def _texts(self, **more: str) -> Mapping[str, str]:
+        return {"PROMPT": prompt_text(self.prompt), **more}
+
+    @property
+    def _sampled(self) -> str:
+        return "\n\n".join(f"Response {number}:\n{text}" for number, text in enumerate(self.responses, 1))
+
+    def worse(self, strong: str) -> Ask[str]:
+        """Ask for a plausible but worse response than the strong reference."""
+        return Ask(
+            template="probe",
+            texts=self._texts(CHOSEN=strong),
+            read=lambda text, _: read_text(text),
+            sketch="Planned worse response.",
+            tokens=len(strong) // 4,
+        )
+
+    def proposal(self) -> Ask[tuple[Rubric, ...]]:
+        """Ask for the initial rubrics, conditioned on the samples."""
+        return Ask(
+            template="rrd_rubrics",
+            texts=self._texts(RESPONSES=self._sampled),
+            read=lambda text, nonce: read_rubrics(text, "proposed_rubrics", nonce, most=self.options.initial),
+            sketch=tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6)),
+            tokens=200,
+            most_tokens=self.options.proposal_tokens,
+        )
+
+    def decomposition(self, rubric: Rubric) -> Ask[tuple[Rubric, ...]]:
+        """Ask for finer rubrics in the place of one."""
+        most = self.options.children
+        return Ask(
+            template="rrd_decompose",
+            texts=self._texts(RESPONSES=self._sampled),
+            rubrics=[rubric],
+            read=lambda text, nonce: read_rubrics(text, "finer_rubrics", nonce, most=most),
+            sketch=tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1)),
+            tokens=40 * most,
+            most_tokens=self.options.tokens,
+        )
+
+    def satisfied(self, response: str, rubric: Rubric, *, planned: bool) -> Ask[bool]:
+        """Ask whether one response satisfies one rubric; `planned` is what a dry run takes for the answer."""
+        return Ask(
+            template="rrd_judge",
+            texts=self._texts(RESPONSE=response),
+            rubrics=[rubric],
+            read=lambda text, _: _last(_VERDICT, text) == "YES",
+            sketch=planned,
+            tokens=30,
+            most_tokens=self.options.judge_tokens,
+        )
+
+    def redundancy(self, rubric: Rubric, accepted: Sequence[Rubric], *, planned: Fate) -> Ask[Fate]:
+        """Ask whether a rubric repeats or contradicts an accepted one."""
+        return Ask(
+            template="rrd_filter",
+            texts=self._texts(),
+            rubrics=[rubric, *accepted],
+            read=lambda text, _: Fate(_last(_FILTER, text)),
+            sketch=planned,
+            tokens=40,
+            most_tokens=self.options.tokens,
+        )
+
+    def direct(self, shown: Presentation) -> Ask[Side]:
+        """Ask for a direct comparison, where rubrics decide nothing."""
+        return Ask(
+            template="direct",
+            texts=self._texts(RESPONSE_A=shown.response_a, RESPONSE_B=shown.response_b),
+            read=lambda text, _: read_brackets(text),
+            sketch=Side.A,
+            tokens=150,
+            most_tokens=self.options.direct_tokens,
+        )
+
+
+def read_rubrics(text: str, key: str, nonce: str, *, most: int) -> tuple[Rubric, ...]:
+    """Read the list of rubric texts under a key, at most so many; ReplyRejectedError where there is none."""
+    found = read_object(text, key, nonce)
+    texts = (" ".join(clean(entry).split()) for entry in found.value[key] if isinstance(entry, str))
+    rubrics = {one.id: one for one in (Rubric(text=text) for text in texts if 0 < len(text) <= MAX_RUBRIC_CHARS)}
+    if not rubrics:
+        raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
+    return tuple(rubrics.values())[:most]
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.findall(text)
+    if not found:
+        raise ReplyRejectedError("Your answer did not end with a verdict in double brackets.")
+    return str(found[-1])

@@ -1,0 +1,46 @@
+"""What RRD has asked, by stage: each question counts once, however many pairs or orders rest on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean, median
+from typing import Any
+
+KEY_DIGITS = 16  # of a memo key in hex, enough to tell questions apart
+
+
+class Stage(StrEnum):
+    """The stages, in the order in which a prompt goes through them."""
+
+    GENERATION = "generation"
+    REFERENCE = "reference"
+    PROPOSAL = "proposal"
+    SAMPLE = "sample_judgments"
+    DECOMPOSITION = "decomposition"
+    DIRECTION = "direction_filter"
+    REDUNDANCY = "redundancy_filter"
+    FINAL = "final_judgments"
+    FALLBACK = "fallback"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Questions by stage, and how many rubrics each prompt came to."""
+
+    keys: dict[Stage, set[int]] = field(default_factory=lambda: {stage: set() for stage in Stage})
+    accepted: dict[int, int] = field(default_factory=dict)
+
+    def note(self, stage: Stage, keys: Iterable[str]) -> None:
+        """Count questions of a stage by their memo keys."""
+        self.keys[stage].update(int(key[:KEY_DIGITS], 16) for key in keys)
+
+    def counts(self) -> Mapping[str, Any]:
+        """Return the questions of each stage, and mean and median of the rubrics that prompts were left with."""
+        found: dict[str, Any] = {stage.value: len(keys) for stage, keys in self.keys.items()}
+        sizes = list(self.accepted.values())
+        return found | {
+            "rubrics_mean": round(fmean(sizes), 2) if sizes else None,
+            "rubrics_median": median(sizes) if sizes else None,
+        }

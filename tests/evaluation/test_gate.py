@@ -1,0 +1,225 @@
+"""A gate fails on a loss that is shown, warns where the pairs do not decide, and refuses what cannot be compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from made_run import made_items, made_manifest, write_run
+
+from svr_async.commands.main import run as run_command
+from svr_async.commands.main import svr as group
+from svr_async.errors import ArtefactError, GateError, UsageError
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.noise import Noise, asked_apart, measured_noise, noise_effect, read_noise, write_noise
+from svr_async.evaluation.reporting.compare import compare_runs, paired_test
+from svr_async.evaluation.reporting.gate import Verdict, decide, gate_runs, raise_unless_passed
+from svr_async.evaluation.reporting.gate_text import FORMATS
+from svr_async.evaluation.reporting.likeness import ALLOWABLE
+from svr_async.evaluation.runfolder import Run, RunFolder
+
+
+def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:
+    """Write and load a run of 320 pairs that is right on all but every tenth, and on `lost` more."""
+    items = [_told(item, right=n % 10 != 0 and n >= lost) for n, item in enumerate(made_items())]
+    return RunFolder.load(write_run(folder, items=items, **changes))
+
+
+def _told(item: Item, *, right: bool) -> Item:
+    other = {"A": "B", "B": "A"}[item.gold or "A"]
+    return replace(item, outcome="scored", predicted=item.gold if right else other, correct=right)
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Run:
+    """Give a run to hold others up to."""
+    return loaded(tmp_path / "baseline")
+
+
+def test_a_loss_that_is_shown_fails_and_a_tolerated_one_passes(baseline: Run, tmp_path: Path) -> None:
+    """36 of 320 pairs lost fail without a margin, are undecided at 10 points, and pass at 20."""
+    worse = loaded(tmp_path / "worse", lost=40)
+    found = [gate_runs(worse, baseline, margin=margin) for margin in (0.0, 0.1, 0.2)]
+
+    assert [one.verdict for one in found] == [Verdict.FAILED, Verdict.UNDECIDED, Verdict.PASSED]
+    assert found[0].test is not None
+    assert found[0].test.difference == pytest.approx(-36 / 320)
+    with pytest.raises(GateError, match=r"A loss is shown: −11\.2 points"):
+        raise_unless_passed(found[0])
+    for passing in found[1:]:
+        raise_unless_passed(passing)
+    with pytest.raises(GateError, match="one of up to"):
+        raise_unless_passed(found[1], strict=True)
+
+
+def test_a_few_pairs_lost_by_luck_do_not_fail() -> None:
+    """Four pairs lost and none won of fifty: every resample shows a loss, the exact test does not: no failure."""
+    test = paired_test([True] * 50, [False] * 4 + [True] * 46)
+
+    assert test.ci95.high < 0
+    assert test.p == 0.125
+    assert decide(test, 0.0) is Verdict.UNDECIDED
+
+
+def test_an_equal_run_passes_without_a_margin(baseline: Run, tmp_path: Path) -> None:
+    """The same verdicts exclude every loss."""
+    assert gate_runs(loaded(tmp_path / "same"), baseline).verdict is Verdict.PASSED
+
+
+JUDGE = made_manifest()["judge"]
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "judge": ({"judge": {**JUDGE, "name": "sim"}}, "judge: sim, the baseline has gpt-oss-120b"),
+    "model": ({"judge": {**JUDGE, "models_seen": ["b"]}}, "model, seen: b, the baseline has a"),
+    "data": ({"data": {"digest": "blake2b:0"}}, "data, digest: blake2b:0, the baseline has blake2b:5f0e7c4412aa93d1"),
+    "prompts": ({"prompts": {"compare": "x", "prefer": "sha256:77d0a4c3"}}, "prompts, compare: x, the baseline has"),
+    "settings": ({"config": {"order": "both"}}, "settings, order: both, the baseline has hash"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Path) -> None:
+    """Another judge, model, data, prompt or setting is refused in a line of its own, and let through where allowed."""
+    manifest, says = CHANGES[kind]
+    seen = {"judge": {**JUDGE, "models_seen": ["a"]}}
+    baseline = loaded(tmp_path / "baseline", manifest=seen)
+    other = loaded(tmp_path / "other", manifest={**seen, **manifest})
+    found = gate_runs(other, baseline)
+
+    assert found.verdict is Verdict.REFUSED
+    assert len(found.refusals) == 1
+    assert found.refusals[0].startswith(says)
+    assert found.test is None
+    with pytest.raises(UsageError, match="1 thing that must be the same is not"):
+        raise_unless_passed(found)
+    if kind in ALLOWABLE:
+        allowed = gate_runs(other, baseline, allow=[kind])
+        assert allowed.verdict is Verdict.PASSED
+        assert allowed.warnings == (f"allowed to differ: {found.refusals[0]}",)
+
+
+def test_other_pairs_and_partial_runs_are_refused(baseline: Run, tmp_path: Path) -> None:
+    """A run that did not finish, over some of the pairs, is refused for both; neither can be allowed."""
+    short = loaded(tmp_path / "short", metrics={"complete": False})
+    found = gate_runs(replace(short, items=short.items[:300]), baseline, allow=ALLOWABLE)
+
+    assert [line.partition(":")[0] for line in found.refusals] == ["partial", "data"]
+    assert "300 pairs, the baseline has 320; 300 are the same" in found.refusals[1]
+
+
+def test_method_and_bank_may_differ(baseline: Run, tmp_path: Path) -> None:
+    """What is tried is no difference; version, fingerprints and lost verdicts are warnings."""
+    judge = {**JUDGE, "fingerprints": ["fp_2"]}
+    manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9", "judge": judge}
+    other = loaded(tmp_path / "other", manifest=manifest, metrics={"n_scored": 318})
+    found = gate_runs(other, baseline)
+
+    assert found.verdict is Verdict.PASSED
+    told = " | ".join(found.warnings)
+    for words in ("fingerprint than the baseline's: ['fp_2']", "svr-async 9, the baseline with", "wrong: 2 of the run"):
+        assert words in told
+
+
+def test_every_form_tells_verdict_numbers_and_domains(baseline: Run, tmp_path: Path) -> None:
+    """Text, JSON, GitHub's annotations and Markdown agree; what could break out of an annotation is escaped."""
+    worse = loaded(tmp_path / "worse", lost=60)
+    found = replace(gate_runs(worse, baseline, margin=0.02), warnings=("100 %\n::error::boo",))
+
+    shown = {name: write(found) for name, write in FORMATS.items()}
+    assert shown["text"].startswith("FAILED: A loss of more than 2 points is shown: −16.9 points")
+    assert "\n! Chat lost: " in shown["text"]
+    assert orjson.loads(shown["json"])["test"]["only_first"] == 54
+    lines = shown["github"].splitlines()
+    assert lines[0].startswith("::error title=svr gate failed::svr · gpt-oss-120b")
+    assert lines[1] == "::warning title=svr gate::100 %25 ::error::boo"
+    assert "| margin tolerated | 2 points |" in shown["md"]
+    refused = gate_runs(replace(worse, manifest={**worse.manifest, "data": {}}), baseline)
+    assert "- data, digest" in FORMATS["md"](refused)
+    assert FORMATS["github"](refused).splitlines()[1].startswith("::error title=svr gate::data, digest")
+
+
+def test_the_command_ends_with_nine_two_or_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr gate`: 0 passed or undecided, 9 failed, 2 refused or wrong; the report on stdout, one line on stderr."""
+    loaded(tmp_path / "a")
+    loaded(tmp_path / "b", lost=40)
+    loaded(tmp_path / "c", manifest={"data": {"digest": "x"}})
+    (tmp_path / "noise.json").write_text("{}")
+    gate = ["gate", "--baseline", str(tmp_path / "a")]
+    for args, code, says in (
+        (["b"], 9, "svr: A loss is shown"),
+        (["b", "--margin", "10"], 0, ""),
+        (["b", "--margin", "10", "--strict"], 9, "more pairs decide"),
+        (["c"], 2, "must be the same is not"),
+        (["b", "--noise", f"{tmp_path / 'noise.json'}"], 7, "no record of a judge's noise"),
+        (["b", "--margin", "-1"], 2, "--margin"),
+        (["b", "--allow", "data"], 2, "--allow"),
+    ):
+        assert run_command(group, "svr", [*gate, str(tmp_path / args[0]), *args[1:]]) == code, args
+        err = capsys.readouterr().err
+        assert says in err
+        assert err.count("\n") == (code != 0)
+
+
+def test_noise_counts_flips_and_spreads() -> None:
+    """Three askings of two pairs, one of which flips once: a flip share of (0 + 2/3)/2, and the margins' spread."""
+    first, second = made_items(n=2)
+    ask = [replace(second, predicted=side, margin=margin) for side, margin in (("A", 1.0), ("A", 0.5), ("B", -0.5))]
+    passes = [[replace(first, predicted="A", margin=1.0), one] for one in ask]
+    found = measured_noise(passes, judge="j", label="j", method="oracle")
+
+    assert (found.pairs, found.repeats) == (2, 3)
+    assert found.flip_share == pytest.approx(1 / 3, abs=1e-6)
+    assert found.flip_ci95[0] < 1 / 3 < found.flip_ci95[1]
+    assert found.margin_spread == 0.75
+    with pytest.raises(UsageError, match="two askings"):
+        measured_noise(passes[:1], judge="j", label="j", method="oracle")
+
+
+NOISE = Noise(
+    judge="gpt-oss-120b", label="x", method="svr", pairs=20, repeats=5, flip_share=0.25, flip_ci95=(0.1, 0.5),
+    margin_sd=0.1, margin_spread=0.2, measured="2026-11-01", models_seen=("m",),
+)  # fmt: skip
+
+
+def test_noise_is_a_floor_under_intervals(baseline: Run, tmp_path: Path) -> None:
+    """An interval reaches 1.96·√(f·m)/n to both sides at least; one that is wider already stays as it is."""
+    other = loaded(tmp_path / "other", lost=3)
+    apart = [replace(item, requests=("1" * 16,)) for item in other.items]
+    runs = [baseline, replace(other, items=tuple(apart))]
+    plain, floored = (compare_runs(runs, noise=noise).duels[0].overall for noise in (None, NOISE))
+
+    half = 1.959964 * (0.25 * 320) ** 0.5 / 320
+    assert floored.noise == noise_effect(NOISE, 320, 320)
+    assert floored.ci95 == pytest.approx((floored.difference - half, floored.difference + half), abs=1e-6)
+    assert plain.ci95.low > floored.ci95.low
+    quiet = compare_runs(runs, noise=replace(NOISE, flip_share=0.0001)).duels[0].overall
+    assert quiet.ci95 == plain.ci95
+
+
+def test_replies_that_two_runs_share_bring_no_noise(baseline: Run) -> None:
+    """The same memo keys and margins are one asking; one pair with the same keys and another margin shows two memos."""
+    items = list(baseline.items)
+    assert asked_apart(list(zip(items, items, strict=True))) == 0
+    changed = [replace(items[0], margins={"ab": 9.0}), *items[1:]]
+    assert asked_apart(list(zip(items, changed, strict=True))) == 320
+
+
+def test_noise_of_another_judge_is_refused_by_a_gate_and_told_by_a_comparison(baseline: Run, tmp_path: Path) -> None:
+    """A record of another judge says nothing here."""
+    write_noise(tmp_path / "noise.json", replace(NOISE, judge="other"))
+    noise = read_noise(tmp_path / "noise.json")
+    with pytest.raises(UsageError, match="the noise is that of other"):
+        gate_runs(baseline, baseline, noise=noise)
+    assert (
+        "The noise is that of other, not of gpt-oss-120b." in compare_runs([baseline, baseline], noise=noise).warnings
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "svr judge noise", "flip_share": 2, "pairs": 3}'])
+def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
+    """Broken JSON, something else, and shares beyond 1 are one line."""
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ArtefactError, match=r"x\.json"):
+        read_noise(tmp_path / "x.json")

@@ -1,0 +1,247 @@
+"""Recursive Rubric Decomposition: what is sampled, decomposed, filtered, weighed, counted, and fallen back on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import completion, name_judge, profile, scripted_engine, serving, shown, write_bench, writer
+
+from svr_async.engine.http.transport import RawReply
+from svr_async.engine.request import Request
+from svr_async.errors import UsageError
+from svr_async.evaluation.running.evaluate import count_calls, evaluate
+from svr_async.evaluation.running.method import choose_method
+from svr_async.evaluation.running.prepared import prepare
+from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.asking import sampling
+from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.model import ModelJudge
+from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.templates import NAMES, load_templates
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.methods.rrd import FALLBACK, Rrd
+from svr_async.scoring.rrd.options import RrdOptions
+from svr_async.scoring.rrd.questions import TEMPLATES
+from svr_async.scoring.rrd.weights import whitened_uniform
+from svr_async.simulation.server import SimServer
+
+N = 6
+
+
+def test_rubrics_that_say_the_same_share_their_weight() -> None:
+    """Two equal rubrics weigh √2 of a third that is independent of them, and not twice as much."""
+    twice, other = [1, 1, 1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 1, 1, 0, 0]
+    first, second, third = whitened_uniform([twice, twice, other], shrink=1e-9)
+    assert first == pytest.approx(second)
+    assert (first + second) / third == pytest.approx(math.sqrt(2), rel=1e-3)
+    assert first + second + third == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rows", [[[1, 1], [0, 0]], [[None, None], [1, None]]])
+def test_rubrics_that_never_vary_weigh_the_same(rows: list[list[float | None]]) -> None:
+    """Where the samples tell no rubric from another, all weigh the same; without rubrics there are no weights."""
+    assert whitened_uniform(rows, shrink=0.5) == [0.5, 0.5]
+    assert whitened_uniform([], shrink=0.5) == []
+
+
+def test_no_weight_turns_a_rubric_round() -> None:
+    """Whatever the verdicts, weights are at least 0 and add up to 1, and what is not known counts as the mean."""
+    rows: list[list[float | None]] = [[1, 0, 1, 0, 1, 1, 1, 1], [1, 0, 1, 0, 1, 1, 1, 0], [1, None, 1, 0, 1, 1, 0, 0]]
+    weights = whitened_uniform(rows, shrink=0.01)
+    assert min(weights) >= 0
+    assert sum(weights) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("sample=4",), r"has no option 'sample' — did you mean samples=\?"),
+        (("depth",), "takes options as NAME=VALUE, not 'depth'"),
+        (("depth=deep",), r"depth is a whole number \(got 'deep'\)"),
+        (("samples=0",), r"samples is at least 1 \(got 0\)"),
+        (("shrink=2",), "shrink is above 0 and at most 1"),
+    ],
+)
+def test_options_that_are_none_are_refused(options: tuple[str, ...], why: str) -> None:
+    """Each in one line that names the option; a method without options says so too."""
+    with pytest.raises(UsageError) as error:
+        choose_method(EvalSettings(benchmark="pairs", method="rrd", option=options))
+    assert re.search(why, error.value.one_line())
+    with pytest.raises(UsageError, match="vanilla has no options"):
+        choose_method(EvalSettings(benchmark="pairs", option=options))
+
+
+Script = dict[str, Callable[[str], Any]]
+
+
+def said(request: Request, script: Script) -> RawReply:
+    """Answer a request by its template: by what its closing lines ask for."""
+    text = request.messages[-1][1]
+    for mark, answer in script.items():
+        if mark in text:
+            return completion(answer(text))
+    return completion(f"sample {dict(request.params)['seed']}")
+
+
+def listed(key: str, *rubrics: str) -> Callable[[str], str]:
+    """Return an answer with the rubrics under a key, signed."""
+    return lambda text: orjson.dumps({"nonce": text.partition("svr:")[2][:16], key: rubrics}).decode()
+
+
+def about(**passing: Callable[[str], bool]) -> Callable[[str], str]:
+    """Return verdicts by the rubric that is asked about: whether the response shown passes it."""
+
+    def answer(text: str) -> str:
+        response = text.partition("RESPONSE>>\n")[2].partition("\n<<")[0]
+        name = next(name for name in passing if f"R1: {name}" in text)
+        return "[[YES]]" if passing[name](response) else "[[NO]]"
+
+    return answer
+
+
+async def decide(memo: Path, script: Script, **options: Any) -> tuple[Decision, Rrd, list[Request]]:
+    """Decide one planted pair by a script."""
+    method = Rrd(options=RrdOptions(**options))
+    shipped = load_templates(names=(*NAMES, *TEMPLATES))
+    async with scripted_engine(memo, lambda request, _: said(request, script)) as (engine, transport):
+        judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped), "sim")
+        return await method.decide(judge, shown(), ()), method, transport.sent
+
+
+def better(response: str) -> bool:
+    """Whether a response is the first of the planted pair."""
+    return response == shown().response_a
+
+
+async def test_a_coarse_rubric_is_replaced_by_finer_ones(tmp_path: Path) -> None:
+    """More than 2 of 8 samples satisfy it: it goes, its children are judged; the margin is their weighted sum."""
+    script: Script = {
+        "proposed_rubrics": listed("proposed_rubrics", "coarse"),
+        "finer_rubrics": listed("finer_rubrics", "one", "two"),
+        "R1 with the other": lambda _: "[[NEW]]",
+        "CHOSEN>>": lambda _: "worse",
+        "satisfy R1": about(coarse=lambda text: "sample" in text, one=better, two=lambda text: text == "sample 3"),
+    }
+    decision, method, sent = await decide(tmp_path, script)
+    assert [part.rubric.text for part in decision.contributions] == ["one", "two"]
+    assert decision.margin == pytest.approx(decision.contributions[0].weight)
+    assert sum(part.value for part in decision.contributions) == pytest.approx(decision.margin)
+    counts = method.tally.counts()
+    assert {name: counts[name] for name in ("generation", "reference", "proposal", "sample_judgments")} == {
+        "generation": 8, "reference": 1, "proposal": 1, "sample_judgments": 24
+    }  # fmt: skip
+    assert (counts["decomposition"], counts["final_judgments"], counts["fallback"]) == (1, 4, 0)
+    samples = [request for request in sent if request.sample]
+    assert {request.sample for request in samples} == set(range(1, 9))
+    assert dict(samples[0].params)["temperature"] == 0.7
+
+
+async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) -> None:
+    """What the weak reference alone passes and what overlaps is rejected; without a difference the judge decides."""
+    script: Script = {
+        "proposed_rubrics": listed("proposed_rubrics", "wrong", "kept", "again"),
+        "R1 with the other": lambda _: "[[OVERLAP]]",
+        "satisfy R1": about(wrong=lambda text: text == "worse", kept=lambda _: False, again=lambda _: False),
+        "[[A]]": lambda _: "[[B]]",
+        "CHOSEN>>": lambda _: "worse",
+    }
+    decision, method, _ = await decide(tmp_path, script)
+    assert (decision.margin, decision.flags, decision.contributions) == (-1.0, (FALLBACK,), ())
+    counts = method.tally.counts()
+    assert (counts["rubrics_mean"], counts["fallback"], counts["decomposition"]) == (1, 1, 0)
+    assert counts["redundancy_filter"] == 1
+
+
+async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
+    """After the second rejected rubric the others are not looked at."""
+    names = [f"rubric {number}" for number in range(8)]
+    script: Script = {
+        "proposed_rubrics": listed("proposed_rubrics", *names),
+        "satisfy R1": lambda text: "[[YES]]" if "worse" in text else "[[NO]]",
+        "[[A]]": lambda _: "[[A]]",
+        "CHOSEN>>": lambda _: "worse",
+    }
+    decision, method, _ = await decide(tmp_path, script, rejections=2)
+    assert method.tally.counts()["sample_judgments"] == 16
+    assert decision.margin == 1.0
+
+
+def test_samples_are_told_apart_where_an_endpoint_knows_no_seed() -> None:
+    """Equal bodies, other memo keys; where it knows one, the bodies differ too; what is not sent stays so."""
+    seedless = profile("http://h:1/v1", wire="anthropic")
+    one, two = (sampling(seedless, shown().prompt, number, temperature=0.7, top_p=0.9) for number in (1, 2))
+    assert one.body_bytes == two.body_bytes
+    assert one.key != two.key
+    plain = profile("http://h:1/v1", temperature=None, seed=7)
+    third = sampling(plain, shown().prompt, 3, temperature=0.7, top_p=0.9)
+    assert dict(third.params) == {"top_p": 0.9, "n": 1, "seed": 10}
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[SimServer]:
+    """Serve the simulated endpoint."""
+    with serving() as server:
+        yield server
+
+
+def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
+    """Return settings for planted pairs, a small search, and a judge of the simulated endpoint."""
+    name_judge(folder, sim.base_url)
+    data = write_bench(folder / "bench.jsonl", N)
+    limits = JudgeLimits(memo=folder / "memo", dry_run=more.pop("dry_run", False))
+    base: dict[str, Any] = {
+        "benchmark": "rubricbench",
+        "judge": "sim",
+        "method": "rrd",
+        "option": ("samples=3", "depth=1", "broad=1"),
+    }
+    return EvalSettings(**base | {"data": data, "limits": limits, "out": folder / "run", "audit": 0.0} | more)
+
+
+def test_a_whole_run_counts_its_stages_and_rests_on_the_memo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer
+) -> None:
+    """Every call belongs to a stage; the other order asks nothing but fallbacks; prompts that are ours are told."""
+    monkeypatch.chdir(tmp_path)
+    before = sim.stats()["calls"]
+    first = evaluate(settings(tmp_path, sim))
+    counts = first.metrics["method_calls"]
+    stages = {name: count for name, count in counts.items() if not name.startswith("rubrics")}
+    assert sum(stages.values()) == sim.stats()["calls"] - before
+    assert (counts["generation"], counts["proposal"]) == (3 * N, N)
+    assert any("prompts reconstructed" in note for note in first.metrics["notes"])
+    assert "SIMULATED" in first.metrics["judge_label"]
+    again = evaluate(settings(tmp_path, sim, order="both", out=tmp_path / "both"))
+    direct = again.metrics["method_calls"]["fallback"] - counts["fallback"]
+    assert again.metrics["calls"]["sent"] == direct
+    assert again.metrics["method_calls"] == counts | {"fallback": counts["fallback"] + direct}
+
+
+def test_samplers_are_judges_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> None:
+    """Samples come from each in turn, on the run's budget; the manifest names them; rules cannot be one."""
+    monkeypatch.chdir(tmp_path)
+    other = f"{sim.base_url}#sim-strong"
+    option = ("samples=4", f"samplers=sim,{other}", f"weak={sim.base_url}#sim-weak", "depth=0")
+    run = evaluate(settings(tmp_path, sim, option=option))
+    judges = run.metrics["judges"]
+    assert set(judges) == {"sim", "sim-strong", "sim-weak"}
+    assert (judges["sim-strong"]["calls"]["sent"], judges["sim-weak"]["calls"]["sent"]) == (2 * N, N)
+    assert run.metrics["judge_label"].endswith("with sim-strong, sim-weak beside")
+    with pytest.raises(UsageError, match="rules writes nothing"):
+        prepare(settings(tmp_path, sim, option=("samplers=rules",)))
+
+
+def test_a_dry_run_states_what_it_assumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) -> None:
+    """With the paper's settings, 280 judgments of samples a prompt (its run had 238), and half of 20 rubrics kept."""
+    monkeypatch.chdir(tmp_path)
+    count = count_calls(prepare(settings(tmp_path, sim, option=(), dry_run=True)))
+    assert count is not None
+    stages = count["method_calls"]
+    assert (stages["generation"], stages["sample_judgments"], stages["rubrics_mean"]) == (8 * N, 280 * N, 10)
+    assert "273,232" in count["assumes"]
