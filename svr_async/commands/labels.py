@@ -39,7 +39,7 @@ def labels(
     from svr_async.evaluation.people_view import people_sheet
     from svr_async.evaluation.runfolder import RunFolder
 
-    if (count is None) is not (out is None) or (file is None and count is None):
+    if (count is None) is not (out is None) or (count is None and (file is None or random)):
         raise UsageError("svr labels needs a FILE of labels, or --next N with --out", hint="svr labels --help")
     loaded, held = RunFolder.load(run), None if file is None else read_labels(file)
     found = None if held is None else judge_and_people(loaded.items, held.labels, seed=seed)

@@ -51,6 +51,7 @@ def test_a_sheet_is_written_filled_in_and_read(cli: Cli, tmp_path: Path) -> None
     [
         ((), "needs a FILE of labels, or --next N with --out"),
         (("--next", "3"), "needs a FILE of labels, or --next N with --out"),
+        (("strange.csv", "--random"), "needs a FILE of labels, or --next N with --out"),
         (("--next", "3", "--out", "todo.txt"), "no format for labels"),
         (("nowhere.csv",), "no such file or folder: nowhere.csv"),
         (("strange.csv",), "the run has no pair 'zz'"),

@@ -12,6 +12,7 @@ import pytest
 from made_run import made_item
 from rig import name_judge, serving, write_bank, write_bench
 
+from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
 from svr_async.engine.stopper import Stopper
@@ -233,8 +234,17 @@ def test_an_attack_keeps_the_answer_and_adds_to_it() -> None:
     assert attacked("keywords", "A.", rubrics).endswith("Keywords: names, slip, sources, usual, warns.")
 
 
-def test_weaknesses_are_read_from_a_flag() -> None:
-    """Names and chances; by default there are none."""
+def test_weaknesses_are_read_from_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and chances, which `svr sim --weak` serves with; by default there are none."""
+    served: list[SimConfig] = []
+
+    async def serve(config: SimConfig, _: object) -> None:
+        served.append(config)
+
+    monkeypatch.setattr(sim, "_serve", serve)
+    for flags in ([], ["--weak", "restated=0.25"]):
+        assert command(group, "svr", ["sim", *flags]) == 0
+    assert [config.weakness for config in served] == [Weakness(), Weakness(restated=0.25)]
     assert Weakness.parse("padding=0.5, keywords=1") == Weakness(padding=0.5, keywords=1.0)
     assert Weakness.parse("") == SimConfig().weakness == Weakness()
     for text in ("length=1", "padding", "padding=much", "padding=2", "padding=nan"):
