@@ -120,7 +120,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
     from svr_async.evaluation.reasons import with_reasons
     from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
     from svr_async.evaluation.runfolder import RunFolder
-    from svr_async.evaluation.running.item_texts import texts_from_data
+    from svr_async.evaluation.running.data import texts_of_run
 
     loaded = RunFolder.load(run)
     if item is None:
@@ -133,7 +133,8 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         return
     explanation = explain_item(loaded, item)
     if explanation.texts is None or data is not None:
-        explanation = explain_item(loaded, item, texts=texts_from_data(loaded, item, data, benchmark))
+        texts = texts_of_run(loaded, [item], data, benchmark)
+        explanation = explain_item(loaded, item, texts=texts.get(item))
     if as_json:
         click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
     else:

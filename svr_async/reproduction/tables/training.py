@@ -106,8 +106,9 @@ def _step(name: str, number: float, what: str, judge: str) -> Row:
 def _steps(bank: TrainedBank) -> Iterator[tuple[str, float, str]]:
     history = bank.bank.history
     if history is not None:
-        yield "Preference pairs", history.trained_on.train_pairs, "to learn from"
-        yield "Dev pairs", history.trained_on.dev_pairs, "held out, by prompts"
+        if history.trained_on is not None:
+            yield "Preference pairs", history.trained_on.train_pairs, "to learn from"
+            yield "Dev pairs", history.trained_on.dev_pairs, "held out, by prompts"
         for one in history.rounds:
             yield f"Round {one.round}: bank", one.bank, "rubrics after induction and merging"
             yield f"Round {one.round}: judged", one.judged_entries, "verdicts of a rubric on a pair"
@@ -132,8 +133,9 @@ def hparams(recipe: Recipe, printed: Printed, results: Results) -> Table:
     own = printed.table(recipe.label)
     bank = results.bank(recipe.banks[0])
     used = results.preset
-    if not isinstance(bank, Absent) and bank.bank.history is not None:
-        used = bank.bank.history.trained_on.preset or used
+    history = None if isinstance(bank, Absent) else bank.bank.history
+    if history is not None and history.trained_on is not None:
+        used = history.trained_on.preset or used
     columns = tuple(Column(name=name, unit="text") for name in ("Printed", "Preset paper", f"Preset in use: {used}"))
     presets = [PRESETS["paper"], PRESETS.get(used, PRESETS["default"])]
     rows = [_setting(row, presets) for row in own.rows]
