@@ -162,6 +162,8 @@ def _row(file: str, value: Mapping[str, Any], benches: Mapping[str, Mapping[str,
         else:
             run = value.pop("run")
             runs = {bench: _run(file, bench, more, run) for bench, more in benches.items()}
+        if not runs:
+            raise ValueError("no benchmark is named")
     except (KeyError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file}: a row needs run or runs, and the table benchmarks", hint=f"{value}") from error
     return _made(RecipeRow, file, {**_tuples(value), "runs": runs})
