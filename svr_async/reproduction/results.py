@@ -64,7 +64,7 @@ class Results:
 
 def judged(run: Run) -> str:
     """Say who judged a run, with its marks and, where verdicts are missing, how many there are."""
-    words = "".join(f" [{word}]" for word in mark_words(run))
+    words = "".join(f" [{word}]" for word in mark_words(run) if word not in run.judge_label.upper())
     coverage = run.metrics.get("coverage")
     lack = "" if coverage in (None, 1.0) else f"; {run.metrics['n_scored']:,} of {run.metrics['n_total']:,} scored"
     return f"{run.judge_label}{words}{lack}"

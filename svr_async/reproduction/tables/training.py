@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from svr_async.evaluation import wording
+from svr_async.evaluation.labels import integrity_marks
 from svr_async.evaluation.runfolder import Run
 from svr_async.fit.tfidf import MAX_FEATURES
 from svr_async.reproduction.printed import Printed, PrintedRow
@@ -38,7 +40,7 @@ def dynamics(recipe: Recipe, printed: Printed, results: Results) -> Table:
         judge = "" if isinstance(bank, Absent) else bank.bank.judge
         rows.append(_round(facts, _printed_round(printed, number), number, judge, lack))
     notes = (_gap(rounds), *_dev(bank))
-    return table_of(recipe, DYNAMICS, rows, [], tuple(filter(None, notes)))
+    return replace(table_of(recipe, DYNAMICS, rows, [], tuple(filter(None, notes))), marks=marks_of_bank(bank))
 
 
 def _printed_round(printed: Printed, number: int) -> Mapping[str, float]:
@@ -139,7 +141,14 @@ def hparams(recipe: Recipe, printed: Printed, results: Results) -> Table:
     columns = tuple(Column(name=name, unit="text") for name in ("Printed", "Preset paper", f"Preset in use: {used}"))
     presets = [PRESETS["paper"], PRESETS.get(used, PRESETS["default"])]
     rows = [_setting(row, presets) for row in own.rows]
-    return table_of(recipe, columns, rows, [], _judges(bank))
+    return replace(table_of(recipe, columns, rows, [], _judges(bank)), marks=marks_of_bank(bank))
+
+
+def marks_of_bank(bank: TrainedBank | Absent) -> tuple[str, ...]:
+    """Return the marks of the judge that trained a bank."""
+    if isinstance(bank, Absent):
+        return ()
+    return tuple(mark.word for mark in integrity_marks(bank.bank.integrity))
 
 
 def _setting(row: PrintedRow, presets: Sequence[TrainConfig]) -> Row:
