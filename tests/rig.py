@@ -228,7 +228,7 @@ def background(*args: str | Path, cwd: Path, **env: str) -> Iterator[Forked | su
 
 def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subprocess.Popen[str]:
     """Start `svr`; what Python reads from its environment needs an interpreter of its own."""
-    if not any(name.startswith("PYTHON") for name in env):
+    if not any(name.startswith(("PYTHON", "SSL_")) for name in env):
         return Forked(args, cwd=cwd, env=environment(**env))
     return subprocess.Popen(
         [sys.executable, str(LAUNCHER), *args],

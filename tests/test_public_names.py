@@ -72,7 +72,7 @@ def test_every_error_has_its_documented_exit_code() -> None:
     assert exit_codes(errors.SvrError) == {
         "SvrError": 1, "UsageError": 2, "DataError": 2, "ConfigError": 2, "CoverageError": 3, "RefusedError": 4,
         "AuthError": 4, "QuotaError": 4, "ModelError": 4, "BudgetError": 4, "StorageError": 5, "EndpointDownError": 6,
-        "ArtefactError": 7, "DegenerateFitError": 8,
+        "ArtefactError": 7, "DegenerateFitError": 8, "GateError": 9,
     }  # fmt: skip
     for name in exit_codes(errors.SvrError):
         assert name in (errors.__doc__ or "")

@@ -7,14 +7,32 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, noise_option
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@noise_option
+@click.option("--by", metavar="COLUMN", help="Net advantage by domain, subset, order, outcome, gold, judge, source …")
+@click.option("--disagreements", metavar="N|FILE", help="Pairs that one has right: show N, or write .csv or .jsonl.")
+@click.option(
+    "--taxonomy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Pairs that both miss: write a form (.csv, .jsonl) to fill in; count it where it is there.",
+)
 @common
-def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001  (eager)
+def compare(
+    runs: tuple[Path, ...],
+    seed: int,
+    noise: Path | None,
+    by: str | None,
+    disagreements: str | None,
+    taxonomy: Path | None,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
     """Compare runs over the same data: accuracy, exact McNemar test, bootstrap interval, Holm over domains.
 
     Each later run is tested against the first, on the pairs that both judged; pairs of a prompt are taken together.
@@ -23,15 +41,22 @@ def compare(runs: tuple[Path, ...], seed: int, config: object, as_json: bool) ->
     Example:
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
+    from svr_async.evaluation.noise import read_noise
     from svr_async.evaluation.reporting.compare import compare_runs, item_of
     from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.running.analysis import Wanted, analyse
 
-    found = compare_runs([RunFolder.load(run) for run in runs], seed=seed, cluster=item_of)
+    measured, loaded = None if noise is None else read_noise(noise), [RunFolder.load(run) for run in runs]
+    found = compare_runs(loaded, seed=seed, cluster=item_of, noise=measured)
+    wanted = Wanted(by=by, disagreements=disagreements, taxonomy=taxonomy)
+    more = list(analyse(loaded, wanted, seed=seed))
     if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
+        values = found.to_json() | {name: value for name, value, _ in more}
+        click.echo(orjson.dumps(values, default=list, option=orjson.OPT_INDENT_2))
     else:
         from svr_async.commands.screen import safe_console, show_tables
         from svr_async.evaluation.reporting.compare_tables import comparison_tables
 
         console = safe_console()
-        show_tables(console, comparison_tables(found, console.width), found.warnings)
+        tables = (*comparison_tables(found, console.width), *(table for _, _, table in more))
+        show_tables(console, tables, found.warnings)

@@ -186,7 +186,10 @@ def reading(function: F) -> F:
 
 
 noise_option = click.option(
-    "--noise", type=click.Path(path_type=Path), metavar="FILE", help="The judge's own noise, of `svr doctor --repeat`."
+    "--noise",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file of the judge's own noise, that `svr doctor --repeat` writes.",
 )
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")

@@ -89,6 +89,10 @@ CONTEXT_WORDS = re.compile(
     r"|request too large",
     re.IGNORECASE,
 )
+FAULTY_WORDS = re.compile(
+    r"\bvalidation errors?\b|\bnot supported\b|must alternate|only user and assistant roles", re.IGNORECASE
+)
+"""What servers on FastAPI and llama.cpp say of a request that is at fault, in an error 500."""
 DESCRIPTOR_WORDS = re.compile(r"too many open files|cannot assign requested address", re.IGNORECASE)
 CROWDED_STATUSES = frozenset({503, 504, 529})
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -123,7 +127,8 @@ def classify_status(
         return Failure(kind=Kind.ITEM, outcome=Outcome.REFUSAL, detail=detail, signature=signature)
     if status == 429 or "rate_limit_exceeded" in words:
         return _rate_limit(headers, detail)
-    if status in TRANSIENT_STATUSES or status >= 500 or status == 200:
+    faulty = status == 500 and FAULTY_WORDS.search(message)
+    if (status in TRANSIENT_STATUSES or status >= 500 or status == 200) and not faulty:
         return Failure(
             kind=Kind.TRANSIENT,
             detail=detail,

@@ -16,13 +16,14 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.request import Request
+from svr_async.engine.request import SYSTEM, Request, without_system
 from svr_async.errors import StorageError
 from svr_async.vocabulary.atomic import write_atomic
 
 FILE = "refused.json"
 MOST_BYTES = 2**20
 LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+INSTEAD = LIMITS | {SYSTEM: "user"}
 PERMANENT = {
     "max_tokens": 'max_tokens_field = "max_completion_tokens"',
     "max_completion_tokens": 'max_tokens_field = "max_tokens"',
@@ -31,18 +32,26 @@ PERMANENT = {
     "reasoning": 'effort_style = "none"',
     "output_config": 'effort_style = "none" and structured = "none"',
     "stop_sequences": 'stop = "unset"',
+    SYSTEM: 'system_role = "user"',
     **{name: f'{name} = "unset"' for name in ("temperature", "top_p", "n", "seed", "stop")},
 }
-"""The fields of a body that can be left out, with the setting of a profile that does so for good."""
-STATUSES = frozenset({400, 404, 422})
+"""What of a body can be left out, or said otherwise, with the setting of a profile that does so for good."""
+STATUSES = frozenset({400, 404, 422, 500})  # 500 where its words say that the request is at fault (`classify.py`)
 OPENAI_CODES = frozenset({"unsupported_parameter", "unsupported_value"})
 CODES = OPENAI_CODES | {"unknown_parameter", "extra_forbidden"}
 REFUSED = re.compile(
     r"unsupported|not (?:be |currently )?support|n't support|no longer support|unrecogni[sz]ed|unknown|unexpected"
     r"|extra (?:inputs|fields)|not (?:permitted|allowed|available|recogni[sz]ed|valid)|unavailable|deprecated"
-    r"|invalid schema|cannot both|cannot find field|only the default|incompatible|does not accept",
+    r"|input should be ['\"]|invalid schema|cannot both|cannot find field|only the default|incompatible"
+    r"|does not accept",
     re.IGNORECASE,
 )
+NO_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}(?:not |n't |un)(?:support|allow|enabled)"
+    r"|only user and assistant roles|conversation roles must alternate",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What templates of models say that know no system message: Gemma's, Mistral's, and endpoints that serve them."""
 WORDS = frozenset({"n", "seed", "stop", "reasoning"})
 BOTH = re.compile(r"cannot both|not both|only one of", re.IGNORECASE)
 TOO_LARGE = re.compile(r"too large|at most|maximum|exceed|less than or equal", re.IGNORECASE)
@@ -53,13 +62,19 @@ AT_REST = re.compile(r"(?:^|/)gpt-5\.\d+(?:-(?:mini|nano))?(?:-\d{4}-\d\d-\d\d)?
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """A field of the body that an endpoint does not take: it is sent as `instead`, or not at all."""
+    """A field of the body that an endpoint does not take: it is sent as `instead`, or not at all.
+
+    The field `system` is the system's message, which then opens the user's.
+    """
 
     field: str
     instead: str = ""
 
     def apply(self, request: Request) -> Request:
         """Return the request without the field; the same object where it has none."""
+        if self.field == SYSTEM:
+            messages = without_system(request.messages)
+            return request if messages is request.messages else replace(request, messages=messages)
         if self.instead:
             same = request.max_tokens_field != self.field
             return request if same else replace(request, max_tokens_field=self.instead)
@@ -67,6 +82,8 @@ class Cure:
         return request if len(kept) == len(request.params) else replace(request, params=kept)
 
     def __str__(self) -> str:
+        if self.field == SYSTEM:
+            return "the system's message is sent as part of the user's"
         return f"{self.instead} is sent for {self.field}" if self.instead else f"{self.field} is not sent"
 
 
@@ -83,7 +100,12 @@ def find_cures(request: Request, status: int, error: Mapping[str, Any]) -> tuple
     `error` is what the wire read: {message, code, param}.
     """
     message, code = str(error.get("message") or ""), str(error.get("code") or error.get("type") or "")
-    if status not in STATUSES or not (code in CODES or REFUSED.search(message)):
+    if status not in STATUSES:
+        return ()
+    if NO_SYSTEM.search(message):
+        cure = Cure(SYSTEM, INSTEAD[SYSTEM])
+        return () if cure.apply(request) is request else (cure,)
+    if not (code in CODES or REFUSED.search(message)):
         return ()
     field = _field_named(request, message, str(error.get("param") or ""))
     if field == request.max_tokens_field and TOO_LARGE.search(message) and LIMITS[field] not in message:
@@ -210,7 +232,7 @@ def _load(path: Path | None) -> dict[tuple[str, str], tuple[Cure, ...]]:
             (str(row["endpoint"]), str(row["model"])): tuple(
                 Cure(one["field"], one["instead"])
                 for one in row["cures"]
-                if one["field"] in PERMANENT and one["instead"] in {"", LIMITS.get(one["field"])}
+                if one["field"] in PERMANENT and one["instead"] in {"", INSTEAD.get(one["field"])}
             )
             for row in rows
         }

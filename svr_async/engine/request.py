@@ -15,9 +15,11 @@ from svr_async.engine.wires.contract import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 
 KEY_SCHEMA = 1
+SYSTEM = "system"
 CHARS_PER_TOKEN = 4.0
 """Of cl100k, DeepSeek's and an older tokenizer of Anthropic's: 4.0 to 4.8 of English answers, 3.2 to 4.0 of code."""
 T = TypeVar("T")
+Messages = tuple[tuple[str, str], ...]
 CONTINGENT: ContextVar[bool] = ContextVar("contingent", default=False)
 """Set while a run asks what may turn out not to be needed, since it is not known yet what it depends on."""
 
@@ -56,7 +58,7 @@ class Request:
 
     endpoint: str
     model: str
-    messages: tuple[tuple[str, str], ...]
+    messages: Messages
     max_tokens: int = 8192
     max_tokens_field: str = "max_tokens"
     params: tuple[tuple[str, Any], ...] = ()
@@ -107,6 +109,16 @@ class Request:
     def with_max_tokens(self, max_tokens: int) -> Request:
         """The same request with another token budget for the answer."""
         return replace(self, max_tokens=max_tokens)
+
+
+def without_system(messages: Messages) -> Messages:
+    """Return messages with what the system says ahead of the first of the user's; the same where it says nothing."""
+    system = [content for role, content in messages if role == SYSTEM]
+    others = [one for one in messages if one[0] != SYSTEM]
+    at = next((place for place, (role, _) in enumerate(others) if role == "user"), None)
+    if not system or at is None:
+        return messages
+    return (*others[:at], ("user", "\n\n".join([*system, others[at][1]])), *others[at + 1 :])
 
 
 @cache

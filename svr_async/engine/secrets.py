@@ -79,6 +79,11 @@ class Secrets:
         """Return `data` with all of them masked, as `Secret` does."""
         return functools.reduce(lambda left, secret: secret.mask_bytes(left), self._all, data)
 
+    @property
+    def longest_bytes(self) -> int:
+        """Return how many bytes the longest of them can take, as `Secret` does."""
+        return max((secret.longest_bytes for secret in self._all), default=0)
+
 
 @functools.cache
 def _patterns(text: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:

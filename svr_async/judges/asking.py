@@ -86,7 +86,7 @@ async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: flo
     """
     model = model_behind(judge)
     question = Question(
-        request=_sample(model.writer.profile, prompt, number, temperature=temperature, top_p=top_p),
+        request=sampling(model.writer.profile, prompt, number, temperature=temperature, top_p=top_p),
         parse=read_text,
         sketch=lambda: f"Planned response {number}.",
         expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
@@ -94,7 +94,7 @@ async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: flo
     return await _answered(model, question)
 
 
-def _sample(profile: Profile, prompt: Prompt, number: int, *, temperature: float, top_p: float) -> Request:
+def sampling(profile: Profile, prompt: Prompt, number: int, *, temperature: float, top_p: float) -> Request:
     """Return the request for a sampled response; a setting that the profile does not send is not sent here either."""
     drawn = replace(
         profile,

@@ -15,7 +15,7 @@ from svr_async.judges.material import Material, local_ids
 from svr_async.judges.model import without_value
 from svr_async.judges.protocol import Answer
 from svr_async.judges.questions import TOKENS_OF_FORM, QuestionWriter
-from svr_async.judges.reply_text import read_object
+from svr_async.judges.reply_text import one_line, read_object
 from svr_async.vocabulary.pair import PreferencePair, Prompt
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES, MAX_RUBRIC_CHARS, Rubric
 
@@ -110,17 +110,14 @@ def read_induced(text: str, nonce: str, *, repair: bool = False) -> tuple[Rubric
 
 
 def _rubric(entry: Any) -> Rubric | None:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric"), str):
-        return None
-    text = " ".join(clean(entry["rubric"]).split())
+    text = one_line(entry.get("rubric")) if isinstance(entry, Mapping) else ""
     if not text or len(text) > MAX_RUBRIC_CHARS:
         return None
-    grounding = entry.get("grounding")
     return Rubric(
         text=text,
         facet=_known(entry.get("facet"), FACETS),
         importance=_known(entry.get("importance"), IMPORTANCES),
-        grounding=" ".join(clean(grounding).split())[:MAX_RUBRIC_CHARS] if isinstance(grounding, str) else "",
+        grounding=one_line(entry.get("grounding"))[:MAX_RUBRIC_CHARS],
     )
 
 
@@ -150,8 +147,7 @@ def _wording(entry: Any) -> tuple[str, str] | None:
     """Return local id and wording of an entry; the wording is empty where there is none to use."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
         return None
-    given = entry.get("rubric")
-    wording = " ".join(clean(given).split()) if isinstance(given, str) else ""
+    wording = one_line(entry.get("rubric"))
     return entry["rubric_id"].strip().upper(), wording if len(wording) <= MAX_RUBRIC_CHARS else ""
 
 

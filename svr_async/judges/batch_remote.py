@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, fresh_state, load_export, load_state, result_paths
 from svr_async.engine.batch.submit import download, refresh
+from svr_async.engine.http.extras import NO_EXTRAS, Extras
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
 from svr_async.errors import CoverageError, RefusedError, UsageError
+from svr_async.judges.access import extras_of
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.profiles import load_profiles
 
@@ -45,12 +47,20 @@ def with_client(export: Export, state: State, base_url: str, step: Step) -> Stat
             hint=f"if that is right: --base-url {state.base_url}",
         )
 
+    extras = _extras_at(state.base_url, export.judge)
+
     async def main() -> State:
-        async with BatchClient(state.base_url, key) as client:
+        async with BatchClient(state.base_url, key, extras=extras) as client:
             return await step(client, state)
 
     with naming_keys([export.key_env]):
         return asyncio.run(main())
+
+
+def _extras_at(address: str, judge: str) -> Extras:
+    """Return the headers and parameters of the judge's profile, where the address is the profile's own."""
+    profile = load_profiles().get(judge)
+    return NO_EXTRAS if profile is None or profile.base_url != address else extras_of(profile)
 
 
 def secret_of(export: Export) -> Secret:

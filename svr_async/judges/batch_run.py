@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svr_async.engine.batch.reader import BatchReader, CallCount, Kept, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles
+from svr_async.engine.healing import find_cures, permanent
 from svr_async.engine.loops import loop_factory
-from svr_async.engine.request import CONTINGENT, Question
+from svr_async.engine.request import CONTINGENT, Question, Request
 from svr_async.errors import UsageError
 from svr_async.judges.open_judge import OpenJudge
 
@@ -143,6 +145,24 @@ class Imported:
     def complete(self) -> bool:
         """Whether every exported request has an answer in the memo."""
         return self.answered == self.requests
+
+
+def refused_settings(profile: Profile | None, details: Iterable[str]) -> str:
+    """Return the settings that say so for good where the failures of a batch name one that is refused; "" else."""
+    if profile is None:
+        return ""
+    request = Request(
+        endpoint=profile.endpoint,
+        model=profile.model,
+        messages=(),
+        max_tokens=profile.max_tokens,
+        max_tokens_field=profile.max_tokens_field,
+        params=profile.params(structured=True),
+        wire=profile.spoken,
+    )
+    found = (find_cures(request, HTTPStatus.BAD_REQUEST, {"message": detail}) for detail in details)
+    cures = next(filter(None, found), ())
+    return permanent(cures) if cures else ""
 
 
 def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Imported:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from svr_async.engine.money import Price
+from svr_async.engine.request import Messages, without_system
 from svr_async.engine.secrets import refuse_key_in_url
 from svr_async.engine.wires import registry as wires
 from svr_async.engine.wires.contract import Form, Params, Settings, Wire
@@ -15,7 +16,8 @@ from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY
 
 EFFORT_STYLES = ("field", "object", "none")
-STRUCTURED_MODES = ("none", "json_object", "json_schema")
+STRUCTURED_MODES = ("none", "json_object", "json_object_schema", "json_schema")
+SYSTEM_ROLES = ("system", "user")
 SHIPPED = "shipped with the package"
 MOST_IN_FLIGHT = 4096  # bound of the calls under way where a profile names none; the engine finds how many pay
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
@@ -32,7 +34,8 @@ class Profile:
     wire's, `key_header` in place of the header that the wire puts the key into.
     `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
     `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
-    `wire` is how the endpoint is spoken to. `identity` stands for it in the memo.
+    `wire` is how the endpoint is spoken to. `system_role` "user" puts what the system says ahead of the user's message,
+    for models that know no system. `identity` stands for it in the memo.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Profile:
     reasoning_effort: str = ""
     effort_style: str = "none"
     structured: str = "none"
+    system_role: str = "system"
     max_tokens: int = 8192
     max_tokens_field: str = "max_tokens"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
@@ -69,6 +73,7 @@ class Profile:
     def __post_init__(self) -> None:
         _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
         _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
+        _require(self.system_role in SYSTEM_ROLES, self.name, "system_role", self.system_role, SYSTEM_ROLES)
         _require(self.wire in wires.NAMES, self.name, "wire", self.wire, wires.NAMES)
         if self.concurrency < 1:
             raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
@@ -89,7 +94,8 @@ class Profile:
 
     def _refuse_unsaid(self) -> None:
         """Raise ConfigError for a setting that the wire has no word for: it would be left out without a sign."""
-        for setting, wanted in (("seed", self.seed is not None), ("structured", self.structured == "json_object")):
+        loose = self.structured in {"json_object", "json_object_schema"}
+        for setting, wanted in (("seed", self.seed is not None), ("structured", loose)):
             plain = Settings(temperature=None, top_p=None, n=None)
             asked = replace(plain, **{setting: getattr(self, setting)})
             if wanted and self.spoken.params(asked) == self.spoken.params(plain):
@@ -124,6 +130,10 @@ class Profile:
         told = {"wire": self.wire, "path": self.path, "headers": headers, "query": dict(self.query)}
         usual = {"wire": wires.USUAL, "path": "", "headers": {}, "query": {}}
         return {name: value for name, value in told.items() if value != usual[name]}
+
+    def placed(self, messages: Messages) -> Messages:
+        """Return the messages of a request with the system's where the model reads it."""
+        return messages if self.system_role == "system" else without_system(messages)
 
     def params(self, *, structured: bool, form: Form | None = None) -> Params:
         """Return the body fields beside model, messages and the token limit, as the wire spells them.

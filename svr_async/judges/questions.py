@@ -104,7 +104,7 @@ class QuestionWriter:
             endpoint=profile.endpoint,
             spelled=profile.spelled,
             model=profile.model,
-            messages=material.within(template),
+            messages=profile.placed(material.within(template)),
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=form is not None, form=form),

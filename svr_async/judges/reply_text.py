@@ -22,6 +22,7 @@ from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
 _BRACKETS = re.compile(r"\[\[([AB])\]\]")
+_PLACEHOLDER = re.compile(r"<[^<>]*>")
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
 MAX_STARTS = 512
 MAX_WASTED_CHARS = 1_000_000  # most characters read in vain while looking for objects: about 20 ms
@@ -257,13 +258,23 @@ def read_rubrics(
     if not kept:
         raise ReplyRejectedError('Your answer held no rubric: "rubrics" is a list of texts.')
     note = found.value.get("rubric_note")
-    return kept, clean(note) if isinstance(note, str) else ""
+    return kept, "" if is_placeholder(note) or not isinstance(note, str) else clean(note)
 
 
 def _rubric_text(entry: Any) -> str:
     if isinstance(entry, Mapping):
         entry = entry.get("rubric", entry.get("text"))
-    return " ".join(clean(entry).split()) if isinstance(entry, str) else ""
+    return one_line(entry)
+
+
+def one_line(entry: Any) -> str:
+    """Return a text that a judge wrote as one line; "" for none, and for a place of the form that was left as it is."""
+    return "" if is_placeholder(entry) or not isinstance(entry, str) else " ".join(clean(entry).split())
+
+
+def is_placeholder(value: Any) -> bool:
+    """Whether a value is `<…>`, as the prompts' forms have what is to be filled in: small models copy them."""
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value.strip()) is not None
 
 
 def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, float]:

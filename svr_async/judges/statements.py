@@ -82,10 +82,12 @@ class StatementWriter:
             endpoint=self.profile.endpoint,
             spelled=self.profile.spelled,
             model=self.profile.model,
-            messages=(
-                ("system", self.instructions),
-                ("user", material),
-                *((QUESTION, f"{stated.text}{ask}") for stated in statements),
+            messages=self.profile.placed(
+                (
+                    ("system", self.instructions),
+                    ("user", material),
+                    *((QUESTION, f"{stated.text}{ask}") for stated in statements),
+                )
             ),
             max_tokens=1,
             max_tokens_field=self.profile.max_tokens_field,
@@ -114,7 +116,7 @@ def read_chances(text: str, count: int) -> dict[int, Chance]:
     chances = {number: held[name] for number, name in numbered if name in held and _is_chance(held[name])}
     if not chances:
         raise ReplyRejectedError(
-            "The reply tells no probability: a model that reasons first has no answer to start with."
+            "The reply tells no probability: a chat's first token is neither Yes nor No, as where it reasons first."
         )
     return chances
 

@@ -19,6 +19,7 @@ from svr_async.errors import ConfigError
 from svr_async.simulation.draws import draw_bytes
 from svr_async.simulation.faults import Fault, Stage
 from svr_async.simulation.history import CallRecord
+from svr_async.simulation.reasoning import refuse_settings
 from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.service import Service
 from svr_async.simulation.wire import HTML, error_of
@@ -277,6 +278,8 @@ class Batches:
         service = self._service
         chat = service.simulator.read(line.body)
         record.key = chat.key
+        if service.config.reasoning:
+            refuse_settings(line.body)
         if service.config.quota and service.paid >= service.config.quota:
             raise ApiError.no_quota()
         record.attempt = service.history.begin(record.key)

@@ -19,7 +19,7 @@ MODELS = [{"id": "odd", "max_model_len": 4096}]
 class Odd:
     """How the endpoint behaves, and the bodies that it was sent; calls number `busy`, from 1, get a 503."""
 
-    honours: frozenset[str] = frozenset({"schema", "object", "effort", "seed", "prefix", "usage"})
+    honours: frozenset[str] = frozenset({"system", "schema", "object", "effort", "seed", "prefix", "usage"})
     refuses: frozenset[str] = frozenset()
     models: Any = field(default_factory=lambda: MODELS)
     headers: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,8 @@ class Odd:
 
     def usage(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return token counts; cached ones from the second long prompt on."""
-        tokens = len(body["messages"][-1]["content"]) // 4
+        read = body["messages"] if "system" in self.honours else body["messages"][-1:]
+        tokens = sum(len(one["content"]) for one in read) // 4
         again = sum(len(one["messages"][-1]["content"]) > 2000 for one in self.bodies) > 1
         cached = tokens - 10 if again and "prefix" in self.honours else 0
         return {"prompt_tokens": tokens, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": cached}}
@@ -53,6 +54,8 @@ class Odd:
             return _refusal(429, "slow down", {"retry-after": "0.01"})
         if len(self.bodies) in self.busy:
             return _refusal(503, "busy", {})
+        if "system" in self.refuses and body["messages"][0]["role"] == "system":
+            return _refusal(400, "System role not supported", {})
         for name in self.refuses:
             if name in body:
                 return _refusal(400, f"unknown field {name}", {})

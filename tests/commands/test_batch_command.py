@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 from killer import dies_at
 from made_pairs import write_candidates, write_planted
 from rig import (
@@ -19,6 +20,7 @@ from rig import (
     read_lines,
     run_items,
     serving,
+    serving_routes,
     sim_process,
     svr_here,
     wait_until,
@@ -374,6 +376,48 @@ def test_a_folder_from_elsewhere_gets_no_key_of_mine(
     (folder / "theirs" / "batch.json").write_bytes(orjson.dumps(state))
     assert svr_here("batch", *command, "theirs") == 2
     assert last_line().startswith(f"svr: this export wants $SOME_SECRET sent to {away}, where no profile of yours")
+
+
+def test_headers_and_parameters_of_the_profile_go_with_every_call(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They stand beside the key at the profile's own address, a variable's value masked where it is echoed."""
+    seen: list[tuple[str, str, str]] = []
+
+    async def answer(http: web.Request) -> web.Response:
+        token = http.headers.get("X-Token", "")
+        seen.append((http.method, token, http.query.get("api-version", "")))
+        return web.json_response({"error": {"message": f"no {token}"}}, status=400)
+
+    monkeypatch.setenv("GATEWAY", SENTINEL)
+    with serving_routes(web.route("*", "/{rest:.*}", answer)) as address:
+        name_judge(folder, f"{address}/v1")
+        with (folder / "judges.toml").open("a") as file:
+            file.write('headers = { "X-Token" = "$GATEWAY" }\nquery = { "api-version" = "2024-10-21" }\n')
+        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
+        assert svr_here("batch", "submit", "batch") == 4
+        monkeypatch.delenv("GATEWAY")
+        assert svr_here("batch", "submit", "batch") == 2
+    assert set(seen) == {("POST", SENTINEL, "2024-10-21")}
+    told = capsys.readouterr()
+    assert SENTINEL not in told.out + told.err
+    assert "judge sim: headers X-Token is $GATEWAY, which is not set" in told.err
+
+
+def test_a_refused_setting_is_named_with_what_mends_it(folder: Path, last_line: Callable[[], str]) -> None:
+    """No line of a batch heals itself: the import ends with the settings, and an export with them is answered."""
+    with serving(SimConfig(reasoning=True)) as server:
+        name_judge(folder, server.base_url)
+        assert svr_here("batch", "export", "batch", *EVAL, "--out", "run") == 0
+        assert svr_here("batch", "submit", "batch") == 0
+        assert svr_here("batch", "import", "batch", "--wait") == 3
+        line = last_line()
+        assert "the model refuses a setting" in line
+        for setting in ('max_tokens_field = "max_completion_tokens"', 'temperature = "unset"'):
+            assert setting in line
+        mended = {"max_tokens_field": "max_completion_tokens", "temperature": "unset", "top_p": "unset"}
+        name_judge(folder, server.base_url, **mended)
+        by_batch((*EVAL, "--out", "run"), "batch-2")
 
 
 def test_a_key_is_used_and_written_nowhere(

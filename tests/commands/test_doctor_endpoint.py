@@ -40,13 +40,13 @@ def test_a_good_endpoint_passes_every_check(cli: Cli, tmp_path: Path) -> None:
     assert rows["object"]["cure"] == 'structured = "json_object" in judges.toml uses it'
     assert "came from the cache the second time" in rows["prefix"]["detail"]
     assert rows["context"]["detail"] == "4,096 tokens"
-    assert rows["calls"]["detail"].startswith("10 made, ")
+    assert rows["calls"]["detail"].startswith("11 made, ")
     assert "$0." in rows["calls"]["detail"]
 
 
 def test_the_number_of_calls_and_their_price_are_said_before(cli: Cli, tmp_path: Path) -> None:
     """On standard error, before anything is sent; --max-calls is kept, and what it leaves out is named."""
-    for cap, most in ((11, 11), (5, 5), (2, 2), (1, 1), (0, 0)):
+    for cap, most in ((12, 12), (5, 5), (2, 2), (1, 1), (0, 0)):
         with odd_endpoint() as odd:
             name_judge(tmp_path, odd.base_url, model="odd", price=[1, 0.5, 4])
             code, out, err = cli("doctor", "--judge", "sim", "--max-calls", str(cap))
@@ -54,7 +54,7 @@ def test_the_number_of_calls_and_their_price_are_said_before(cli: Cli, tmp_path:
             assert f"at most {most} calls" in err
             assert "about $0.0" in err
             assert len(odd.bodies) <= cap
-            assert ("a higher --max-calls finds out about" in out) == (cap < 11)
+            assert ("a higher --max-calls finds out about" in out) == (cap < 12)
 
 
 def test_what_an_endpoint_does_not_honour_is_a_warning(cli: Cli) -> None:
@@ -64,6 +64,7 @@ def test_what_an_endpoint_does_not_honour_is_a_warning(cli: Cli) -> None:
     assert code == 0
     states = {name: row["state"] for name, row in rows.items()}
     assert [states[name] for name in ("schema", "object", "usage")] == ["warn"] * 3
+    assert states["system"] == "none"  # without usage nobody can tell
     assert [states[name] for name in ("models", "prefix", "context")] == ["none"] * 3
     assert states["verdict"] == "ok"
 
@@ -112,11 +113,25 @@ def test_refused_extras_are_warnings_with_the_endpoints_own_words(cli: Cli) -> N
         assert (rows[name]["state"], f"unknown field {field}" in rows[name]["detail"]) == ("warn", True)
 
 
+@pytest.mark.parametrize(("kind", "says"), [("honours", "is dropped"), ("refuses", "System role not supported")])
+def test_a_system_message_that_does_not_count_is_a_warning(cli: Cli, tmp_path: Path, kind: str, says: str) -> None:
+    """Dropped without a word, or refused: the cure is the setting that puts it into the user's, and it is one."""
+    behaviour = {"honours": frozenset({"usage"})} if kind == "honours" else {"refuses": frozenset({"system"})}
+    with odd_endpoint(**behaviour) as odd:
+        name_judge(tmp_path, odd.base_url, model="odd")
+        _, rows = examined(cli, "--judge", "sim")
+        name_judge(tmp_path, odd.base_url, model="odd", system_role="user")
+        _, mended = examined(cli, "--judge", "sim")
+    assert (rows["system"]["state"], says in rows["system"]["detail"]) == ("warn", True)
+    assert 'system_role = "user"' in rows["system"]["cure"]
+    assert mended["system"]["state"] == "ok"
+
+
 def test_a_short_rate_limit_is_waited_for_within_the_cap(cli: Cli) -> None:
     """One 429 costs one more call; with no call to spare it is a failure that says so."""
     with odd_endpoint(limited=1) as odd:
         code, rows = examined(cli, "--judge", f"{odd.base_url}#odd")
-        assert (code, rows["calls"]["detail"].split()[0], len(odd.bodies)) == (0, "11", 11)
+        assert (code, rows["calls"]["detail"].split()[0], len(odd.bodies)) == (0, "12", 12)
     with odd_endpoint(limited=1) as odd:
         code, rows = examined(cli, "--judge", f"{odd.base_url}#odd", "--max-calls", "1")
         assert (code, "rate limited" in rows["answer"]["detail"], len(odd.bodies)) == (4, True, 1)
@@ -141,7 +156,7 @@ def test_a_simulated_endpoint_is_said_to_be_one(cli: Cli) -> None:
     config = SimConfig(rpm=6000, tpm=10_000_000, prefix_blocks=4096)
     with serving(config) as sim:
         code, rows = examined(cli, "--judge", "gpt-oss-20b", "--base-url", sim.base_url)
-        assert sim.stats()["paid"] <= 11
+        assert sim.stats()["paid"] <= 12
     assert code == 0
     assert rows["verdict"]["detail"].endswith("(SIMULATED endpoint)")
     assert "6,000 requests a minute" in rows["limits"]["detail"]
@@ -182,10 +197,10 @@ def test_what_is_wrong_with_an_endpoint_is_one_line_with_a_cure(
 
 def test_an_endpoint_that_loses_calls_is_unsteady(cli: Cli) -> None:
     """Calls without an answer are counted and told; what they would have shown is unknown, not wrong."""
-    with odd_endpoint(busy=frozenset({5, 8})) as odd:
+    with odd_endpoint(busy=frozenset({6, 9})) as odd:
         code, rows = examined(cli, "--judge", f"{odd.base_url}#odd")
     assert (code, rows["steady"]["state"]) == (0, "warn")
-    assert rows["steady"]["detail"] == "2 of 9 calls got no answer: HTTP 503: busy"
+    assert rows["steady"]["detail"] == "2 of 10 calls got no answer: HTTP 503: busy"
     assert [name for name, row in rows.items() if row["state"] == "none"] == ["schema", "seed"]
 
 

@@ -113,6 +113,18 @@ def test_structured_output_is_honoured_ignored_or_refused() -> None:
     assert findings.object_finding(answer("no"), "none").state == "warn"
 
 
+def test_a_system_message_is_told_by_its_tokens() -> None:
+    """Some sixty more tokens are read, none are dropped; a refusal is a warning, silence tells nothing."""
+    alone = answer()
+    longer = answer(body={"usage": {"prompt_tokens": 70, "completion_tokens": 2}})
+    assert findings.system_finding(longer, alone).state == "ok"
+    dropped = findings.system_finding(answer(), alone)
+    assert (dropped.state, "10 tokens in with it, 10 without" in dropped.text) == ("warn", True)
+    assert 'system_role = "user"' in findings.system_finding(refused("System role not supported"), alone).cure
+    assert findings.system_finding(LOST, alone).state == "none"
+    assert findings.system_finding(answer(body={}), alone).state == "none"
+
+
 def test_effort_and_seed_are_accepted_or_refused() -> None:
     """A refused effort names the setting that leaves it out, where the profile sends it."""
     usage = {"completion_tokens_details": {"reasoning_tokens": 7}}

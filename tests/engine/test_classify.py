@@ -47,6 +47,16 @@ def test_server_trouble_is_tried_again_and_may_have_been_billed(status: int) -> 
     assert failure.signature == f"{status}:oops"
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["1 validation error: Input should be 'x'", "logprobs is not supported as loaded", "System role not supported"],
+)
+def test_a_500_that_blames_the_request_is_not_sent_again(message: str) -> None:
+    """Servers that wrap every error into a 500 say by their words that this very request is at fault."""
+    assert classify_status(500, {}, {"message": message, "type": "internal_server_error"}).kind is Kind.ITEM
+    assert classify_status(503, {}, {"message": message}).kind is Kind.TRANSIENT
+
+
 @pytest.mark.parametrize("status", [400, 406, 410, 411, 413, 414, 415, 422, 418, 451, 201, 204])
 def test_other_refusals_fail_the_item_at_once(status: int) -> None:
     """A request that the endpoint calls wrong is not sent again, and the run goes on."""

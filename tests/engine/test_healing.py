@@ -56,6 +56,9 @@ SAID = [
     ("max_tokens is too large: 8192. This model supports at most 4096 completion tokens", []),
     ("'messages' must contain the word 'json' to use 'response_format' of type 'json_object'.", []),
     ("Unknown model: no such thing", []),
+    ("1 validation error: 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json'\"",
+     ["response_format"]),
+    ("logprobs is not supported for this model as it was loaded", []),
     ("your prompt holds text that is not allowed", []),
 ]  # fmt: skip
 
@@ -65,10 +68,30 @@ def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: 
     """A refusal that names a setting which we sent, and can leave out, has a cure; any other has none."""
     cures = find_cures(asked(), 400, {"message": message})
     assert [cure.field for cure in cures] == fields
-    assert find_cures(asked(), 500, {"message": message}) == ()
+    assert find_cures(asked(), 503, {"message": message}) == ()
     assert (
         find_cures(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"}) == ()
     )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "System role not supported",
+        "This model's template allows no system message: system messages are not supported.",
+        "Only user and assistant roles are supported!",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_model_without_a_system_is_told_in_the_users_message(message: str, status: int) -> None:
+    """What the system says opens the user's message; a request that has none has no cure."""
+    request = Request(endpoint="e", model="m", messages=(("system", "Judge."), ("user", "A or B?")))
+    (cure,) = find_cures(request, status, {"message": message})
+    healed = cure.apply(request)
+    assert healed.messages == (("user", "Judge.\n\nA or B?"),)
+    assert cure.apply(healed) is healed
+    assert find_cures(healed, status, {"message": message}) == ()
 
 
 def test_a_limit_goes_by_its_other_name() -> None:
@@ -279,6 +302,30 @@ def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
             assert engine.stats().lanes[0].state == "ready"
 
     asyncio.run(ask())
+
+
+def test_a_run_at_a_model_without_a_system_goes_on(memo_folder: Path) -> None:
+    """One call is refused, one line says what makes it permanent, and the next run asks the healed way at once."""
+
+    def answer(request: Request, _: int) -> RawReply:
+        if request.messages[0][0] == "system":
+            return refusal(500, "System role not supported")
+        return completion("[[A]]")
+
+    async def ask(count: int) -> list[str]:
+        async with scripted_engine(memo_folder, answer) as (engine, transport):
+            notes: list[str] = []
+            engine.tell(lambda word: notes.append(word.text))
+            done = [await engine.complete(question) for question in questions("http://h/v1", count)]
+            assert {one.outcome for one in done} == {Outcome.SCORED}
+            sent.append(len(transport.sent))
+            return notes
+
+    sent: list[int] = []
+    note = next(note for note in asyncio.run(ask(3)) if "system_role" in note)
+    assert "the system's message is sent as part of the user's from now on" in note
+    asyncio.run(ask(4))
+    assert sent == [4, 1]
 
 
 def test_a_setting_that_is_needed_is_no_cure(memo_folder: Path) -> None:

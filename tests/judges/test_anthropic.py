@@ -168,6 +168,8 @@ def test_what_the_wire_has_no_word_for_is_refused() -> None:
         Profile(**base, seed=7)
     with pytest.raises(ConfigError, match="has no structured = 'json_object'"):
         Profile(**base, structured="json_object")
+    with pytest.raises(ConfigError, match="has no structured = 'json_object_schema'"):
+        Profile(**base, structured="json_object_schema")
     assert Profile(**base, structured="json_schema").identity == "http://h/v1#anthropic"
 
 

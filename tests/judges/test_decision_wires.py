@@ -187,6 +187,17 @@ def test_logprobs_share_the_mass_of_yes_and_no() -> None:
     assert not reply.truncated
 
 
+def test_logprobs_are_read_as_llama_cpp_tells_them() -> None:
+    """Its token is among the alternatives, bytes are null, and tokens that read alike are one; none for no token."""
+    value = completion(("Is", 0.3), ("Yes", 0.03), ("No", 0.01), text="Is")
+    for one in value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+        one["bytes"] = None
+    value["choices"][0]["logprobs"]["refusal"] = None
+    assert chances(read("logprobs", value)) == {"q1": pytest.approx(0.75)}
+    value["choices"][0]["logprobs"]["content"] = []
+    assert chances(read("logprobs", value)) == {}
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -27,7 +27,8 @@ from svr_async.judges.profiles import find_profile, load_profiles, profile_paths
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.rubric_file import load_rubric_file
 from svr_async.judges.spec import JudgeSpec
-from svr_async.judges.templates import NAMES, load_templates
+from svr_async.judges.statements import StatementWriter
+from svr_async.judges.templates import DECIDING, NAMES, load_templates
 from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import Order, present, user_prompt
 from svr_async.vocabulary.rubric import Check, Rubric
@@ -96,6 +97,25 @@ def test_structured_replies_are_asked_in_our_form() -> None:
         "better",
     ]
     assert row["additionalProperties"] is False
+    loose = QuestionWriter(replace(own, structured="json_object_schema"), load_templates()).request("compare", shown)
+    told = orjson.loads(loose.body_bytes)["response_format"]
+    assert told == {"type": "json_object", "schema": form["json_schema"]["schema"]}
+
+
+def test_a_model_without_a_system_is_told_in_the_users_message() -> None:
+    """With system_role = "user" the instructions open the one message of a judge, and of a decision judge."""
+    own = Profile(name="j", model="m", base_url=URL, system_role="user")
+    usual = replace(own, system_role="system")
+    shown = Material.prompt(user_prompt("x"))
+    (only,) = QuestionWriter(own, load_templates()).request("compare", shown).messages
+    (_, system), (_, user) = QuestionWriter(usual, load_templates()).request("compare", shown).messages
+    assert only == ("user", f"{system}\n\n{user}")
+    decider = StatementWriter.of(replace(own, wire="logprobs"), load_templates(None, DECIDING))
+    (sent,) = orjson.loads(decider.question("A and B.", [decider.direct()]).request.body_bytes)["messages"]
+    assert sent["role"] == "user"
+    assert sent["content"].startswith(decider.instructions)
+    with pytest.raises(ConfigError, match="system_role must be one of system, user"):
+        replace(own, system_role="developer")
 
 
 def test_a_model_of_a_known_endpoint_needs_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,9 @@ def line(role: str, reply: Any, order: str = "ab", pair_id: str = PAIR.id) -> di
 def judge_of(path: Path, *lines: Any) -> RecordedJudge:
     """Write lines and load them."""
     path.write_bytes(b"\n".join(one if isinstance(one, bytes) else orjson.dumps(one) for one in lines))
-    return load_recorded(path, {PAIR.id: PAIR.prompt})
+    judge = load_recorded(path, {PAIR.id: PAIR.prompt})
+    assert isinstance(judge, RecordedJudge)
+    return judge
 
 
 def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:

@@ -263,6 +263,27 @@ def test_no_rubric_is_rejected(entries: Any) -> None:
         rubrics_of(json.dumps({"nonce": NONCE, "rubrics": entries}))
 
 
+@pytest.mark.parametrize("place", ["<rubric>", " <one sentence> "])
+def test_a_copied_form_is_no_rubric(place: str) -> None:
+    """A small model gives the form back as it is shown: nothing was written, and nobody is judged by "<rubric>"."""
+    with pytest.raises(ReplyRejectedError):
+        rubrics_of(json.dumps({"nonce": NONCE, "rubrics": [place, place], "rubric_note": place}))
+    mixed = json.dumps({"nonce": NONCE, "rubrics": [place, "Is x < 3, y > 2?"], "rubric_note": place})
+    assert rubrics_of(mixed) == (("Is x < 3, y > 2?",), "")
+    with pytest.raises(ReplyRejectedError):
+        read_induced(
+            json.dumps({"nonce": NONCE, "contrastive_rubrics": [{"rubric": place, "grounding": place}]}), NONCE
+        )
+
+
+def test_a_copied_form_is_no_verdict() -> None:
+    """A reply held to the schema, its nonce and reason still those of the form, is one without the nonce."""
+    row = {"rubric_id": "R1", "reason": "<one sentence>", "candidate_a_verdict": "pass"}
+    copied = {"nonce": "<nonce>", "rubric_comparisons": [row | {"candidate_b_verdict": "fail", "better": "A"}]}
+    with pytest.raises(ReplyRejectedError, match="with the nonce"):
+        read_comparisons(json.dumps(copied), NONCE, IDS, overall=False)
+
+
 def test_lone_surrogates_in_a_reply_can_be_stored() -> None:
     """Half a character, as broken models write it, becomes U+FFFD instead of breaking files later."""
     text = '{"nonce": "0123456789abcdef", "rubrics": ["Is it \\ud83d?"], "rubric_note": "n\\udc00"}'

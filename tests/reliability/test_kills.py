@@ -12,7 +12,7 @@ from nursery import Nursery, Operation, Strike
 from rig import serving
 from trials import KILLED, STORAGE, Site, killed_at_random, open_site, power_cuts, struck
 
-from svr_async.engine.wires.registry import NAMES
+from svr_async.engine.wires.registry import NAMES, find_wire
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import GROUPS, FaultConfig
 
@@ -38,8 +38,9 @@ def test_row_059_killed_at_random_moments(site: Site) -> None:
 def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Site]:
     """Serve every wire that there is in turn, fifteen statements or five rubrics a pair."""
     folder, pairs = tmp_path_factory.mktemp(request.param), 2 if request.param == "logprobs" else 16
+    method = "vanilla" if find_wire(request.param).score else "oracle"
     with open_site(
-        folder, nursery, config=SimConfig(latency_ms=5.0), pairs=pairs, method="oracle", wire=request.param
+        folder, nursery, config=SimConfig(latency_ms=5.0), pairs=pairs, method=method, wire=request.param
     ) as opened:
         yield opened
 

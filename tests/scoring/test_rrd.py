@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import completion, name_judge, scripted_engine, serving, shown, write_bench, writer
+from rig import completion, name_judge, profile, scripted_engine, serving, shown, write_bench, writer
 
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Request
@@ -19,6 +19,7 @@ from svr_async.evaluation.running.evaluate import count_calls, evaluate
 from svr_async.evaluation.running.method import choose_method
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.asking import sampling
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter
@@ -171,6 +172,17 @@ async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
     assert decision.margin == 1.0
 
 
+def test_samples_are_told_apart_where_an_endpoint_knows_no_seed() -> None:
+    """Equal bodies, other memo keys; where it knows one, the bodies differ too; what is not sent stays so."""
+    seedless = profile("http://h:1/v1", wire="anthropic")
+    one, two = (sampling(seedless, shown().prompt, number, temperature=0.7, top_p=0.9) for number in (1, 2))
+    assert one.body_bytes == two.body_bytes
+    assert one.key != two.key
+    plain = profile("http://h:1/v1", temperature=None, seed=7)
+    third = sampling(plain, shown().prompt, 3, temperature=0.7, top_p=0.9)
+    assert dict(third.params) == {"top_p": 0.9, "n": 1, "seed": 10}
+
+
 @pytest.fixture(scope="module")
 def sim() -> Iterator[SimServer]:
     """Serve the simulated endpoint."""
@@ -183,7 +195,12 @@ def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
     name_judge(folder, sim.base_url)
     data = write_bench(folder / "bench.jsonl", N)
     limits = JudgeLimits(memo=folder / "memo", dry_run=more.pop("dry_run", False))
-    base = {"benchmark": "rubricbench", "judge": "sim", "method": "rrd", "option": ("samples=3", "depth=1", "broad=1")}
+    base: dict[str, Any] = {
+        "benchmark": "rubricbench",
+        "judge": "sim",
+        "method": "rrd",
+        "option": ("samples=3", "depth=1", "broad=1"),
+    }
     return EvalSettings(**base | {"data": data, "limits": limits, "out": folder / "run", "audit": 0.0} | more)
 
 

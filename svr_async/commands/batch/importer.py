@@ -17,7 +17,7 @@ from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
 from svr_async.errors import ArtefactError, CoverageError
 from svr_async.judges.batch_export import next_folder
 from svr_async.judges.batch_remote import fetch_results, secret_of
-from svr_async.judges.batch_run import Imported, read_into_memo
+from svr_async.judges.batch_run import Imported, read_into_memo, refused_settings
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -29,11 +29,12 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
         run = run_of(export.command)
         with ResultFiles.open(paths, own, secret_of(export)) as results:
             report = read_into_memo(run, results, own)
-            price = next((profile.price for profile in run.profiles if profile.name == export.judge), None)
-            usd = report.kept.dollars(price)
+            profile = next((one for one in run.profiles if one.name == export.judge), None)
+            usd = report.kept.dollars(None if profile is None else profile.price)
             facts = _facts(report, results, usd)
             click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2) if as_json else _told(report, results, usd))
-            return _verdict(folder, export, report, results, quiet=as_json)
+            settings = refused_settings(profile, results.tally.details.get(LineKind.FAILED, ()))
+            return _verdict(folder, export, report, results, settings, quiet=as_json)
 
 
 def _fetched(folder: Path, export: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
@@ -101,8 +102,13 @@ def _plain(text: str) -> str:
     return one_line(text, 200)
 
 
-def _verdict(folder: Path, export: Export, report: Imported, results: ResultFiles, *, quiet: bool) -> int:
-    """Say how to go on; raise for a file that holds nothing of ours, and for replies that are not there."""
+def _verdict(
+    folder: Path, export: Export, report: Imported, results: ResultFiles, settings: str, *, quiet: bool
+) -> int:
+    """Say how to go on; raise for a file that holds nothing of ours, and for replies that are not there.
+
+    `settings` are what is to be set in a profile whose model refused a setting.
+    """
     command = f"svr {shlex.join(export.command)}"
     again = f"svr batch export {next_folder(folder)} {shlex.join(export.command)}"
     kept = f"{report.answered:,} of {report.requests:,} requests are answered, and kept"
@@ -113,6 +119,8 @@ def _verdict(folder: Path, export: Export, report: Imported, results: ResultFile
         raise ArtefactError(f"{strange[0]} holds no result of {folder} ({what}); {kept}", hint="name the right file")
     if not report.complete and awaited_in(folder):
         raise CoverageError(kept, hint=f"the endpoint is at work on the rest: svr batch import {folder} --wait")
+    if not report.complete and settings:
+        raise CoverageError(f"{kept}; the model refuses a setting", hint=f"{settings}; {again} comes after that")
     if not report.complete:
         raise CoverageError(kept, hint=f"{again} asks the rest as a batch; {command} asks it live")
     if report.later.calls and not quiet:

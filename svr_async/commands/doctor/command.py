@@ -7,20 +7,21 @@ import os
 import shutil
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
-from svr_async.commands.options import base_url_option, common, memo_option
+from svr_async.commands.options import base_url_option, common, memo_option, noise_option
 from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
     from svr_async.judges.doctor.findings import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
-MOST_CALLS = 11
+MOST_CALLS = 12
 INDENT = 14  # where the words of a line begin
 LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 
@@ -39,6 +40,10 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 @memo_option
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
+@click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
+@click.option("--limit", metavar="N|A-B", help="With --repeat, the pairs to ask. Default: the first 20.")
+@click.option("--like", type=click.Path(path_type=Path), metavar="RUN", help="With --repeat, ask as this run did.")
+@noise_option
 @common
 def doctor(
     judge: str | None,
@@ -47,12 +52,19 @@ def doctor(
     memo: Path,
     data: Path | None,
     benchmark: str,
+    repeat: int | None,
+    noise: Path | None,
     **flags: Any,
 ) -> int:
     """Check memo, disk, device and data; with --judge the endpoint: key, model, limits, what it honours, its speed.
 
+    --repeat N asks the pairs of --data, of --like RUN or of the shipped sample N times, past the memo, and keeps how
+    often verdicts flip in --noise FILE (noise-JUDGE.json), for svr gate and svr compare.
+
     \b
-    Example:  svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+    Examples:
+      svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
+      svr doctor --repeat 5 --like runs/main --noise noise.json
     """
     from svr_async.commands.doctor import local
 
@@ -63,6 +75,12 @@ def doctor(
         found.append(local.checked("data", lambda: local.data_finding(benchmark, data)))
     if judge is not None and judge != "rules":
         found += _endpoint(judge, base_url, max_calls, quiet=flags["as_json"])
+    if repeat is not None and all(finding.state != "fail" for finding in found):
+        from svr_async.evaluation.running.noise import noise_finding
+
+        asked = {"data": data, "benchmark": benchmark, "limit": flags["limit"], "like": flags["like"]}
+        told = partial(click.echo, err=True) if not flags["as_json"] else len
+        found.append(noise_finding(repeat, noise, told, judge=judge, base_url=base_url, **asked))
     _show(found, as_json=flags["as_json"])
     return next((finding.exit_code for finding in found if finding.state == "fail"), 0)
 

@@ -15,8 +15,9 @@ import aiohttp
 import orjson
 
 from svr_async.engine.classify import Kind, classify_status
+from svr_async.engine.http.extras import NO_EXTRAS, Extras
 from svr_async.engine.http.proxies import proxy_for
-from svr_async.engine.secrets import Secret
+from svr_async.engine.secrets import Secret, Secrets
 from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import EndpointDownError, RefusedError, StorageError, SvrError
 from svr_async.vocabulary.atomic import reason, sync_folder
@@ -43,21 +44,30 @@ class BatchClient:
     """Files and batches of one endpoint. Use it as an async context manager.
 
     What only reads, and uploads, which cost nothing, are tried `attempts` times; a batch is asked for once, and
-    LostAnswerError says where the endpoint may have begun it all the same.
+    LostAnswerError says where the endpoint may have begun it all the same. `extras` go with every call.
     """
 
-    def __init__(self, base_url: str, key: Secret, *, attempts: int = 5, first_wait_s: float = FIRST_WAIT_S) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        key: Secret,
+        *,
+        extras: Extras = NO_EXTRAS,
+        attempts: int = 5,
+        first_wait_s: float = FIRST_WAIT_S,
+    ) -> None:
         self._base_url = base_url.rstrip("/")
-        self._key = key
+        self._headers = extras.head(WIRE, key)
+        self._query = extras.query
+        self._key = extras.hidden(key)
         self._attempts = attempts
         self._first_wait_s = first_wait_s
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        headers = WIRE.headers(self._key.reveal())
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=READ_TIMEOUT_S)
         self._session = aiohttp.ClientSession(
-            headers=headers,
+            headers=self._headers,
             timeout=timeout,
             proxy=proxy_for(self._base_url),
             trust_env=False,
@@ -173,7 +183,8 @@ class BatchClient:
 
     def _open(self, method: str, path: str, **body: Any) -> Any:
         assert self._session is not None
-        return self._session.request(method, f"{self._base_url}{path}", allow_redirects=False, **body)
+        url = f"{self._base_url}{path}"
+        return self._session.request(method, url, params=self._query, allow_redirects=False, **body)
 
     async def _patiently(self, send: Any) -> Any:
         """Try something that may be repeated, with growing waits; SvrError when it does not help."""
@@ -218,7 +229,7 @@ class _TryAgainError(Exception):
         self.status = status
 
 
-async def masked(pieces: AsyncIterator[bytes], key: Secret) -> AsyncIterator[bytes]:
+async def masked(pieces: AsyncIterator[bytes], key: Secret | Secrets) -> AsyncIterator[bytes]:
     """Yield the bytes of a stream with the key masked, also where it is cut between two pieces."""
     kept = b""
     async for piece in pieces:

@@ -39,12 +39,17 @@ def _effort(settings: Settings) -> Params:
 
 
 def _response_format(settings: Settings) -> dict[str, Any] | None:
-    """Return the form of the reply; json_schema without one stands for whichever schema a question has."""
+    """Return the form of the reply; without a schema the mode stands for whichever one a question has.
+
+    `json_object_schema` is how llama-cpp-python and others spell it who know `json_object` alone.
+    """
     if settings.structured == "none":
         return None
     if settings.structured == "json_object" or settings.form is None:
         return {"type": settings.structured}
     schema = orjson.Fragment(settings.form.schema)
+    if settings.structured == "json_object_schema":
+        return {"type": "json_object", "schema": schema}
     return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 

@@ -186,7 +186,7 @@ def accuracy_interval(run: Run) -> Interval | None:
 
 def _duel(first: Run, second: Run, titles: tuple[str, str], test: _Tester) -> Duel | None:
     """Test two runs overall and per domain; None where they share no item."""
-    left, right = _by_key(first.items), _by_key(second.items)
+    left, right = by_key(first.items), by_key(second.items)
     common = [key for key in left if key in right]
     if not common:
         return None
@@ -205,7 +205,7 @@ def _duel(first: Run, second: Run, titles: tuple[str, str], test: _Tester) -> Du
     )
 
 
-def _by_key(items: Sequence[Item]) -> dict[_Key, Item]:
+def by_key(items: Sequence[Item]) -> dict[tuple[str, int], Item]:
     """Return the items that have a right answer by (id, how many with that id came before)."""
     seen: Counter[str] = Counter()
     found = {}
@@ -309,10 +309,10 @@ def _unlike_marks(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
 
 
 def _gold_conflicts(runs: Sequence[Run], titles: Sequence[str]) -> list[str]:
-    first = _by_key(runs[0].items)
+    first = by_key(runs[0].items)
     found = []
     for run, title in zip(runs[1:], titles[1:], strict=True):
-        other = _by_key(run.items)
+        other = by_key(run.items)
         n = sum(1 for key, item in first.items() if key in other and other[key].gold != item.gold)
         if n:
             found.append(f"{plural(n, 'shared pair')} of {title} and {titles[0]} have different right answers.")

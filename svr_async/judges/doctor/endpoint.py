@@ -221,6 +221,7 @@ def _told(checkup: Checkup, answers: Mapping[str, Answer], first: Answer) -> lis
     if len(equal) > 1:
         found.append(findings.same_finding(equal))
     makers = {
+        "system": lambda answer: findings.system_finding(answer, first),
         "schema": lambda answer: findings.schema_finding(answer, CHOICES),
         "object": lambda answer: findings.object_finding(answer, profile.structured),
         "effort": lambda answer: findings.effort_finding(answer, profile.effort_style),

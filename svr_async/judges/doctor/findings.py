@@ -23,6 +23,7 @@ SKEW_S = 30.0
 LIMIT_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-limit-tokens")
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 SHOWN_NAMES = 300
+SYSTEM_TOKENS = 20  # the least that a system message of some sixty adds to a question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +204,27 @@ def schema_finding(answer: Answer, allowed: Sequence[str]) -> Finding:
     """Say whether an answer keeps to a JSON schema whose only field is one of a few values."""
     name = "schema"
     if answer.text is None:
-        return _refused(name, "response_format json_schema", answer, "svr does without it")
+        cure = 'svr does without it, or with structured = "json_object_schema" where the endpoint spells it so'
+        return _refused(name, "response_format json_schema", answer, cure)
     value = _json(answer.text)
     if isinstance(value, dict) and set(value) == {"verdict"} and value["verdict"] in allowed:
         return Finding(name=name, state="ok", text="response_format json_schema is honoured")
     text = f"response_format json_schema is accepted but ignored: {answer.text[:60]!r}"
     return Finding(name=name, state="warn", text=text, cure="svr does without it: replies are checked here")
+
+
+def system_finding(answer: Answer, first: Answer) -> Finding:
+    """Say whether a long message of the system counts among the tokens of a question that was `first` asked alone."""
+    name, cure = "system", "system_role = \"user\" in judges.toml puts the judge's instructions into the user's message"
+    if answer.text is None:
+        return _refused(name, "a system message", answer, cure)
+    alone, both = first.usage.prompt_tokens, answer.usage.prompt_tokens
+    if alone is None or both is None:
+        return Finding(name=name, state="none", text="without token counts it cannot be told whether it is read")
+    if both > alone + SYSTEM_TOKENS:
+        return Finding(name=name, state="ok", text=f"the system message is read ({both - alone} tokens more)")
+    text = f"the system message is dropped: {both} tokens in with it, {alone} without"
+    return Finding(name=name, state="warn", text=text, cure=cure)
 
 
 def object_finding(answer: Answer, structured: str) -> Finding:

@@ -17,7 +17,7 @@ from svr_async.engine.classify import Failure, Kind, classify_reply
 from svr_async.engine.healing import find_cures
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
-from svr_async.engine.wires.contract import QUESTION
+from svr_async.engine.wires.contract import QUESTION, Wire
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
 from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
@@ -39,6 +39,7 @@ CHOICES = ("A", "B")
 STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer as JSON with the one field "verdict", "A" or "B".'
+SYSTEM_TEXT = "You answer questions in as few words as you can, and never explain yourself. " * 4
 PREFIX = "The following facts are about an imaginary library. " + " ".join(
     f"Shelf {number} holds {7 * number % 90 + 10} books about subject {number * 13 % 97}." for number in range(120)
 )
@@ -84,7 +85,9 @@ def questions(profile: Profile) -> dict[str, Request]:
 
 def _settings(profile: Profile, word: Request) -> dict[str, Request]:
     choose = _request(profile, CHOOSE)
+    told = replace(word, messages=profile.placed((("system", SYSTEM_TEXT), *word.messages)))
     return {
+        "system": told,
         "schema": _with(choose, response_format=SCHEMA),
         "object": _with(choose, response_format={"type": "json_object"}),
         "effort": _with(word, reasoning_effort=profile.reasoning_effort or "low"),
@@ -96,13 +99,18 @@ def _request(profile: Profile, text: str) -> Request:
     return Request(
         endpoint=profile.identity,
         model=profile.model,
-        messages=(("user", text), *(((QUESTION, STATEMENT),) if profile.spoken.questions else ())),
+        messages=(("user", text), *_after(profile.spoken)),
         max_tokens=min(MAX_TOKENS, profile.max_tokens),
         max_tokens_field=profile.max_tokens_field,
         params=profile.params(structured=False),
         no_cache=True,
         wire=profile.spoken,
     )
+
+
+def _after(wire: Wire) -> tuple[tuple[str, str], ...]:
+    """Return what a question ends with on a wire that takes no question alone: a statement, or a response to it."""
+    return ((QUESTION, STATEMENT),) if wire.questions else (("assistant", WORD),) if wire.score else ()
 
 
 def _with(request: Request, **params: Any) -> Request:

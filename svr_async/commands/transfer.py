@@ -1,0 +1,35 @@
+"""`svr transfer`: how a bank fares with another judge, or with the same judge at another date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+
+from svr_async.commands.options import common
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.option("--rubrics", type=click.IntRange(min=0), default=20, show_default=True, help="How many rubrics to show.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@common
+def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001
+    """Report drift: one bank and method on the same pairs, by several judges or by one at several dates.
+
+    Krippendorff's α of verdicts and of each rubric's Δ with bootstrap intervals, flips, shifts of the margin.
+
+    \b
+    Example:  svr transfer runs/small-judge runs/large-judge
+    """
+    from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
+    from svr_async.evaluation.runfolder import RunFolder
+
+    found = transfer_of([RunFolder.load(run) for run in runs], seed=seed)
+    if as_json:
+        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
+    else:
+        from svr_async.commands.screen import safe_console, show_tables
+
+        show_tables(safe_console(), transfer_tables(found, rubrics), found.differs)
