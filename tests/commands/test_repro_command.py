@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
-from conftest import Cli
 from rig import write_bank, write_bench
 
 from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: Path) -> None:
