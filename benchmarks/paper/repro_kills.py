@@ -4,7 +4,8 @@
 
 The world is written and its judge served; `svr repro all --dry-run` counts; then `svr repro all` is killed with SIGKILL
 so many times, at moments drawn from --seed, and let end. The second time it has a new folder and the same memo, and may
-open no socket; the third time the first folder again. Printed are times, calls named, calls paid, and whether both folders have the same bytes. All SIMULATED.
+open no socket; the third time it has the first folder again. Printed are times, calls named, calls paid, and whether
+both folders have the same bytes. All of it is SIMULATED.
 """
 
 from __future__ import annotations

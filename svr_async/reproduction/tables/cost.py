@@ -64,7 +64,7 @@ def _stages(bank: TrainedBank | Absent) -> Iterator[Row]:
         asked[stage] += sum(outcomes.values())
     for stage, questions in sorted(asked.items()):
         cells = (Cell(), Cell(ours=questions), Cell(), Cell(), Cell())
-        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.bank.judge)
+        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.judged)
 
 
 def _rrd(printed: Printed, runs: Sequence[Run | Absent]) -> Iterator[Row]:
