@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from svr_async.figures.model import Bars, Ends, Figure, Grid, Panel, Plane, Role, Series, Trace, places
-from svr_async.figures.style import MARKERS, TEXT, WIDTH, Theme, colour
+from svr_async.figures.style import DPI, MARKERS, TEXT, WIDTH, Theme, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def drawn(figure: Figure, theme: Theme) -> Canvas:
     foot = 0.85 * LINE * len(notes) + (0.06 if notes else 0)
     heights = [_height(panel, alone=len(figure.panels) == 1) for panel in figure.panels]
     height = head + foot + sum(heights)
-    canvas = Canvas(figsize=(WIDTH, height), layout="constrained")
+    canvas = Canvas(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
     _frame(canvas, (0.0, foot / height, 1.0, 1 - (head + foot) / height))
     _head(canvas, figure, title, rows, theme)
     for line, text in enumerate(reversed(notes)):
@@ -40,7 +40,16 @@ def drawn(figure: Figure, theme: Theme) -> Canvas:
     axes = canvas.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for place, panel in zip(axes, figure.panels, strict=True):
         DRAWN[type(panel)](place, panel, theme)
+    _settle(canvas)
     return canvas
+
+
+def _settle(canvas: Canvas) -> None:
+    """Lay the panels out once for all formats, to a ten-thousandth: the solver's last digits differ between calls."""
+    canvas.draw_without_rendering()
+    canvas.set_layout_engine("none")
+    for axes in canvas.axes:
+        axes.set_position(tuple(round(float(value), 4) for value in axes.get_position().bounds))
 
 
 def _frame(canvas: Canvas, rect: tuple[float, float, float, float]) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 
 from svr_async.errors import UsageError
 from svr_async.figures.model import Figure
-from svr_async.figures.style import DARK, LIGHT, THEMES, Theme, settings
+from svr_async.figures.style import DARK, DPI, LIGHT, THEMES, Theme, settings
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.folders import open_folder
 
 METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-DPI = 220
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +76,6 @@ def _files(figure: Figure) -> Iterator[tuple[str, bytes]]:
         with rc_context(settings(theme)), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # shown as an empty box
             canvas = drawn(figure, theme)
-            canvas.draw_without_rendering()
-            canvas.set_layout_engine("none")  # what was laid out once stays for both formats
             for kind, metadata in METADATA.items():
                 out = io.BytesIO()
                 canvas.savefig(out, format=kind, metadata=metadata, transparent=True, dpi=DPI)

@@ -10,6 +10,7 @@ from svr_async.figures.model import Role
 
 WIDTH = 4.8  # inches: one column of a page, and a phone's width at 81 %
 TEXT = 8.0  # points
+DPI = 220  # of PNG, and of what texts are measured at
 MARKERS = "os^Dvp<>hX"  # by place, so that colour is not all that tells series apart
 
 
@@ -79,6 +80,7 @@ def settings(theme: Theme) -> dict[Any, Any]:
         "axes.labelsize": TEXT,
         "xtick.labelsize": TEXT - 0.5,
         "ytick.labelsize": TEXT - 0.5,
+        "text.hinting": "none",
         "text.parse_math": False,
         "axes.unicode_minus": True,
         "text.color": theme.ink,
