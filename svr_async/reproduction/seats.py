@@ -43,7 +43,8 @@ def seats_of(roles: Iterable[Role], settings: ReproSettings) -> dict[str, Seat]:
 
 
 def _named(role: Role, settings: ReproSettings) -> Seat:
-    judge = settings.judges.get(role.name) or settings.judge or role.judge
+    """Return the judge of a role; who judges all roles is no model of its own kind, as a reward model is."""
+    judge = settings.judges.get(role.name) or (settings.judge if role.judge else "") or role.judge
     if not judge:
         return Seat(role=role.name, judge="", absent=role.hint or f"no judge is named: --judge {role.name}=J")
     try:
