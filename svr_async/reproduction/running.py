@@ -31,6 +31,7 @@ from svr_async.training.running.settings import TrainSettings
 
 Say = Callable[[str], None]
 ENDING = (BudgetError, StorageError, StoppedError)  # what ends a reproduction, and not a row of it alone
+NO_VERDICT = "not one pair got a verdict; the run's folder says why"
 MOST_REASON = 200  # characters of why a row is absent
 NO_PAIRS = "there are no training pairs: --data train=PATH, or --bank DIR for a bank that is trained"
 
@@ -169,6 +170,8 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
         work.usd += result.metrics["paid_usd"] or 0.0
         if result.signal:
             raise StoppedError(result.signal)
+    if _read(prepared.folder / "metrics.json").get("coverage") == 0:
+        return Absent(why=NO_VERDICT)
     return prepared.folder
 
 

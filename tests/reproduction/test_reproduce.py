@@ -136,6 +136,15 @@ def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction
     del done
 
 
+def test_a_run_without_one_verdict_is_absent_and_not_nought(small: ReproSettings, tmp_path: Path) -> None:
+    """From an empty memo alone nothing is scored: every row keeps the printed number and says why."""
+    offline = replace(small, out=tmp_path, limits=JudgeLimits(memo=tmp_path / "memo", offline=True))
+    found = reproduce(offline, ["error_overlap", "model_transfer"], quiet)
+    cells = [(cell.ours, row.absent) for one in found.tables for row in one.rows for cell in row.cells]
+    assert {ours for ours, _ in cells} == {None}
+    assert any("not one pair got a verdict" in why for _, why in cells)
+
+
 def test_twelve_columns_and_their_mean(done: Reproduction) -> None:
     """A method that was judged on all three benchmarks has every column, and the plain mean of the twelve."""
     found = table(done, "tab:rmbenches")
