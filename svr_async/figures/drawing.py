@@ -49,7 +49,8 @@ def _settle(canvas: Canvas) -> None:
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
     for axes in canvas.axes:
-        axes.set_position(tuple(round(float(value), 4) for value in axes.get_position().bounds))
+        left, foot, width, height = (round(float(value), 4) for value in axes.get_position().bounds)
+        axes.set_position((left, foot, width, height))
 
 
 def _frame(canvas: Canvas, rect: tuple[float, float, float, float]) -> None:

@@ -121,7 +121,7 @@ def layout(texts: Sequence[str]) -> list[tuple[float, float]]:
     import numpy as np
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     terms = TfidfVectorizer(sublinear_tf=True, stop_words="english", max_features=MOST_TERMS)
     try:
