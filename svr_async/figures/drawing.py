@@ -49,7 +49,8 @@ def _settle(canvas: Canvas) -> None:
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
     for axes in canvas.axes:
-        axes.set_position(tuple(round(float(value), 4) for value in axes.get_position().bounds))
+        left, foot, width, height = (round(float(value), 4) for value in axes.get_position().bounds)
+        axes.set_position((left, foot, width, height))
 
 
 def _frame(canvas: Canvas, rect: tuple[float, float, float, float]) -> None:
@@ -169,11 +170,20 @@ def _bar(
     if ends is not None:
         axes.plot(ends, (y, y), color=theme.ink, linewidth=0.9, marker="|", markersize=3.5)
     left = panel.signed and value < 0
-    spot = (min(low, 0.0) if left else max(high, 0.0), y)
+    spot = (_clear(panel, row, min(low, 0.0) if left else max(high, 0.0), left=left), y)
     axes.annotate(
         f"{value:,.{panel.digits}f}".replace("-", "−"), spot, xytext=(-4 if left else 4, 0),
         textcoords="offset points", va="center", ha="right" if left else "left", fontsize=TEXT - 1.5,
     )  # fmt: skip
+
+
+def _clear(panel: Bars, row: int, at: float, *, left: bool) -> float:
+    """Return where a value is written: past the printed one where its diamond would lie on it."""
+    low, high = _limits(panel)
+    room = (high - low) * (-1 if left else 1)
+    printed = [one.values[row] for one in panel.series if one.role == "printed"]
+    inside = [one for one in printed if one is not None and -0.02 <= (one - at) / room <= 0.1]
+    return inside[0] + 0.012 * room if inside else at
 
 
 def _ends(part: Series | Trace, place: int) -> Ends | None:
@@ -213,6 +223,9 @@ def plane(axes: Axes, panel: Plane, theme: Theme) -> None:
         axes.margins(0.08)
     else:
         axes.grid()
+        if panel.x.log:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(lambda _, __: "")
         for numbers in (axes.xaxis, axes.yaxis):
             numbers.set_major_formatter(_number)
 

@@ -15,11 +15,15 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis: its words, its limits where they are fixed, `ticks` where only these places have a number."""
+    """An axis: its words, its limits where they are fixed, `ticks` where only these places have a number.
+
+    With `log` equal steps are equal factors.
+    """
 
     name: str
     limits: Ends | None = None
     ticks: tuple[float, ...] = ()
+    log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

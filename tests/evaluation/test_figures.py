@@ -8,6 +8,8 @@ from base64 import b64encode
 from dataclasses import replace
 from functools import partial
 from html import unescape
+from itertools import combinations
+from math import dist
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -106,17 +108,15 @@ def test_unsure_pairs_are_left_out_by_their_margin_alone(tmp_path: Path) -> None
 
 def test_a_bank_has_its_training_and_a_map() -> None:
     """Rounds are drawn as measured; like rubrics lie nearer to each other than unlike ones; twice the same places."""
-    found = {figure.name: figure for figure in bank_figures(bank(marks=frozenset({Integrity.SIMULATED})))}
+    found = {figure.name: figure for figure in bank_figures(bank(rubrics=5, marks=frozenset({Integrity.SIMULATED})))}
     assert set(found) == {"training", "map"}
     assert {figure.marks for figure in found.values()} == {("SIMULATED",)}
-    assert "SIMULATED" in texts(draw(found["map"]).files["map-dark.svg"])
-    like = [f"cites a source for each claim {word}" for word in ("made", "given", "stated")]
-    unlike = [f"code compiles and runs without errors {word}" for word in ("today", "always", "here")]
+    like = [f"cites a source for every claim {word}" for word in ("made", "given", "stated")]
+    unlike = [f"code compiles without errors {word}" for word in ("today", "always", "soon")]
     places = layout([*like, *unlike])
     assert places == layout([*like, *unlike])
-    assert max(x for x, _ in places[:3]) < 0 < min(x for x, _ in places[3:]) or (
-        max(x for x, _ in places[3:]) < 0 < min(x for x, _ in places[:3])
-    )
+    inside = [dist(a, b) for side in (places[:3], places[3:]) for a, b in combinations(side, 2)]
+    assert max(inside) < min(dist(a, b) for a in places[:3] for b in places[3:])
     assert layout(["", " ", "…", "?"]) == [(0.0, 0.0)] * 4
 
 

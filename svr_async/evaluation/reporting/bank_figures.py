@@ -21,6 +21,8 @@ SHOWN_INLINE = ("training",)  # what a bank's page draws itself
 MOST_DOMAINS = 7  # of a map; all others are one
 NAMED = 8  # rubrics that a map numbers
 MOST_TERMS = 4_096
+MOST_NEAR = 12.0  # neighbours that a rubric is laid beside
+MOST_MAPPED = 400  # rubrics of a map, those in use most
 FEWEST = 4  # rubrics, below which there is nothing to lay out
 
 
@@ -66,35 +68,38 @@ def _trace(name: str, rounds: Sequence[int], values: Sequence[float | None], rol
 
 def map_figure(bank: RubricBank, name: str = "map") -> Figure | None:
     """Return the rubrics laid out by their words, as large as weight times activation; None for a few rubrics."""
-    rubrics = [one for one in bank.rubrics if not one.disabled]
+    used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
+    rubrics = used[:MOST_MAPPED]
     if len(rubrics) < FEWEST:
         return None
     places = layout([one.text for one in rubrics])
-    use = [one.weight * one.activation_rate for one in rubrics]
-    most = max(use) or 1.0
-    heaviest = sorted(range(len(rubrics)), key=lambda i: (-use[i], rubrics[i].id))[:NAMED]
-    labels = {i: f"{number}" for number, i in enumerate(heaviest, start=1)}
+    most = _use(rubrics[0]) or 1.0
     traces = []
     for domain, members in _by_domain(rubrics).items():
-        role: Role = "other" if domain in {GENERIC, "other domains"} else ""
+        role: Role = "other" if domain == GENERIC else ""
         traces.append(
             Trace(
                 name=domain,
                 points=tuple(places[i] for i in members),
-                sizes=tuple(use[i] / most for i in members),
-                labels=tuple(labels.get(i, "") for i in members),
+                sizes=tuple(_use(rubrics[i]) / most for i in members),
+                labels=tuple(f"{i + 1}" if i < NAMED else "" for i in members),
                 role=role,
                 joined=False,
             )
         )
     panel = Plane(traces=tuple(traces), x=Axis(name=""), y=Axis(name=""), bare=True)
     notes = (
-        "Rubrics with like words lie close to each other (TF-IDF, two components); area: weight × activation.",
-        *(f"{number}  {one_line(rubrics[i].text, 170)}" for number, i in enumerate(heaviest, start=1)),
+        "Rubrics with like words lie close to each other (t-SNE of TF-IDF); area: weight × activation.",
+        *(f"{number}  {one_line(one.text, 170)}" for number, one in enumerate(rubrics[:NAMED], start=1)),
     )
     marks = tuple(mark.word for mark in integrity_marks(bank.integrity))
-    title = f"Map of the bank: {len(rubrics):,} rubrics"
+    part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
+    title = f"Map of the bank: {part}{len(used):,} rubrics"
     return Figure(name=name, title=title, panels=(panel,), marks=marks, notes=notes)
+
+
+def _use(rubric: BankRubric) -> float:
+    return rubric.weight * rubric.activation_rate
 
 
 def _by_domain(rubrics: Sequence[BankRubric]) -> dict[str, list[int]]:
@@ -109,17 +114,24 @@ def _by_domain(rubrics: Sequence[BankRubric]) -> dict[str, list[int]]:
 
 
 def layout(texts: Sequence[str]) -> list[tuple[float, float]]:
-    """Return a place a text: two principal components of TF-IDF over words and pairs of them; the same each time."""
-    import numpy as np
-    from sklearn.decomposition import PCA
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    """Return a place a text, those with like words near each other; the same each time.
 
-    terms = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=MOST_TERMS)
+    t-SNE over the cosine distances of TF-IDF (van der Maaten and Hinton 2008, JMLR 9:2579-2605), in one thread.
+    """
+    import numpy as np
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    terms = TfidfVectorizer(sublinear_tf=True, stop_words="english", max_features=MOST_TERMS)
     try:
-        table = terms.fit_transform(texts)
+        table = terms.fit_transform(texts).toarray()
     except ValueError:  # no words at all
         return [(0.0, 0.0)] * len(texts)
-    if min(table.shape) < 3 or len(set(texts)) < 3:
-        return [(0.0, 0.0)] * len(texts)
-    spots = np.round(PCA(n_components=2, svd_solver="arpack", random_state=0).fit_transform(table), 6)
-    return [(float(x), float(y)) for x, y in spots]
+    apart = np.clip(1 - table @ table.T, 0.0, 1.0)
+    np.fill_diagonal(apart, 0.0)
+    near = min(MOST_NEAR, (len(texts) - 1) / 3)
+    start = np.random.default_rng(0).normal(scale=1e-4, size=(len(texts), 2))
+    with threadpool_limits(1):
+        found = TSNE(metric="precomputed", method="exact", init=start, perplexity=near).fit_transform(apart)
+    return [(round(float(x), 3), round(float(y), 3)) for x, y in found]

@@ -23,6 +23,7 @@ MOST_RUBRICS = 16  # in a heat map, and half of those whose agreement is drawn
 MOST_DOMAINS = 9
 MOST_STEPS = 80  # thresholds of an abstention curve
 FEWEST = 20  # pairs answered, below which a share says nothing
+FAR = 15  # times the tokens of another run, from which on the axis is in factors
 SHOWN_INLINE = ("domains",)  # what a run's page draws itself
 
 
@@ -145,8 +146,10 @@ def cost_figure(runs: Sequence[Run], titles: Sequence[str]) -> Figure | None:
             traces.append(Trace(name=title, points=(point,), intervals=(ends,), sizes=(0.3,), joined=False))
     if len(traces) < 2:
         return None
-    most = max(trace.points[0][0] for trace in traces)
-    x = Axis(name="tokens a pair, read and written", limits=(0.0, 1.08 * most))
+    costs = [trace.points[0][0] for trace in traces]
+    far = max(costs) > FAR * min(costs)
+    limits = (min(costs) / 2, max(costs) * 2) if far else (0.0, 1.08 * max(costs))
+    x = Axis(name="tokens a pair, read and written", limits=limits, log=far)
     panel = Plane(traces=tuple(traces), x=x, y=Axis(name="accuracy, %"))
     title = _title("Accuracy against cost", runs)
     return Figure(name="cost", title=title, panels=(panel,), marks=marks_of(runs), notes=("Whiskers: 95 % intervals.",))
@@ -174,7 +177,7 @@ def heat_figure(run: Run, name: str = "activation") -> Figure | None:
         values=tuple(tuple(chosen[rubric, domain] / sizes[domain] for domain in domains) for rubric in shown),
     )
     notes = (
-        "Share of a domain's pairs for which a rubric is chosen, in percent; how many pairs is below the domain.",
+        "Percent of a domain's pairs (their number beside its name) for which a rubric is chosen.",
         f"The {len(shown)} rubrics chosen most, of {len(totals):,}. {one_line(run_titles([run])[0], 90)}.",
     )
     title = _title("Which rubrics are chosen where", [run])
