@@ -2,7 +2,7 @@
 
     python benchmarks/paper/injection.py
 
-Each of the attacks of `svr_async.simulation.attacks` stands at the end of one response of planted pairs. Three things
+Each of the attacks of `svr_async.judges.attacks` stands at the end of one response of planted pairs. Three things
 are counted, for a judge that obeys nothing:
 
 - cut: the requests from which a reader that goes by the layout's own marks, as `svr sim` does, takes other responses or
@@ -22,12 +22,12 @@ from typing import Any
 import orjson
 
 from svr_async.engine.request import Question, ReplyRejectedError
+from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.fence import clean
 from svr_async.judges.material import local_ids
 from svr_async.judges.profile import Profile
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates
-from svr_async.simulation.attacks import ATTACKS
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.config import SimConfig

@@ -4,7 +4,8 @@
 
 The world is written and its judge served; `svr repro all --dry-run` counts; then `svr repro all` is killed with SIGKILL
 so many times, at moments drawn from --seed, and let end. The second time it has a new folder and the same memo, and may
-open no socket. Printed are times, calls named, calls paid, and whether both folders have the same bytes. All SIMULATED.
+open no socket; the third time it has the first folder again. Printed are times, calls named, calls paid, and whether
+both folders have the same bytes. All of it is SIMULATED.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def svr(*args: str) -> list[str]:
 
 
 @contextmanager
-def served(out: Path, seed: int) -> Iterator[str]:
-    """Serve the simulated judge on a free port; what it counted is in sim.txt at the end."""
+def served(out: Path, seed: int, port: int) -> Iterator[str]:
+    """Serve the simulated judge; what it counted is in sim.txt at the end."""
     with (out / "sim.txt").open("w") as told:
-        command = svr("sim", "--port", "0", "--seed", str(seed), "--log", str(out / "calls.jsonl"))
+        command = svr("sim", "--port", str(port), "--seed", str(seed), "--log", str(out / "calls.jsonl"))
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
@@ -48,8 +49,14 @@ def served(out: Path, seed: int) -> Iterator[str]:
 
 def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[str]:
     """Return the command that rebuilds everything in a folder, with the memo that all of them share."""
+    root = url.removesuffix("/v1")
+    own = {"skywork": f"rm:{root}", "rm-r1": f"{url}#sim-weak", "rubric-arm": f"{url}#sim-strong"}
+    own["rubric-arm-proposer"] = own["qwen3-8b"] = own["rm-r1"]
+    judges = [text for role, judge in own.items() for text in ("--judge", f"{role}={judge}")]
     same = ["--data", str(flags.out / "data"), "--base-url", url, "--memo", str(flags.out / "memo")]
-    return svr("repro", *flags.tables, *same, "--rounds", str(flags.rounds), "--out", str(flags.out / folder), *more)
+    return svr(
+        "repro", *flags.tables, *same, *judges, "--rounds", str(flags.rounds), "--out", str(flags.out / folder), *more
+    )
 
 
 def killed(command: Sequence[str], log: Path, moments: Sequence[float]) -> int:
@@ -90,6 +97,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--between", type=float, nargs=2, default=(60.0, 240.0), help="seconds until a kill")
     parser.add_argument("--seed", type=int, default=0, help="of the world and of the moments")
+    parser.add_argument("--port", type=int, default=0, help="of the endpoint; the same one finds the same memo again")
     parser.add_argument("--train", type=int, default=1500, help="training pairs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", nargs="+", default=["all"])
@@ -100,7 +108,11 @@ def main() -> None:
         subprocess.run(svr("sim", "world", *write), check=True)
     rng = random.Random(flags.seed)
     moments = [rng.uniform(*flags.between) for _ in range(flags.kills)]
-    with served(flags.out, flags.seed) as url:
+    with served(flags.out, flags.seed, flags.port) as url:
+        named = subprocess.run(
+            repro(flags, url, "first", "--dry-run"), stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        (flags.out / "named.txt").write_text(named)
         begun = time.monotonic()
         count = killed(repro(flags, url, "first"), flags.out / "first.txt", moments)
         first = time.monotonic() - begun
@@ -110,9 +122,14 @@ def main() -> None:
             repro(flags, url, "second", "--offline", "-q"), capture_output=True, text=True, check=True
         )
         second = time.monotonic() - begun
+        begun = time.monotonic()
+        subprocess.run(repro(flags, url, "first", "-q"), stdout=subprocess.DEVNULL, check=True)
+        third = time.monotonic() - begun
     sent = re.search(r"([\d,]+) calls sent", again.stdout)
+    print(named)
     print(f"{count} kills, {first:.0f} s in all; {calls:,} calls paid for {questions:,} questions")
     print(f"from the memo {second:.0f} s, {sent[1] if sent else '?'} calls; {again.stdout.strip()}")
+    print(f"the same command in the same folder once more: {third:.0f} s")
     same = digest(flags.out / "first") == digest(flags.out / "second")
     print(f"the tables have {'the same bytes' if same else 'OTHER BYTES'}: {digest(flags.out / 'first')[:16]}")
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
+    "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),

@@ -30,6 +30,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
+@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG (needs matplotlib).")
 @quiet_option
 @common
 @observed

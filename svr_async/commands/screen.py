@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from svr_async.evaluation.reporting.tables import Table as Texts
+    from svr_async.vocabulary.sheet import Line, Sheet
 
+CELL = 300
+NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
+LABEL = 12
 PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
 
 
@@ -32,8 +36,8 @@ def _console(**settings: bool) -> Console:
     return Console(highlight=False, width=width, **settings)  # type: ignore[arg-type]  # all settings given are flags
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> Table:
-    """Return a table without lines: the first column is text, the others are numbers to the right, or all `words`."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 0, words: bool = False) -> Table:
+    """Return a table without lines: the first column and the last `texts`, or all `words`, are text; others numbers."""
     from rich.table import Table
     from rich.text import Text
 
@@ -41,11 +45,53 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: b
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
-        number = place > 0 and not words
-        table.add_column(head, justify="right" if number else "left", overflow="fold", no_wrap=number)
+        left = words or place == 0 or place >= len(heads) - texts
+        wraps = words or place == (len(heads) - 1 if texts else 0)
+        table.add_column(head, justify="left" if left else "right", overflow="fold", no_wrap=not wraps)
     for row in rows:
-        table.add_row(*(Text(one_line(cell, 200)) for cell in row))
+        table.add_row(*(Text(one_line(cell, CELL if texts else 200)) for cell in row))
     return table
+
+
+def is_narrow() -> bool:
+    """Whether the terminal has little room beside a text."""
+    return safe_console().width < NARROW
+
+
+def show(sheet: Sheet) -> None:
+    """Print lines, headings and tables, with nothing in them that could steer the terminal."""
+    from rich.text import Text
+
+    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.sheet import Heading, Line
+
+    console = safe_console()
+    for part in sheet:
+        if isinstance(part, Line):
+            _show_line(console, part)
+        elif isinstance(part, Heading):
+            console.print()
+            console.print(Text(one_line(part.text, CELL), style="bold"))
+        else:
+            console.print(plain_table(part.heads, part.rows, texts=part.texts))
+
+
+def _show_line(console: Console, line: Line) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from svr_async.evaluation.safetext import one_line
+
+    text = one_line(line.text, 2_000)
+    if not line.wrapped:
+        label = f"{line.label:<{LABEL}}" if line.label else ""
+        console.print(Text.assemble((label, "dim"), text), soft_wrap=True)
+        return
+    grid = Table.grid()
+    grid.add_column(width=LABEL)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(line.label, style="dim"), Text(text))
+    console.print(grid)
 
 
 def show_tables(console: Console, tables: Iterable[Texts], warnings: Sequence[str] = ()) -> None:

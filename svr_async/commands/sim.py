@@ -60,6 +60,9 @@ def sim() -> None:
 @click.option("--noise", type=click.FloatRange(0, 1), help="Chance that a verdict is wrong, for every model.")
 @click.option("--position-bias", type=click.FloatRange(0, 1), help="Chance of saying A without looking.")
 @click.option("--echo", is_flag=True, help="Quote both candidates in every reply before its own verdict.")
+@click.option(
+    "--weak", metavar="NAME=CHANCE,…", default="", help="Taken in by padding, restated, keywords, instructions."
+)
 @click.option("--reasoning", is_flag=True, help="Refuse max_tokens and a temperature, as reasoning models do.")
 @click.option("--api-key", default="", help="Refuse callers that do not send this key.")
 @click.option("--context", "context_tokens", default=131_072, show_default=True, help="Context length in tokens.")
@@ -101,6 +104,7 @@ def serve(**options: Any) -> None:
 def _config(options: dict[str, Any]) -> SimConfig:
     from svr_async.simulation.config import Outage, SimConfig
     from svr_async.simulation.faults import FaultConfig, parse_kinds
+    from svr_async.simulation.weakness import Weakness
 
     faults = FaultConfig(
         rate=options.pop("fault_rate"),
@@ -109,9 +113,12 @@ def _config(options: dict[str, Any]) -> SimConfig:
         retry_after_s=options.pop("retry_after"),
         poison=options.pop("poison"),
     )
+    weakness = Weakness.parse(options.pop("weak"))
     outages = tuple(Outage.parse(text) for text in options.pop("outage"))
     planted = _planted(options.pop("draw"), options.pop("world_name"), options["seed"])
-    return SimConfig(faults=faults, outages=outages, world=planted, **(options | {"seed": planted.seed}))
+    return SimConfig(
+        faults=faults, outages=outages, weakness=weakness, world=planted, **(options | {"seed": planted.seed})
+    )
 
 
 def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:

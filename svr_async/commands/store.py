@@ -85,43 +85,8 @@ def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
         click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
         return
     from svr_async.evaluation.safetext import one_line
+    from svr_async.training.store.facts import facts_in_words
 
     click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
-    for label, text in _lines(facts):
+    for label, text in facts_in_words(facts):
         click.echo(f"{label:<11}{one_line(text, 200)}")
-
-
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    pairs, rubrics, entries, plan = (facts[name] for name in ("pairs", "rubrics", "entries", "plan"))
-    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
-    judged = f"{entries['all']:,}"
-    if entries["a_pair"]:
-        spread = entries["a_pair"]
-        judged += f"; a pair {spread['least']:g} to {spread['most']:g}, median {spread['median']:g}"
-    judged += f"; {entries['pairs_without']:,} pairs without"
-    flagged = (
-        f"{entries['own']:,} on the pair they were mined from, {entries['for_measuring_only']:,} for measuring only"
-    )
-    weight = facts["weight"]
-    weighed = "1 each" if weight is None else f"{weight['least']:g} to {weight['most']:g}, mean {weight['mean']:g}"
-    preset = f"{plan['preset']}, seed {plan['seed']}"
-    named = ", ".join(f"{name} {count:,}" for name, count in facts["sources"].items())
-    return [
-        ("judge", facts["judge"] or "not recorded"),
-        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
-        ("sources", named or "not named"),
-        ("rubrics", f"{rubrics['all']:,}, {rubrics['with_support']:,} with support"),
-        ("entries", judged),
-        ("", flagged),
-        ("z", _z_line(facts["z"])),
-        ("weights", weighed),
-        ("fit", f"{preset}, round {plan['round']}" if plan["round"] else preset),
-    ]
-
-
-def _z_line(z: dict[str, Any]) -> str:
-    if z["mean"] is None:
-        return "none"
-    shares = {name: f"{100 * z[name]:.1f} %" for name in ("share_zero", "share_same_verdict", "share_for_chosen")}
-    tied = f"{shares['share_zero']} ties (0), {shares['share_same_verdict']} with one verdict for both (up to ±0.25)"
-    return f"mean {z['mean']:+.3f}; {tied}, {shares['share_for_chosen']} for the chosen"

@@ -12,7 +12,8 @@ import orjson
 
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.limits import JudgeLimits
-from svr_async.reproduction.recipe import BankSpec, Recipe, Recipes, Role, RunSpec
+from svr_async.judges.spec import JudgeSpec
+from svr_async.reproduction.recipe import ROLE, BankSpec, Recipe, Recipes, Role, RunSpec
 from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.training.running.settings import TrainSettings
 
@@ -33,7 +34,7 @@ def plan_of(recipes: Recipes, tables: Sequence[Recipe]) -> Plan:
     """Return what tables need; a run or a bank that several share is named once."""
     runs = tuple(dict.fromkeys(run for table in tables for run in table.runs))
     banks = [recipes.banks[name] for name in dict.fromkeys(bank for table in tables for bank in table.needed_banks)]
-    roles = dict.fromkeys([*(bank.judge for bank in banks), *(run.judge for run in runs)])
+    roles = dict.fromkeys([*(bank.judge for bank in banks), *(role for run in runs for role in run.roles)])
     return Plan(tables=tuple(tables), banks=tuple(banks), runs=runs, roles=tuple(recipes.roles[role] for role in roles))
 
 
@@ -63,12 +64,13 @@ def evaluated(settings: ReproSettings) -> list[tuple[str, Path]]:
 
 
 def eval_settings(
-    settings: ReproSettings, spec: RunSpec, judge: str, banks: Mapping[str, Path], limits: JudgeLimits
+    settings: ReproSettings, spec: RunSpec, judges: Mapping[str, str], banks: Mapping[str, Path], limits: JudgeLimits
 ) -> EvalSettings:
-    """Return the evaluation of a run, without a folder yet."""
+    """Return the evaluation of a run, without a folder yet; `judges` are by role."""
+    option = tuple(ROLE.sub(lambda found: addressed(judges[found[1]], settings), text) for text in spec.option)
     return EvalSettings(
         benchmark=spec.benchmark,
-        judge=judge,
+        judge=judges[spec.judge],
         base_url=settings.base_url,
         limits=limits,
         method=spec.method,
@@ -77,7 +79,14 @@ def eval_settings(
         data=settings.data.get(spec.benchmark),
         limit=settings.limit,
         domain=spec.domain,
+        option=option,
     )
+
+
+def addressed(judge: str, settings: ReproSettings) -> str:
+    """Return a judge as an option names it: with its address, where a base URL goes over the profile's."""
+    profile = JudgeSpec.parse(judge, base_url=settings.base_url).profile if settings.base_url else None
+    return judge if profile is None or "://" in judge else f"{profile.base_url}#{profile.model}"
 
 
 def _digest(value: Mapping[str, Any]) -> str:

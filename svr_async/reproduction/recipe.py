@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ from typing import Any, TypeVar
 
 from svr_async.errors import ConfigError
 
+ROLE = re.compile("@([a-z0-9.-]+)")
 JUDGES, BANKS = "judges.toml", "banks.toml"
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """An evaluation by the names of its parts: which benchmark, method, role of a judge, bank, and rubrics a prompt."""
+    """An evaluation by the names of its parts: which benchmark, method, role of a judge, bank, and rubrics a prompt.
+
+    `option` are the method's, NAME=VALUE, where @ROLE stands for the judge of another role.
+    """
 
     benchmark: str
     method: str
@@ -26,6 +31,12 @@ class RunSpec:
     bank: str = ""
     top_k: int | None = None
     domain: tuple[str, ...] = ()
+    option: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that it needs: its judge's, and those of its options."""
+        return (self.judge, *(role for text in self.option for role in ROLE.findall(text)))
 
     @property
     def name(self) -> str:
@@ -143,17 +154,15 @@ def _table(name: str, value: dict[str, Any]) -> tuple[int, Recipe]:
 
 
 def _row(file: str, value: Mapping[str, Any], benches: Mapping[str, Mapping[str, Any]]) -> RecipeRow:
-    value = dict(value)
-    try:
-        if "runs" in value:
-            (bench, more), *_ = benches.items()
-            runs = {name: _run(file, bench, more, one) for name, one in value.pop("runs").items()}
-        else:
-            run = value.pop("run")
-            runs = {bench: _run(file, bench, more, run) for bench, more in benches.items()}
-    except (KeyError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{file}: a row needs run or runs, and the table benchmarks", hint=f"{value}") from error
-    return _made(RecipeRow, file, {**_tuples(value), "runs": runs})
+    value, found = dict(value), list(benches.items())
+    run, runs = value.pop("run", None), value.pop("runs", None)
+    if not found or (run is None) == (runs is None):
+        raise ConfigError(f"{file}: a row needs run or runs, and the table benchmarks", hint=f"the row is {value}")
+    if runs is None:
+        held = {bench: _run(file, bench, more, run) for bench, more in found}
+    else:
+        held = {name: _run(file, *found[0], one) for name, one in runs.items()}
+    return _made(RecipeRow, file, {**_tuples(value), "runs": held})
 
 
 def _run(file: str, bench: str, more: Mapping[str, Any], value: Mapping[str, Any]) -> RunSpec:
@@ -177,7 +186,7 @@ def _refuse_unknown(recipes: Recipes) -> None:
         for bank in recipe.needed_banks:
             if bank not in recipes.banks:
                 raise ConfigError(f"{recipe.label} names the bank {bank!r}, which {BANKS} does not have")
-    judged = [(recipe.label, run.judge) for recipe in recipes.tables for run in recipe.runs]
+    judged = [(recipe.label, role) for recipe in recipes.tables for run in recipe.runs for role in run.roles]
     for label, judge in [*judged, *((f"bank {bank.name}", bank.judge) for bank in recipes.banks.values())]:
         if judge not in recipes.roles:
             raise ConfigError(f"{label} names the judge {judge!r}, which {JUDGES} does not have")

@@ -35,6 +35,11 @@ class TrainedBank:
     bank: RubricBank
     record: Mapping[str, Any]
 
+    @property
+    def judged(self) -> str:
+        """Who judged in its training."""
+        return self.bank.judge or "a bank that does not say who judged"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
@@ -64,7 +69,7 @@ class Results:
 
 def judged(run: Run) -> str:
     """Say who judged a run, with its marks and, where verdicts are missing, how many there are."""
-    words = "".join(f" [{word}]" for word in mark_words(run))
+    words = "".join(f" [{word}]" for word in mark_words(run) if word not in run.judge_label.upper())
     coverage = run.metrics.get("coverage")
     lack = "" if coverage in (None, 1.0) else f"; {run.metrics['n_scored']:,} of {run.metrics['n_total']:,} scored"
     return f"{run.judge_label}{words}{lack}"

@@ -172,18 +172,18 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
 
 def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = None) -> Prepared | Absent:
     """Return a run with all that it needs read and checked, or why it cannot be made."""
-    seat = work.seats[spec.judge]
+    seats = [work.seats[role] for role in spec.roles]
     if spec.method not in NAMES:
         return Absent(why=f"this version has no method {spec.method}")
-    if seat.absent:
-        return Absent(why=seat.absent)
+    if lacking := next((seat for seat in seats if seat.absent), None):
+        return Absent(why=lacking.absent if lacking is seats[0] else f"{lacking.role}: {lacking.absent}")
     held = dict(banks or {})
     if spec.bank and spec.bank not in held:
         bank = work.banks.get(spec.bank, Absent(why="its bank is not trained"))
         if isinstance(bank, Absent):
             return Absent(why=f"bank {spec.bank}: {bank.why}")
         held[spec.bank] = bank
-    prepared = prepare(eval_settings(work.settings, spec, seat.judge, held, work.limits))
+    prepared = prepare(eval_settings(work.settings, spec, {seat.role: seat.judge for seat in seats}, held, work.limits))
     folder = work.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
     return replace(prepared, settings=replace(prepared.settings, out=folder))
 

@@ -7,7 +7,7 @@ that of its clusters (the pairs of a prompt are one): Σ over clusters of (Σ we
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
@@ -52,8 +52,9 @@ def scored(parts: Sequence[Part]) -> Score | None:
         return None
     value = min(1.0, max(0.0, fsum(part.weight * part.credit for part in parts)))
     variance = _variance(parts)
+    most = _kish({f"{place}": part.weight for place, part in enumerate(parts)})
     effective = value * (1 - value) / variance if variance > 0 else 0.0
-    return Score(value=value, effective=effective or _kish(parts))
+    return Score(value=value, effective=min(most, effective or _kish(_clusters(parts))))
 
 
 def evenly(parts: Iterable[tuple[str, str, float]]) -> list[Part]:
@@ -79,9 +80,16 @@ def _variance(parts: Sequence[Part]) -> float:
     return fsum(value * value for value in off.values())
 
 
-def _kish(parts: Sequence[Part]) -> float:
-    """Return how many clusters of equal weight would be as many (Kish): what is left where all are right, or none."""
+def _clusters(parts: Sequence[Part]) -> Mapping[str, float]:
     held: dict[str, float] = defaultdict(float)
     for part in parts:
         held[part.cluster] += part.weight
-    return fsum(held.values()) ** 2 / fsum(value * value for value in held.values())
+    return held
+
+
+def _kish(weights: Mapping[str, float]) -> float:
+    """Return how many of equal weight would be as many (Kish): of clusters what is left where all are right, or none.
+
+    Of pairs it is the most that is believed: strata with few pairs seem to vary less than they do.
+    """
+    return fsum(weights.values()) ** 2 / fsum(value * value for value in weights.values())

@@ -23,6 +23,7 @@ from svr_async.simulation.refusals import ApiError
 from svr_async.simulation.replies import completion
 from svr_async.simulation.request import ChatRequest, Role, Shape
 from svr_async.simulation.variety import NONE
+from svr_async.simulation.weakness import NONE as NO_WEAKNESS
 from svr_async.simulation.worlds import plant
 from svr_async.vocabulary.verdict import EVEN, RubricComparison
 
@@ -72,7 +73,7 @@ class Simulator:
             model = replace(model, noise=self.config.noise)
         if self.config.position_bias is not None:
             model = replace(model, position_bias=self.config.position_bias, direct_bias=self.config.position_bias)
-        return PlantedJudge(self.world, model), Author(self.world, model)
+        return PlantedJudge(self.world, model, self.config.weakness), Author(self.world, model)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the whole reply to a request body; `ApiError` where the endpoint would refuse it."""
@@ -191,9 +192,10 @@ class Simulator:
 
 
 def _identity(config: SimConfig) -> bytes:
-    """Return what tells one simulated endpoint from another: all of a draw; else variety, where there is any."""
+    """Return what tells one simulated endpoint from another: all of a draw, else variety; any weakness."""
     planted = config.planted
     more = [] if isinstance(planted, DrawnConfig) or planted.variety == NONE else [repr(planted.variety)]
+    more += [] if config.weakness == NO_WEAKNESS else [repr(config.weakness)]
     return draw_bytes(repr(planted), config.seed, *more)
 
 

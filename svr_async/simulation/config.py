@@ -7,6 +7,8 @@ from pathlib import Path
 
 from svr_async.errors import ConfigError
 from svr_async.simulation.faults import FaultConfig
+from svr_async.simulation.weakness import NONE as NO_WEAKNESS
+from svr_async.simulation.weakness import Weakness
 from svr_async.simulation.world import WorldConfig
 from svr_async.simulation.worlds import PlantedConfig
 
@@ -41,9 +43,10 @@ class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
     `noise` and `position_bias` replace those of every model where given. `echo` makes replies quote both candidates
-    in full before their own verdict. `reasoning` refuses what OpenAI's reasoning models refuse: max_tokens, and any
-    temperature or top_p but 1. `rpm`, `tpm`, `quota` and `slots` are off at 0; `prefix_blocks` is the size of
-    the prefix cache in blocks of 64 tokens, 0 for none. `latency_ms` is the median for a reply of 256 tokens.
+    in full before their own verdict. `weakness` is what takes the judge in (see `simulation.weakness`). `reasoning`
+    refuses what OpenAI's reasoning models refuse: max_tokens, and any temperature or top_p but 1. `rpm`, `tpm`,
+    `quota` and `slots` are off at 0; `prefix_blocks` is the size of the prefix cache in blocks of 64 tokens, 0 for
+    none. `latency_ms` is the median for a reply of 256 tokens.
     """
 
     seed: int = 0
@@ -51,6 +54,7 @@ class SimConfig:
     noise: float | None = None
     position_bias: float | None = None
     echo: bool = False
+    weakness: Weakness = NO_WEAKNESS
     reasoning: bool = False
     host: str = "127.0.0.1"
     port: int = 0

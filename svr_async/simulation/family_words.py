@@ -149,7 +149,7 @@ def _read_response(language: FamilyLanguage, text: str) -> ResponseReading:
     plain = squeeze(text)
     words = plain.split()
     variety = min(1.0, len(set(words)) / LONG)
-    return ResponseReading(digest_of(plain), language.shown(plain), surface_of(text, plain, len(words)), variety)
+    return ResponseReading(digest_of(plain), language.shown(plain), surface_of(text, plain, len(words)), variety, plain)
 
 
 def type_borders(config: DrawnConfig) -> list[float]:

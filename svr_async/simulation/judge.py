@@ -9,6 +9,7 @@ from svr_async.simulation.draws import draw, draw_bytes, uniform
 from svr_async.simulation.models import JudgeModel
 from svr_async.simulation.planted import PlantedWorld
 from svr_async.simulation.readings import PromptReading, ResponseReading, RubricReading
+from svr_async.simulation.weakness import NONE, Weakness
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
@@ -29,29 +30,39 @@ class Opinion:
 class PlantedJudge:
     """One simulated judge. Every answer is a pure function of (seed, model, content)."""
 
-    def __init__(self, world: PlantedWorld, model: JudgeModel) -> None:
+    def __init__(self, world: PlantedWorld, model: JudgeModel, weakness: Weakness = NONE) -> None:
         self.world = world
         self.model = model
+        self.weakness = weakness
         self._key = draw_bytes(world.seed, model.name)
 
     def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
         """Judge one response on one rubric; no other rubric, response or position plays a part."""
         drawn = draw_bytes(self._key, prompt.digest, response.digest, rubric.digest)
-        met = self._truth(prompt, response, rubric)
+        seen = met = self._truth(prompt, response, rubric)
         reading = drawn  # for this wording alone, or for the criterion under any wording
         if rubric.criterion is not None and uniform(drawn, 2) < self.world.shared_errors:
             reading = draw_bytes(self._key, "criterion", prompt.digest, response.digest, rubric.criterion)
         if uniform(reading, 0) < self.model.noise:
             met = not met
-        true_bit = rubric.criterion is not None and response.met >> rubric.criterion & 1
+        true_bit = rubric.criterion is not None and seen
         whim = uniform(reading if self.world.shared_whims else drawn, 1)
         return Opinion(met, MET_ADVANTAGE * true_bit + whim)
 
     def _truth(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
         if rubric.criterion is not None:
-            return bool(response.met >> rubric.criterion & 1)
+            return bool(response.met >> rubric.criterion & 1) or self._taken_in(response, rubric, rubric.criterion)
         chance = 0.5 + IMPRESSION * (self.quality(prompt, response) - 0.5) + IMPRESSION * (response.surface - 1.5) / 3
         return draw(self.world.seed, "unknown", response.digest, rubric.digest) < chance
+
+    def _taken_in(self, response: ResponseReading, rubric: RubricReading, criterion: int) -> bool:
+        """Whether something that says nothing of a criterion makes this judge see it met: by its weaknesses."""
+        if self.weakness == NONE:
+            return False
+        facet = self.world.language.everything[criterion].facet
+        tempting = self.weakness.tempting(response.plain, rubric, facet)
+        parts = ("taken in", response.digest, rubric.digest)
+        return any(draw(self._key, *parts, name) < chance for name, chance in tempting.items())
 
     def quality(self, prompt: PromptReading, response: ResponseReading) -> float:
         """Return the true worth of a response between 0 and 1; outside the world, its variety of words."""

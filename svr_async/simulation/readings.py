@@ -26,12 +26,14 @@ class ResponseReading:
 
     `met` has bit i set where attribute i of `EVERYTHING` is shown; `surface` in [0, 3] counts what dazzles a direct
     judge (length, headings, assertive tone); `variety` in [0, 1] is a crude sign of quality for any text.
+    `plain` is the text without differences of case and spacing.
     """
 
     digest: bytes
     met: int
     surface: float
     variety: float
+    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def read_response(text: str) -> ResponseReading:
     met = sum(1 << number for number, sentence in enumerate(MET) if sentence in plain)
     words = plain.split()
     variety = min(1.0, len(set(words)) / LONG_RESPONSE_WORDS)
-    return ResponseReading(digest_of(plain), met, surface_of(text, plain, len(words)), variety)
+    return ResponseReading(digest_of(plain), met, surface_of(text, plain, len(words)), variety, plain)
 
 
 def surface_of(text: str, plain: str, n_words: int) -> float:

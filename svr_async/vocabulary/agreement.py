@@ -1,16 +1,21 @@
-"""Krippendorff's α with a bootstrap interval: how far several raters agree beyond chance, ratings missing or not."""
+"""How far raters agree beyond chance, ratings missing or not, and a fallible rater's rate corrected by a few labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.vocabulary.statistics import Interval
+from svr_async.vocabulary.statistics import Interval, drawn_counts
 
+Floats = NDArray[np.float64]
 RESAMPLES = 2_000
+MOST_UNDEFINED = 0.5  # share of resamples without a value, above which there is no interval
 
 Distance = Callable[[float, float], float]
 
@@ -47,8 +52,8 @@ def krippendorff_alpha(
     """Return Krippendorff's α of ratings: a row for each unit, in it a rating for each rater or None.
 
     α = 1 − D_o / D_e: D_o is the mean distance within units, each unit's ordered couples weighted by 1/(ratings − 1);
-    D_e that of couples drawn from all ratings. Units with fewer than two ratings are left out. The interval is a percentile
-    bootstrap over units; resamples without any variation of ratings are left out.
+    D_e that of couples drawn from all ratings. Units with fewer than two ratings are left out. The interval is a
+    percentile bootstrap over units; resamples without any variation of ratings are left out.
     Source: Krippendorff 2004, Content Analysis, ch. 11.
     """
     rows = [held for row in ratings if len(held := [one for one in row if one is not None]) > 1]
@@ -80,3 +85,118 @@ def _alphas(
     expected = ((totals @ apart) * totals).sum(axis=1) / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(expected > 0, 1 - (weights @ within) / expected, np.nan)
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; None for what the data cannot tell."""
+
+    value: float | None
+    ci95: Interval | None
+
+
+NOTHING = Estimate(None, None)
+
+
+def cohen_kappa(
+    first: Sequence[Hashable], second: Sequence[Hashable], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """Return Cohen's κ of two raters of the same items, with the percentile bootstrap interval over items.
+
+    κ = (p_o − p_e)/(1 − p_e): p_o the share of items with one label, p_e = Σ_c p_c q_c what their own shares of labels
+    give by chance. None where both use one label throughout. Source: Cohen 1960, Educ. Psychol. Meas. 20:37-46.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"both raters must label the same items (got {len(first)} and {len(second)})")
+    names = _numbered([*first, *second])
+    rows = np.zeros((len(first), len(names), len(names)))
+    for place, (one, other) in enumerate(zip(first, second, strict=True)):
+        rows[place, names[one], names[other]] = 1
+    return _bootstrapped(rows, _kappa, resamples, seed)
+
+
+def _numbered(labels: Sequence[Hashable]) -> dict[Hashable, int]:
+    return {label: number for number, label in enumerate(sorted(set(labels), key=str))}
+
+
+def _bootstrapped(rows: Floats, statistic: Callable[[Floats], Floats], resamples: int, seed: int) -> Estimate:
+    """Return a statistic of the sum of matrices, one an item, and its interval over items drawn with replacement."""
+    if not len(rows):
+        return NOTHING
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    value = float(statistic(rows.sum(axis=0)[None])[0])
+    if math.isnan(value):
+        return NOTHING
+    flat = distinct.reshape(len(distinct), -1)
+    drawn = np.concatenate([block @ flat for block in drawn_counts(counts, resamples, seed)])
+    values = statistic(drawn.reshape(-1, *rows.shape[1:]))
+    if np.isnan(values).mean() > MOST_UNDEFINED:
+        return Estimate(value, None)
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return Estimate(value, Interval(float(low), float(high)))
+
+
+def _kappa(tables: Floats) -> Floats:
+    """Return κ (table,) of tables (table, label, label); NaN where chance explains all."""
+    n = tables.sum(axis=(1, 2))
+    seen = np.trace(tables, axis1=1, axis2=2) / n
+    chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / n**2
+    return _ratio(seen - chance, 1 - chance)
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    undefined = np.abs(bottom) < 1e-12
+    return np.where(undefined, np.nan, top / np.where(undefined, 1.0, bottom))
+
+
+def rogan_gladen(labelled: Sequence[tuple[bool, bool]], judged: Sequence[bool], *, level: float = 0.95) -> Estimate:
+    """Return the rate of what people say from the judge's rate and its errors, as fractions of 1.
+
+    `labelled` has (people, judge) of items that both decided, a random sample; `judged` the judge's word on all items.
+    With p its rate there, sensitivity s = P(judge | people) and specificity t = P(not judge | not people):
+    θ = (p + t − 1)/(s + t − 1), held within [0, 1]. The interval is that of the delta method,
+    Var θ = [p(1−p)/N + θ² s(1−s)/n₁ + (1−θ)² t(1−t)/n₀]/(s + t − 1)². None where people said only one of the two,
+    or the judge is no better than chance (s + t ≤ 1). Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76.
+    """
+    yes = [judge for people, judge in labelled if people]
+    no = [judge for people, judge in labelled if not people]
+    if not yes or not no or not judged:
+        return NOTHING
+    p, s, t = sum(judged) / len(judged), sum(yes) / len(yes), 1 - sum(no) / len(no)
+    power = s + t - 1
+    if power <= 0:
+        return NOTHING
+    rate = min(1.0, max(0.0, (p + t - 1) / power))
+    spread = p * (1 - p) / len(judged) + rate**2 * s * (1 - s) / len(yes) + (1 - rate) ** 2 * t * (1 - t) / len(no)
+    return _normal(rate, spread / power**2, level)
+
+
+def prediction_powered(
+    labelled: Sequence[tuple[bool, bool]], others: Sequence[bool], *, level: float = 0.95
+) -> Estimate:
+    """Return the rate of what people say from a few labels and the judge's word on the other items.
+
+    `labelled` has (people y, judge f) of n items drawn at random, `others` the judge's word f on N more:
+    θ = λ mean(f of others) + mean(y − λ f), Var θ = λ² Var(f of others)/N + Var(y − λ f)/n.
+    λ = Cov(y, f)/((1 + n/N) Var f), held within [0, 1], makes the interval narrowest: 0, the labels alone, for a judge
+    that tells nothing. The rate is right whatever the judge's errors are. None below two labels.
+    Sources: Angelopoulos et al. 2023, Science 382:669-674; λ: Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453, §6.
+    """
+    n, more = len(labelled), len(others)
+    if n < 2:
+        return NOTHING
+    people, judge = np.array(labelled, dtype=np.float64).T
+    rest = np.array(others, dtype=np.float64)
+    spread = float(np.var(np.concatenate([judge, rest])))
+    trust = 0.0
+    if more > 1 and spread > 0:
+        cov = float(np.cov(people, judge)[0, 1])
+        trust = min(1.0, max(0.0, cov / ((1 + n / more) * spread)))
+    errors = people - trust * judge
+    value = float(errors.mean()) + (trust * float(rest.mean()) if more else 0.0)
+    variance = float(errors.var(ddof=1)) / n + (trust**2 * float(rest.var(ddof=1)) / more if more > 1 else 0.0)
+    return _normal(min(1.0, max(0.0, value)), variance, level)
+
+
+def _normal(rate: float, variance: float, level: float) -> Estimate:
+    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    return Estimate(rate, Interval(max(0.0, rate - half), min(1.0, rate + half)))

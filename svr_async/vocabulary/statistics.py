@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
@@ -118,16 +118,18 @@ def _units(
 def _resampled_means(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], counts: NDArray[np.int64], *, resamples: int, seed: int
 ) -> NDArray[np.float64]:
+    return np.concatenate([(drawn @ sums) / (drawn @ sizes) for drawn in drawn_counts(counts, resamples, seed)])
+
+
+def drawn_counts(counts: NDArray[np.int64], resamples: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield blocks (resample, unit): how often each unit is drawn, n of n with replacement; `counts` is (unit,)."""
     if resamples < 1:
         raise ValueError(f"resamples must be >= 1 (got {resamples})")
     rng = np.random.default_rng(seed)
     n = int(counts.sum())
     block = max(1, _BLOCK_CELLS // counts.size)
-    means = []
     for start in range(0, resamples, block):
-        drawn = rng.multinomial(n, counts / n, size=min(block, resamples - start))
-        means.append((drawn @ sums) / (drawn @ sizes))
-    return np.concatenate(means)
+        yield rng.multinomial(n, counts / n, size=min(block, resamples - start))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

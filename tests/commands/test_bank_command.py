@@ -14,10 +14,11 @@ from click.testing import CliRunner
 from made_history import made_history
 from rich.console import Console
 
-from svr_async.commands.bank import screen as bank_screen
+from svr_async.commands import screen
 from svr_async.commands.bank.command import bank
 from svr_async.commands.main import run
 from svr_async.errors import UsageError
+from svr_async.evaluation.reporting.bank_sheets import bank_sheet, stats_sheet
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_stats import bank_stats
@@ -264,11 +265,11 @@ def test_a_narrow_terminal_leaves_room_for_the_rubric(
 ) -> None:
     """At 80 columns no rubric of ordinary length takes more than two lines, and no table is wider than the terminal."""
     monkeypatch.setattr(
-        bank_screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
+        screen, "safe_console", lambda: Console(markup=False, emoji=False, highlight=False, width=width)
     )
     held = made(fit_settings={"fit": {"kind": "topics", "epochs": 3}, "ablate": []})
-    bank_screen.show_bank(held, held.rubrics)
-    bank_screen.show_stats(held, bank_stats(held))
+    screen.show(bank_sheet(held, held.rubrics, narrow=screen.is_narrow()))
+    screen.show(stats_sheet(held, bank_stats(held)))
     shown = capsys.readouterr().out
     assert ("supports  domain" in shown) == column
     assert "Keeps to the number of words that was" in shown
@@ -280,7 +281,7 @@ def test_a_fit_of_many_settings_is_told_by_the_main_ones(capsys: pytest.CaptureF
     """A bank that was trained keeps dozens of settings: the screen has those asked for first and counts the others."""
     fit = {"kind": "topics", "epochs": 3, "seed": 42, **{f"setting_{number}": number for number in range(30)}}
     held = made(fit_settings={"rounds": 3, "ablate": [], "fit": fit}, data_digests={"pairs": "ab" * 32})
-    bank_screen.show_bank(held, held.rubrics)
+    screen.show(bank_sheet(held, held.rubrics))
     shown = capsys.readouterr().out
     assert "rounds 3, ablate none, fit.kind topics, fit.epochs 3, fit.seed 42, and 30 more: --json" in shown
     assert "pairs abababababab\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"

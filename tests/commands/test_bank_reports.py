@@ -50,7 +50,9 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
         for part in (f"seed {seed}, epoch 1", f"seed {seed}, epoch 2", f"seed {seed}"):
             assert part in heads
     assert "report     out/report.html" in said.out
-    n_dev = history_of(folder / "out" / "bank").trained_on.dev_pairs
+    told = history_of(folder / "out" / "bank").trained_on
+    assert told is not None
+    n_dev = told.dev_pairs
     assert f"warning    {n_dev} dev pairs: an accuracy near 70 %" in said.out
     history = RubricBank.load(folder / "out" / "bank").history
     assert history is not None
@@ -58,7 +60,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     assert [(curve.seed, len(curve.epochs)) for curve in fits] == [(7, 2), (8, 2)]
     assert (calibration.seed, calibration.phase) == (history.chosen_seed, "calibrate")
     assert history.chosen_seed in {7, 8}
-    assert history.trained_on.train_pairs + history.trained_on.dev_pairs == 120
+    assert told.train_pairs + n_dev == 120
     assert history.linear_accuracy is not None
     page = (folder / "out" / "report.html").read_text()
     assert "OFFLINE RULES" in page
@@ -90,6 +92,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert [facts.round for facts in history.rounds] == [one["round"] for one in record["rounds"]]
     phases = [(curve.round, curve.phase) for curve in history.curves]
     assert phases == [(n, phase) for n in range(1, len(history.rounds) + 1) for phase in ("fit", "calibrate")]
+    assert history.trained_on is not None
     assert history.trained_on.ablate == ("probe",)
     assert history.trained_on.source == "made.jsonl"
     assert history.rounds[0].active is not None

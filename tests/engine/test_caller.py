@@ -23,7 +23,7 @@ from virtual import (
     run_virtual,
 )
 
-from svr_async.commands.eval.run import pass_on
+from svr_async.commands.watching import pass_on
 from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.caller import Caller, RetryableError

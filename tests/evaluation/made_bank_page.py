@@ -28,6 +28,7 @@ def bank(text: str = "Keeps to the point", *, tail: str = "", rubrics: int = 30,
         for n in range(rubrics)
     )
     history = made_history()
+    assert history.trained_on is not None
     history = replace(
         history,
         trained_on=replace(history.trained_on, source=words, preset=words, ablate=("probe", words), contaminated=3),

@@ -14,6 +14,7 @@ from rig import completion, judge_at, pairs, scripted_engine, writer
 
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.request import Request
+from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.author import ModelAuthor
 from svr_async.judges.fence import nonce_of
 from svr_async.judges.hybrid import HybridJudge
@@ -26,7 +27,6 @@ from svr_async.scoring.methods.oracle import Oracle
 from svr_async.scoring.methods.pointwise import Pointwise
 from svr_async.scoring.methods.self_rubric import SelfRubric
 from svr_async.scoring.methods.vanilla import Vanilla
-from svr_async.simulation.attacks import ATTACKS
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.readings import read_rubric
 from svr_async.simulation.server import SimServer

@@ -14,6 +14,7 @@ from svr_async.engine.http.transport import RawReply
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.wires.registry import find_wire
 from svr_async.errors import ConfigError, UsageError
+from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import open_judge
 from svr_async.judges.recorded import load_recorded
@@ -91,6 +92,12 @@ async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_pat
         await opened.close()
     assert len(margins) == 1
     assert margins != {0.0}
+
+
+def test_doctor_asks_a_reward_model_about_a_response() -> None:
+    """Each of its small questions ends with a response to be scored."""
+    asked = questions(find_rewarder(URL))
+    assert {request.messages[-1][0] for request in asked.values()} == {"assistant"}
 
 
 @pytest.mark.parametrize(

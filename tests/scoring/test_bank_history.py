@@ -152,4 +152,5 @@ def test_unknown_values_stay_unknown() -> None:
     back = history_from_json(orjson.loads(history_bytes(history)))
     assert [record.adversarial_loss for record in back.curves[0].epochs] == [0.4, None]
     assert back.linear_accuracy is None
+    assert back.trained_on is not None
     assert back.trained_on.contaminated is None

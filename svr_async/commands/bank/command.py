@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.bank.audit import audit
 from svr_async.commands.bank.edit import edit
 from svr_async.commands.options import common
 from svr_async.errors import ArtefactError, UsageError
@@ -30,6 +31,7 @@ def bank() -> None:
 
 
 bank.add_command(edit)
+bank.add_command(audit)
 
 
 @bank.command()
@@ -55,16 +57,18 @@ def show(
       svr bank show bank/ --domain code
       svr bank show bank/ --rubric r3fa9 --json
     """
-    from svr_async.commands.bank import screen
+    from svr_async.commands.screen import is_narrow
+    from svr_async.commands.screen import show as put
+    from svr_async.evaluation.reporting.bank_sheets import bank_sheet, rubric_sheet
 
     held = _load(folder)
     chosen = [_one(held, key)] if key else _listed(held, domain)[: None if everything else top]
     if as_json:
         _print({"digest": held.digest, **_summary(held), "rubrics": [_plain(entry) for entry in chosen]})
     elif key:
-        screen.show_rubric(chosen[0])
+        put(rubric_sheet(chosen[0]))
     else:
-        screen.show_bank(held, chosen)
+        put(bank_sheet(held, chosen, narrow=is_narrow()))
 
 
 @bank.command(short_help="Count a bank by domain and by facet.")
@@ -76,7 +80,8 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
     \b
     Example:  svr bank stats bank/
     """
-    from svr_async.commands.bank import screen
+    from svr_async.commands.screen import show as put
+    from svr_async.evaluation.reporting.bank_sheets import stats_sheet
     from svr_async.scoring.bank_stats import bank_stats
 
     held = _load(folder)
@@ -84,7 +89,7 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
     if as_json:
         _print(found)
     else:
-        screen.show_stats(held, found)
+        put(stats_sheet(held, found))
 
 
 @bank.command(short_help="Find rubrics with defects.")
@@ -98,9 +103,10 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
     \b
     Example:  svr bank lint bank/ --kind contradiction --kind duplicate
     """
-    from svr_async.commands.bank import screen
+    from svr_async.commands.screen import show as put
     from svr_async.training.bank.lint import Kind
     from svr_async.training.bank.lint import lint as look_over
+    from svr_async.training.bank.sheets import findings_sheet
 
     unknown = sorted(set(kinds) - set(Kind))
     if unknown:
@@ -110,7 +116,7 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
     if as_json:
         _print([_finding(finding) for finding in found])
     else:
-        screen.show_findings(held, found)
+        put(findings_sheet(held, found))
     if strict and found:
         raise ArtefactError(f"{folder} has {len(found)} findings", hint="each says what to do; svr bank show has more")
 
@@ -125,14 +131,15 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.commands.bank import screen
+    from svr_async.commands.screen import show as put
     from svr_async.training.bank.bank_diff import diff_banks
+    from svr_async.training.bank.sheets import diff_sheet
 
     found = diff_banks(_load(first), _load(second))
     if as_json:
         _print(found.to_json())
     else:
-        screen.show_diff(found)
+        put(diff_sheet(found))
 
 
 @bank.command(short_help="Bring the rubrics of banks together.")

@@ -37,10 +37,11 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.commands.bank.screen import show_diff
+    from svr_async.commands.screen import show
     from svr_async.scoring.bank import RubricBank
     from svr_async.training.bank.bank_diff import diff_banks
     from svr_async.training.bank.edit import EditPlan, edit_bank, save_in_place
+    from svr_async.training.bank.sheets import diff_sheet
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
@@ -61,6 +62,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
         }
         click.echo(orjson.dumps(plain | {"changes": found.to_json()}, option=orjson.OPT_INDENT_2))
         return
-    show_diff(found)
+    show(diff_sheet(found))
     click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")
     click.echo("judge again with it, then svr compare the run before and the run after")

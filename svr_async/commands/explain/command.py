@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
 
     from svr_async.evaluation.items import RubricRow
     from svr_async.evaluation.reporting.explain import Explanation
-    from svr_async.evaluation.runfolder import Run, Texts
+    from svr_async.evaluation.runfolder import Run
 
 BAR_CELLS = 12  # of each half of a bar
 SHOWN_CHARS = 700
-LEAST_SHOWN = 0.005
 NO_REASONS = "no reasons are kept: the judge gave none, or the run is older than they are; then svr eval writes them"
 FEW_ROWS = 16  # of a table, up to which rubrics that count nothing are listed too
 
@@ -122,6 +120,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
     from svr_async.evaluation.reasons import with_reasons
     from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
     from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.running.data import texts_of_run
 
     loaded = RunFolder.load(run)
     if item is None:
@@ -134,7 +133,8 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         return
     explanation = explain_item(loaded, item)
     if explanation.texts is None or data is not None:
-        explanation = explain_item(loaded, item, texts=texts_from_data(loaded, item, data, benchmark))
+        texts = texts_of_run(loaded, [item], data, benchmark)
+        explanation = explain_item(loaded, item, texts=texts.get(item))
     if as_json:
         click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
     else:
@@ -152,29 +152,6 @@ def _show_where(found: Explanation, run: Path) -> None:
         click.echo(NO_REASONS)
     names = quote(str(run)), quote(one_line(found.item.id, 200))
     click.echo("svr call show --run {} --item {} shows what was asked and replied".format(*names))
-
-
-def texts_from_data(run: Run, item_id: str, data: Path | None, benchmark: str | None) -> Texts | None:
-    """Return the texts of a pair from its data set: the shipped sample, or `data`; None where neither is meant."""
-    from svr_async.adapters import get_adapter, load_sample
-    from svr_async.evaluation.labels import SAMPLE_SUFFIX
-    from svr_async.evaluation.runfolder import Texts
-    from svr_async.vocabulary.pair import prompt_text
-
-    if data is None and run.manifest.get("sample") is not True:
-        return None
-    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
-    config: Mapping[str, Any] = run.manifest.get("config") or {}
-    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
-    dataset = (
-        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
-    )
-    pair = next((pair for pair in dataset.pairs if pair.id == item_id), None)
-    if pair is not None:
-        return Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
-    if data is None:
-        return None
-    raise UsageError(f"--data {data} has no pair {item_id!r}", hint="give the data that the run judged")
 
 
 def show_mistakes(run: Run) -> None:
@@ -205,13 +182,20 @@ def show_explanation(found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.commands.screen import safe_console
-    from svr_async.evaluation.reporting.explain import in_words, nearer_note, verdict_reasons, votes_in_words, why
+    from svr_async.evaluation.reporting.explain import (
+        decision_in_words,
+        in_words,
+        nearer_note,
+        verdict_reasons,
+        votes_in_words,
+        why,
+    )
     from svr_async.evaluation.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(found.caption, 400), style="dim"))
     which = [Text(one_line(found.item.id, 200), style="bold")] if found.of_run else []
-    console.print(*which, Text(_decision(found), style="bold"))
+    console.print(*which, Text(decision_in_words(found), style="bold"))
     if found.rows:
         _show_rubrics(console, found)
         if note := nearer_note(found):
@@ -229,34 +213,11 @@ def show_explanation(found: Explanation) -> None:
     _show_texts(console, found)
 
 
-def _marks(found: Explanation, row: RubricRow) -> list[str]:
-    """Return what tells two rows of one rubric apart: the order shown and the judge, where there are several."""
-    return [
-        *(["filler"] if row.filler else []),
-        *([row.shown] if found.item.order == "both" else []),
-        *filter(None, [row.judge]),
-    ]
-
-
-def _decision(found: Explanation) -> str:
-    from svr_async.evaluation.wording import signed
-
-    item = found.item
-    if item.margin is None:
-        return f"{item.outcome}: no verdict"
-    if not found.of_run:
-        decided = f"{item.predicted} is better" if item.predicted else "a tie"
-        return f"{decided}, margin {signed(item.margin)} (above 0 for A, below 0 for B)"
-    judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
-    chosen = f"chose {item.predicted}" if item.predicted else "a tie"
-    return f"{chosen} ({judged}), margin {signed(item.margin)}"
-
-
 def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.evaluation.reporting.explain import reason_of, verdict_of, why
+    from svr_async.evaluation.reporting.explain import counts_at_all, marks_of, reason_of, verdict_of, why
     from svr_async.evaluation.safetext import one_line
     from svr_async.evaluation.wording import signed
 
@@ -267,10 +228,10 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     table.add_column("counts", justify="right")  # alpha times the weight of the bank
     table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
     table.add_column("", justify="right", no_wrap=True)
-    shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if _counts(row)]
+    shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
     for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"
-        shown_as = one_line(text, 400) + "".join(f" ({mark})" for mark in _marks(found, row))
+        shown_as = one_line(text, 400) + "".join(f" ({mark})" for mark in marks_of(found, row))
         reason = reason_of(found.item, row)
         told = "" if reason is None else f"\n{why(reason)}: {one_line(reason.text, 400)}"
         table.add_row(
@@ -284,11 +245,6 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     console.print(table)
     if less := len(found.rows) - len(shown):
         console.print(Text(f"and {less} that count less than 0.005: --json lists them", style="dim"))
-
-
-def _counts(row: RubricRow) -> bool:
-    """Whether what a rubric counts is shown as more than 0.00."""
-    return abs(row.contribution) >= LEAST_SHOWN
 
 
 def _bar(row: RubricRow, largest: float) -> Text:
@@ -310,13 +266,15 @@ def _bar(row: RubricRow, largest: float) -> Text:
 def _show_texts(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
+    from svr_async.evaluation.reporting.explain import tag_of
+
     if found.texts is None:
         console.print(Text("the run folder keeps no texts of this pair; --data PATH shows them", style="dim"))
         return
     for name, text in (
         ("prompt", found.texts.prompt),
-        (f"response A{_tag(found, 'A')}", found.texts.response_a),
-        (f"response B{_tag(found, 'B')}", found.texts.response_b),
+        (f"response A{tag_of(found, 'A')}", found.texts.response_a),
+        (f"response B{tag_of(found, 'B')}", found.texts.response_b),
     ):
         _show_text(console, name, text)
 
@@ -332,12 +290,3 @@ def _show_text(console: Console, name: str, text: str) -> None:
     console.print(Text(shown))
     if more:
         console.print(Text(f"… {more:,} more characters", style="dim"))
-
-
-def _tag(found: Explanation, side: str) -> str:
-    tags = [
-        words
-        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
-        if which == side
-    ]
-    return f" ({', '.join(tags)})" if tags else ""

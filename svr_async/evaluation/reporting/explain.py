@@ -17,6 +17,7 @@ from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 from svr_async.vocabulary.pair import Order
 
 MISTAKES = 20
+LEAST_SHOWN = 0.005  # of a contribution
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
 LIKELY = (
@@ -167,3 +168,40 @@ def _suggestion(items: Sequence[Item], item_id: str) -> str:
     if not near:
         return "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
     return f"did you mean {', '.join(near)}?"
+
+
+def marks_of(found: Explanation, row: RubricRow) -> list[str]:
+    """Return what tells two rows of one rubric apart: the order shown and the judge, where there are several."""
+    return [
+        *(["filler"] if row.filler else []),
+        *([row.shown] if found.item.order == "both" else []),
+        *filter(None, [row.judge]),
+    ]
+
+
+def decision_in_words(found: Explanation) -> str:
+    """Return what was decided and how surely, in words."""
+    item = found.item
+    if item.margin is None:
+        return f"{item.outcome}: no verdict"
+    if not found.of_run:
+        decided = f"{item.predicted} is better" if item.predicted else "a tie"
+        return f"{decided}, margin {signed(item.margin)} (above 0 for A, below 0 for B)"
+    judged = {True: "right", False: "wrong", None: "no right answer"}[item.correct]
+    chosen = f"chose {item.predicted}" if item.predicted else "a tie"
+    return f"{chosen} ({judged}), margin {signed(item.margin)}"
+
+
+def counts_at_all(row: RubricRow) -> bool:
+    """Whether what a rubric counts is shown as more than 0.00."""
+    return abs(row.contribution) >= LEAST_SHOWN
+
+
+def tag_of(found: Explanation, side: str) -> str:
+    """Return in brackets what a response is: the right answer, the judge's choice; nothing where it is neither."""
+    tags = [
+        words
+        for words, which in (("right answer", found.item.gold), ("judge's choice", found.item.predicted))
+        if which == side
+    ]
+    return f" ({', '.join(tags)})" if tags else ""

@@ -1,11 +1,18 @@
-"""Which pairs are judged: a file, the sample or the benchmark."""
+"""Which pairs are judged: a file, the sample or the benchmark; and the texts of pairs that were judged."""
 
 from __future__ import annotations
 
-from svr_async.adapters import Adapter, Dataset, load_sample
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE, fetch
 from svr_async.errors import UsageError
+from svr_async.evaluation.labels import SAMPLE_SUFFIX
+from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.vocabulary.pair import prompt_text
 
 
 def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
@@ -21,3 +28,29 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
     return adapter.load(fetch(adapter, CACHE), official=True)
+
+
+def texts_of_run(
+    run: Run, ids: Sequence[str], data: Path | None = None, benchmark: str | None = None
+) -> Mapping[str, Texts]:
+    """Return texts of pairs by id from the data set of a run: the shipped sample, or `data`; empty without both.
+
+    `benchmark` is the format of `data`, the run's own unless given. UsageError where `data` lacks one of the pairs.
+    """
+    if data is None and run.manifest.get("sample") is not True:
+        return {}
+    name = benchmark or str(run.metrics["benchmark"]).removesuffix(SAMPLE_SUFFIX)
+    config: Mapping[str, Any] = run.manifest.get("config") or {}
+    columns, labels = (str(config.get(name) or "") for name in ("columns", "labels"))
+    dataset = (
+        load_sample() if data is None else get_adapter(name).load(data, lenient=True, columns=columns, labels=labels)
+    )
+    wanted = set(ids)
+    found = {
+        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
+        for pair in dataset.pairs
+        if pair.id in wanted
+    }
+    if data is not None and (lacking := [one for one in ids if one not in found]):
+        raise UsageError(f"--data {data} has no pair {lacking[0]!r}", hint="give the data that the run judged")
+    return found

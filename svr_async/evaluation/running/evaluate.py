@@ -45,7 +45,7 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
-    with _naming_keys(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with keys_named(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(run, listener))
 
 
@@ -55,7 +55,7 @@ def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any]
     Replies that the memo holds are used, so that what depends on them is exact. Questions in `before` are not counted,
     and those that are counted are added to it.
     """
-    with _naming_keys(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with keys_named(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
         plan = runner.run(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
@@ -63,7 +63,8 @@ def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any]
     return plan | {"disk_bytes": need, "free_bytes": free}
 
 
-def _naming_keys(run: Prepared) -> AbstractContextManager[None]:
+def keys_named(run: Prepared) -> AbstractContextManager[None]:
+    """Return what is entered while a run's judges are asked: an error about a key names the key's variable."""
     return naming_keys(name for judge in run.judges.judges for name in judge.spec.key_variables)
 
 
@@ -123,7 +124,7 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     stopper, begun = Stopper(), time.monotonic()
     if run.settings.processes > 1 and bench.sending and not run.settings.limits.offline:
         bench = share_out(bench)
-    items = await _judge(run, bench, evaluation, listener, stopper)
+    items = await judge_all(run, bench, evaluation, listener, stopper)
     judged = [item for item in items if item is not None]
     if not judged and stopper.error is not None:
         raise stopper.error
@@ -145,7 +146,7 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     return result
 
 
-async def _judge(
+async def judge_all(
     run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener, stopper: Stopper
 ) -> Sequence[Item | None]:
     """Judge all pairs, in other processes where the bench is shared out."""

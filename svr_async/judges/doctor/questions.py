@@ -17,7 +17,7 @@ from svr_async.engine.classify import Failure, Kind, classify_reply
 from svr_async.engine.healing import find_cures
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
-from svr_async.engine.wires.contract import QUESTION
+from svr_async.engine.wires.contract import QUESTION, Wire
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
 from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
@@ -99,13 +99,18 @@ def _request(profile: Profile, text: str) -> Request:
     return Request(
         endpoint=profile.identity,
         model=profile.model,
-        messages=(("user", text), *(((QUESTION, STATEMENT),) if profile.spoken.questions else ())),
+        messages=(("user", text), *_after(profile.spoken)),
         max_tokens=min(MAX_TOKENS, profile.max_tokens),
         max_tokens_field=profile.max_tokens_field,
         params=profile.params(structured=False),
         no_cache=True,
         wire=profile.spoken,
     )
+
+
+def _after(wire: Wire) -> tuple[tuple[str, str], ...]:
+    """Return what a question ends with on a wire that takes no question alone: a statement, or a response to it."""
+    return ((QUESTION, STATEMENT),) if wire.questions else (("assistant", WORD),) if wire.score else ()
 
 
 def _with(request: Request, **params: Any) -> Request:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from svr_async.evaluation.runfolder import Run
 from svr_async.reproduction.printed import Printed
 from svr_async.reproduction.recipe import Recipe
-from svr_async.reproduction.results import Absent, Results, TrainedBank, runs_of
+from svr_async.reproduction.results import Absent, Results, TrainedBank, judged, runs_of
 from svr_async.reproduction.table import Cell, Column, Row, Table
 from svr_async.reproduction.tables.accuracy import row_of, table_of
 
@@ -21,6 +21,10 @@ QUESTIONS = (
     "Calls are distinct questions behind the verdicts, whenever they were paid; a share of the pairs is judged in both "
     "orders, which the printed numbers do not have."
 )
+RRD_STAGES = {
+    "generation": "generations", "proposal": "proposals", "decomposition": "decompositions",
+    "sample_judgments": "judgments",
+}  # fmt: skip
 CALLS_A_PAIR = {"vanilla": 1.0, "svr": 1.0, "self-rubric": 2.0}  # app:cost, in words
 
 
@@ -33,7 +37,7 @@ def cost(recipe: Recipe, printed: Printed, results: Results) -> Table:
         cells = [Cell(), Cell(), Cell(printed=each), Cell(), Cell()] if isinstance(run, Absent) else _cells(run, each)
         rows.append(row_of(row, run, cells))
     rows += list(_stages(results.bank(recipe.banks[0])))
-    rows += list(_rrd(printed))
+    rows += list(_rrd(printed, runs))
     notes = (
         QUESTIONS,
         "Printed: 20 GPU-hours for a training on 8 A100, which has no counterpart where an endpoint judges.",
@@ -60,11 +64,23 @@ def _stages(bank: TrainedBank | Absent) -> Iterator[Row]:
         asked[stage] += sum(outcomes.values())
     for stage, questions in sorted(asked.items()):
         cells = (Cell(), Cell(ours=questions), Cell(), Cell(), Cell())
-        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.bank.judge)
+        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.judged)
 
 
-def _rrd(printed: Printed) -> Iterator[Row]:
-    for name in ("generations", "proposals", "decompositions", "judgments"):
+def _rrd(printed: Printed, runs: Sequence[Run | Absent]) -> Iterator[Row]:
+    """Yield the stages of RRD's construction, beside the printed counts of them."""
+    held = [run for run in runs if not isinstance(run, Absent) and run.metrics["method"] == "rrd"]
+    counts = (held[0].metrics.get("method_calls") or {}) if held else {}
+    for stage, name in RRD_STAGES.items():
         value = printed.number("app:rrd_repro", name)
-        cells = (Cell(), Cell(printed=value), Cell(), Cell(), Cell())
-        yield Row(names=(f"RRD, {name}",), cells=cells, absent="counted by stage in the run's own record where RRD ran")
+        cells = (Cell(), Cell(ours=counts.get(stage), printed=value), Cell(), Cell(), Cell())
+        judge = judged(held[0]) if held else ""
+        yield Row(names=(f"RRD: {name}",), cells=cells, judged=judge, absent="" if held else "RRD was not run")
+    for statistic in ("mean", "median"):
+        value = printed.number("app:rrd_repro", f"rubrics_{statistic}")
+        yield Row(
+            names=(f"RRD: rubrics a prompt, {statistic}",),
+            cells=(Cell(), Cell(), Cell(ours=counts.get(f"rubrics_{statistic}"), printed=value), Cell(), Cell()),
+            judged=judged(held[0]) if held else "",
+            absent="" if held else "RRD was not run",
+        )

@@ -18,6 +18,7 @@ from svr_async.vocabulary.statistics import Interval, PairedCounts, mcnemar_exac
 
 MOST_CHARS = 600
 SHOWN_RUBRICS = 3
+FEWEST = 6  # pairs that differ, from which on McNemar's test can be below 0.05
 OUTCOMES = ("Both correct", "SVR-only correct", "Oracle-only correct", "Both wrong")
 
 
@@ -81,7 +82,10 @@ def net(recipe: Recipe, printed: Printed, results: Results) -> Table:
         _net_row(names.get(source, source), by_source.get(source), own if source in names else None, _both(runs))
         for source in order
     ]
-    note = "The interval is of the net count: ± 1.96 √(only SVR + only oracle), the pairs on which they differ."
+    note = (
+        "The interval is of the net count: ± 1.96 √(only SVR + only oracle), the pairs on which they differ; fewer "
+        f"than {FEWEST} of them tell nothing apart."
+    )
     return table_of(recipe, columns, rows, runs, (note,))
 
 
@@ -100,7 +104,8 @@ def _net_row(name: str, counts: PairedCounts | None, own: PrintedTable | None, j
     if counts is None:
         return Row(names=(name,), cells=(Cell(printed=printed), *[Cell()] * 3), absent="no pair of this source")
     found, room = counts.only_first - counts.only_second, 1.96 * (counts.only_first + counts.only_second) ** 0.5
-    differs = None if printed is None else not found - room <= printed <= found + room
+    enough = printed is not None and counts.only_first + counts.only_second >= FEWEST
+    differs = not found - room <= printed <= found + room if enough and printed is not None else None
     cells = (
         Cell(ours=found, printed=printed, interval=Interval(found - room, found + room), differs=differs),
         Cell(ours=counts.n), Cell(ours=counts.only_first), Cell(ours=counts.only_second),

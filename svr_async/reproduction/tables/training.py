@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from svr_async.evaluation import wording
+from svr_async.evaluation.labels import integrity_marks
 from svr_async.evaluation.runfolder import Run
 from svr_async.fit.tfidf import MAX_FEATURES
 from svr_async.reproduction.printed import Printed, PrintedRow
@@ -35,10 +37,10 @@ def dynamics(recipe: Recipe, printed: Printed, results: Results) -> Table:
     for number in range(1, count + 1):
         facts = next((one for one in rounds if one.round == number), None)
         lack = why or ("" if facts else "training ended before this round")
-        judge = "" if isinstance(bank, Absent) else bank.bank.judge
+        judge = "" if isinstance(bank, Absent) else bank.judged
         rows.append(_round(facts, _printed_round(printed, number), number, judge, lack))
     notes = (_gap(rounds), *_dev(bank))
-    return table_of(recipe, DYNAMICS, rows, [], tuple(filter(None, notes)))
+    return replace(table_of(recipe, DYNAMICS, rows, [], tuple(filter(None, notes))), marks=marks_of_bank(bank))
 
 
 def _printed_round(printed: Printed, number: int) -> Mapping[str, float]:
@@ -91,7 +93,7 @@ def overview(recipe: Recipe, printed: Printed, results: Results) -> Table:  # no
     if isinstance(bank, Absent):
         rows.append(Row(names=("Training",), cells=(Cell(), Cell()), absent=bank.why))
     else:
-        rows += [_step(name, number, what, bank.bank.judge) for name, number, what in _steps(bank)]
+        rows += [_step(name, number, what, bank.judged) for name, number, what in _steps(bank)]
     if isinstance(run, Absent):
         rows.append(Row(names=("Inference",), cells=(Cell(), Cell()), absent=run.why))
     else:
@@ -106,8 +108,9 @@ def _step(name: str, number: float, what: str, judge: str) -> Row:
 def _steps(bank: TrainedBank) -> Iterator[tuple[str, float, str]]:
     history = bank.bank.history
     if history is not None:
-        yield "Preference pairs", history.trained_on.train_pairs, "to learn from"
-        yield "Dev pairs", history.trained_on.dev_pairs, "held out, by prompts"
+        if history.trained_on is not None:
+            yield "Preference pairs", history.trained_on.train_pairs, "to learn from"
+            yield "Dev pairs", history.trained_on.dev_pairs, "held out, by prompts"
         for one in history.rounds:
             yield f"Round {one.round}: bank", one.bank, "rubrics after induction and merging"
             yield f"Round {one.round}: judged", one.judged_entries, "verdicts of a rubric on a pair"
@@ -132,12 +135,20 @@ def hparams(recipe: Recipe, printed: Printed, results: Results) -> Table:
     own = printed.table(recipe.label)
     bank = results.bank(recipe.banks[0])
     used = results.preset
-    if not isinstance(bank, Absent) and bank.bank.history is not None:
-        used = bank.bank.history.trained_on.preset or used
+    history = None if isinstance(bank, Absent) else bank.bank.history
+    if history is not None and history.trained_on is not None:
+        used = history.trained_on.preset or used
     columns = tuple(Column(name=name, unit="text") for name in ("Printed", "Preset paper", f"Preset in use: {used}"))
     presets = [PRESETS["paper"], PRESETS.get(used, PRESETS["default"])]
     rows = [_setting(row, presets) for row in own.rows]
-    return table_of(recipe, columns, rows, [], _judges(bank))
+    return replace(table_of(recipe, columns, rows, [], _judges(bank)), marks=marks_of_bank(bank))
+
+
+def marks_of_bank(bank: TrainedBank | Absent) -> tuple[str, ...]:
+    """Return the marks of the judge that trained a bank."""
+    if isinstance(bank, Absent):
+        return ()
+    return tuple(mark.word for mark in integrity_marks(bank.bank.integrity))
 
 
 def _setting(row: PrintedRow, presets: Sequence[TrainConfig]) -> Row:

@@ -74,7 +74,9 @@ class Generative:
         if not self.options.proposer:
             return judge
         if self.options.proposer not in self.others:
-            raise UsageError(f"the proposer {self.options.proposer} is not open here", hint="svr eval asks it")
+            raise UsageError(
+                f"the proposer {self.options.proposer} is not open here", hint="only the run of svr eval opens it"
+            )
         return self.others[self.options.proposer]
 
     def _rubric(self, prompt: Prompt) -> Ask[str]:

@@ -111,7 +111,9 @@ class Miner:
         if not name:
             return self.judge
         if name not in self.others:
-            raise UsageError(f"the judge {name} of the options is not open here", hint="svr eval asks it")
+            raise UsageError(
+                f"the judge {name} of the options is not open here", hint="only the run of svr eval opens it"
+            )
         return self.others[name]
 
     async def _sample(self, stage: Stage, name: str, prompt: Prompt, number: int) -> str | None:

@@ -81,7 +81,8 @@ def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
 
     `former` is the former's digest, of which its name has eight digits. UsageError where that folder is there already.
     """
-    kept = folder.with_name(f"{folder.resolve().name}-{former[:8]}")
+    folder = folder.resolve()
+    kept = folder.with_name(f"{folder.name}-{former[:8]}")
     if kept.exists():
         raise UsageError(f"{kept} is there already", hint="remove it, or write the edited bank with --out DIR")
     try:

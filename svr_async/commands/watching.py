@@ -1,0 +1,86 @@
+"""What a person sees while pairs are judged: progress, notes, and at the end of a run its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+import orjson
+
+from svr_async.commands.terminal import RunProgress, print_summary
+from svr_async.engine.signals import draining, has_hung_up
+from svr_async.engine.stats import EngineStats
+from svr_async.engine.stopper import Stopper
+from svr_async.engine.words import About, Word
+from svr_async.evaluation.items import Item
+from svr_async.evaluation.running.dry_run import describe_count
+from svr_async.evaluation.running.evaluate import count_calls
+from svr_async.evaluation.running.listener import EvalResult, Listener
+from svr_async.evaluation.running.prepared import Prepared
+from svr_async.evaluation.running.space import words
+
+
+@dataclass(slots=True, kw_only=True)
+class Screen(Listener):
+    """What a person sees of an evaluation: progress and notes while it runs, the summary at its end."""
+
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    stopper: Stopper | None = None
+    progress: RunProgress | None = None
+
+    @contextmanager
+    def judging(self, total: int, stats: Callable[[], EngineStats] | None, stopper: Stopper) -> Iterator[None]:
+        """Show progress, and drain at a signal."""
+        self.stopper = stopper
+        with RunProgress(total, stats, quiet=self.quiet) as self.progress, draining(stopper, self.note):
+            yield
+
+    def done(self, what: Item | int) -> None:
+        """Count a pair."""
+        if self.progress is not None:
+            self.progress.advance(what)
+
+    def note(self, text: str) -> None:
+        """Say something now, above the bar where there is one."""
+        if self.progress is None:
+            click.echo(text, err=True)
+        else:
+            self.progress.note(text)
+
+    def hear(self, word: Word) -> None:
+        """Pass on what an engine tells."""
+        pass_on(self.note, word, verbose=self.verbose)
+
+    def ended(self, result: EvalResult) -> None:
+        """Print the metrics, unless the terminal has gone."""
+        if self.stopper is not None and has_hung_up(self.stopper):
+            return
+        if self.as_json:
+            click.echo(orjson.dumps(result.metrics, option=orjson.OPT_INDENT_2))
+        else:
+            print_summary(result.metrics, str(result.folder))
+
+
+def pass_on(say: Callable[[str], None], word: Word, *, verbose: bool) -> None:
+    """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
+    if word.about is About.RETRY:
+        if verbose:
+            say(f"trying again: {word.text}")
+    else:
+        say(f"note: {word.text}" if word.about is About.NOTE else word.text)
+
+
+def print_count(run: Prepared, *, as_json: bool) -> None:
+    """Print what would be asked, as JSON or in words."""
+    count = count_calls(run)
+    if count is None:
+        click.echo("0 calls: this judge sends nothing")
+    elif as_json:
+        click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2))
+    else:
+        room = f"at most about {words(count['disk_bytes'])} on the disk, where {words(count['free_bytes'])} are free"
+        click.echo(f"{describe_count(count)}\n  {room}")
