@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOOPBACK = ("127.", "::1", "localhost")
 CPU_INFO = Path("/proc/cpuinfo")
+UNFUSED, TRIED = "--xla_cpu_use_fusion_emitters=false", "0.10."  # jaxlib ends at a flag that it does not know
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _strangers: list[str] = []
 _numbers = count()
 
@@ -38,6 +43,9 @@ def _watch_sockets(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_watch_sockets)
+pytest.register_assert_rewrite("campaigns", "checker", "fuzzing", "hostile", "trials")  # of tests/reliability
+for _name in ONE_THREAD:  # read when NumPy and scikit-learn load; more would spin for each other beside other workers
+    os.environ.setdefault(_name, "1")
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +88,7 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Have JAX compile quickly rather than well, here and in processes, and keep it for other workers and runs.
 
     Half of a small fit is compiling, and last bits depend on how: all compile alike. JAX names a program by all that it
-    is compiled from, but not by the processor; so its folder is named by that.
+    is compiled from, but not by the processor; so its folder is named by that. Unfused, it compiles in half the time.
     """
     settings: dict[str, Any] = {"jax_disable_most_optimizations": True}
     if CPU_INFO.exists() and hasattr(request.config, "cache"):
@@ -93,6 +101,8 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
             "jax_persistent_cache_min_entry_size_bytes": -1,
         }
     with pytest.MonkeyPatch.context() as patch:
+        if version("jaxlib").startswith(TRIED) and "XLA_FLAGS" not in os.environ:
+            patch.setenv("XLA_FLAGS", UNFUSED)
         for name, value in settings.items():
             patch.setenv(name.upper(), str(value))
             if "jax" in sys.modules:
@@ -104,6 +114,20 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_xdist_auto_num_workers() -> int | None:
     """Take one worker more than there are cores, unless told otherwise: many tests wait for another process."""
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Load the test files from another one on in each worker: what it has compiled is there when others come to it."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not worker or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    first = len(files) * int(worker) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[first:] + files[:first]:
+        if str(file.parent) not in sys.path:
+            sys.path.insert(0, str(file.parent))  # as pytest does
+        with contextlib.suppress(Exception):  # pytest meets it again, and tells it
+            import_module(file.stem)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

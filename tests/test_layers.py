@@ -22,6 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED: dict[str, set[str]] = {
     "vocabulary": set(),
     "fit": set(),
+    "figures": {"vocabulary"},
     "engine": {"vocabulary"},
     "judges": {"engine", "vocabulary"},
     "adapters": {"vocabulary"},
@@ -29,10 +30,10 @@ ALLOWED: dict[str, set[str]] = {
     "observability": {"engine", "vocabulary"},
     "scoring": {"judges", "engine", "fit", "vocabulary"},
     "training": {"scoring", "judges", "engine", "fit", "adapters", "vocabulary"},
-    "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
+    "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "figures", "vocabulary"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "reproduction": {
-        "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "vocabulary",
+        "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },
     "commands": {
         "reproduction", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters",

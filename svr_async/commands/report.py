@@ -26,11 +26,18 @@ FORMATS = ("html", "md", "tex", "csv")
     is_flag=True,
     help="Accuracy against cost from kept replies alone, over thresholds, judges and juries: .html .csv .json.",
 )
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
+)
 @common
 def report(
     runs: tuple[Path, ...],
     out: Path | None,
     frontier: bool,
+    figures: Path | None,
     config: object,  # noqa: ARG001  (read before)
     as_json: bool,
 ) -> None:
@@ -44,29 +51,30 @@ def report(
       svr report runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
       svr report runs/first runs/second --out both.html
       svr report runs/first --out table.tex
+      svr report runs/first runs/second --figures figures
       svr report banks/mine/bank
       svr report runs/small-judge runs/large-judge --frontier
     """
     if frontier:
-        _report_frontier(runs, out, as_json)
+        _report_frontier(runs, out, figures, as_json)
         return
     from svr_async.evaluation.reporting.bank_report import write_bank_report
 
     bank = bank_folder(runs)
     target = out or default_target(runs)
-    n_bytes = write_report(runs, target) if bank is None else write_bank_report(bank, target)
+    n_bytes = write_report(runs, target, figures) if bank is None else write_bank_report(bank, target, figures)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
         click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
 
 
-def _report_frontier(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:
     from svr_async.evaluation.reporting.frontier_files import as_json as frontier_json
     from svr_async.evaluation.running.frontier import write_frontier
 
     target = out or runs[0] / "frontier.html"
-    found = write_frontier(runs, target)
+    found = write_frontier(runs, target, figures)
     if as_json:
         click.echo(frontier_json(found))
     else:
@@ -81,10 +89,11 @@ def default_target(runs: tuple[Path, ...]) -> Path:
     return runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html")
 
 
-def write_report(runs: tuple[Path, ...], target: Path) -> int:
+def write_report(runs: tuple[Path, ...], target: Path, figures: Path | None = None) -> int:
     """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
     from svr_async.errors import UsageError
     from svr_async.evaluation.reporting.report import render_report
+    from svr_async.evaluation.reporting.run_figures import draw_runs
     from svr_async.evaluation.reporting.tables import render_table
     from svr_async.evaluation.runfolder import RunFolder, write_atomic
 
@@ -92,7 +101,8 @@ def write_report(runs: tuple[Path, ...], target: Path) -> int:
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
     loaded = [RunFolder.load(run) for run in runs]
-    text = render_report(loaded) if kind == "html" else render_table(loaded, kind)
+    drawn = draw_runs(loaded, figures) if figures else ()
+    text = render_report(loaded, figures=drawn) if kind == "html" else render_table(loaded, kind)
     data = text.encode()
     write_atomic(target, data)
     return len(data)

@@ -17,7 +17,7 @@ PATH = click.Path(path_type=Path)
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
 @click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
 @click.option("--format", "adapter", default="pairs", show_default=True, help="The adapter that reads the train pairs.")
-@click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all roles, or for one of a recipe.")
+@click.option("--judge", multiple=True, metavar="[ROLE=]J", help="Who judges: for all but reward models, or a role.")
 @click.option("--bank", multiple=True, metavar="[NAME=]DIR", help="A trained bank in place of full, or of another.")
 @click.option("--preset", type=click.Choice(["default", "paper"]), default="default", show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of a training.")
@@ -30,6 +30,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
+@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG (needs matplotlib).")
 @quiet_option
 @common
 @observed

@@ -9,6 +9,7 @@ from importlib import resources
 
 from svr_async.evaluation.labels import CAVEATS, Mark
 from svr_async.evaluation.reporting.report import environment, page_head, template_text
+from svr_async.figures.files import Drawn
 from svr_async.reproduction.arithmetic import Check
 from svr_async.reproduction.table import Cell, Column, Row, Table, ours
 from svr_async.reproduction.writers import LEGEND, caption, interval_words, padded
@@ -50,7 +51,7 @@ class TableView:
     judged: tuple[str, ...]
 
 
-def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int) -> str:
+def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int, figures: Sequence[Drawn] = ()) -> str:
     """Return the page: every value escaped, no scripts, no requests. The same tables give the same bytes."""
     style = template_text("report.css") + _text("report.css")
     caveats = {mark.word: mark for mark in CAVEATS.values()}
@@ -64,7 +65,7 @@ def render_page(tables: Sequence[Table], marks: Sequence[Check], checks: int) ->
             legend=LEGEND,
             findings=marks,
             n_checks=checks,
-            **page_head(style),
+            **page_head(style, figures),
         )
     )
     return page.strip() + "\n"

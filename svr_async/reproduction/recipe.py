@@ -154,19 +154,15 @@ def _table(name: str, value: dict[str, Any]) -> tuple[int, Recipe]:
 
 
 def _row(file: str, value: Mapping[str, Any], benches: Mapping[str, Mapping[str, Any]]) -> RecipeRow:
-    value = dict(value)
-    try:
-        if "runs" in value:
-            (bench, more), *_ = benches.items()
-            runs = {name: _run(file, bench, more, one) for name, one in value.pop("runs").items()}
-        else:
-            run = value.pop("run")
-            runs = {bench: _run(file, bench, more, run) for bench, more in benches.items()}
-        if not runs:
-            raise ValueError("no benchmark is named")
-    except (KeyError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{file}: a row needs run or runs, and the table benchmarks", hint=f"{value}") from error
-    return _made(RecipeRow, file, {**_tuples(value), "runs": runs})
+    value, found = dict(value), list(benches.items())
+    run, runs = value.pop("run", None), value.pop("runs", None)
+    if not found or (run is None) == (runs is None):
+        raise ConfigError(f"{file}: a row needs run or runs, and the table benchmarks", hint=f"the row is {value}")
+    if runs is None:
+        held = {bench: _run(file, bench, more, run) for bench, more in found}
+    else:
+        held = {name: _run(file, *found[0], one) for name, one in runs.items()}
+    return _made(RecipeRow, file, {**_tuples(value), "runs": held})
 
 
 def _run(file: str, bench: str, more: Mapping[str, Any], value: Mapping[str, Any]) -> RunSpec:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.evaluation.wording import plural
+from svr_async.figures.files import Drawn, open_figures, write_figures
 from svr_async.reproduction.arithmetic import checks, marks
+from svr_async.reproduction.figures import figures_of
 from svr_async.reproduction.page import render_page
 from svr_async.reproduction.plan import plan_of
 from svr_async.reproduction.printed import load_printed
@@ -55,14 +57,18 @@ def reproduce(settings: ReproSettings, names: Sequence[str], say: Say) -> Reprod
     recipes = load_recipes(settings.recipes)
     plan = plan_of(recipes, chosen(recipes, names))
     open_folder(settings.out)
+    if settings.figures is not None:
+        open_figures(settings.figures)
     work = open_work(settings, plan, say)
     results = do_all(work)
     tables = tuple(build(recipe, load_printed(), results) for recipe in plan.tables)
-    report = write_tables(settings.out, tables)
+    figures = tuple(figures_of(plan.tables, tables, results)) if settings.figures else ()
+    drawn = write_figures(settings.figures, figures) if settings.figures else ()
+    report = write_tables(settings.out, tables, drawn)
     return Reproduction(tables=tables, report=report, calls=work.calls, usd=work.usd)
 
 
-def write_tables(out: Path, tables: Sequence[Table]) -> Path:
+def write_tables(out: Path, tables: Sequence[Table], figures: Sequence[Drawn] = ()) -> Path:
     """Write each table by itself and all of them on a page; return the page. The same tables give the same bytes."""
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +77,6 @@ def write_tables(out: Path, tables: Sequence[Table]) -> Path:
             write_atomic(folder / f"{table.short}.{ending}", text.encode())
     write_atomic(out / "report.md", "\n".join(map(as_markdown, tables)).encode())
     printed = load_printed()
-    page = render_page(tables, marks(printed), len(checks(printed)))
+    page = render_page(tables, marks(printed), len(checks(printed)), figures)
     write_atomic(out / "report.html", page.encode())
     return out / "report.html"

@@ -35,6 +35,11 @@ class TrainedBank:
     bank: RubricBank
     record: Mapping[str, Any]
 
+    @property
+    def judged(self) -> str:
+        """Who judged in its training."""
+        return self.bank.judge or "a bank that does not say who judged"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:

@@ -18,6 +18,7 @@ from svr_async.errors import BudgetError, StorageError, SvrError
 from svr_async.evaluation.running.evaluate import run_now
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.evaluation.safetext import one_line
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.plan import Plan, eval_settings, train_settings
 from svr_async.reproduction.recipe import BankSpec, RunSpec
@@ -30,6 +31,8 @@ from svr_async.training.running.settings import TrainSettings
 
 Say = Callable[[str], None]
 ENDING = (BudgetError, StorageError, StoppedError)  # what ends a reproduction, and not a row of it alone
+NO_VERDICT = "not one pair got a verdict; the run's folder says why"
+MOST_REASON = 200  # characters of why a row is absent
 NO_PAIRS = "there are no training pairs: --data train=PATH, or --bank DIR for a bank that is trained"
 
 
@@ -116,7 +119,7 @@ def _kept(work: Work, make: Callable[[], Path | Absent]) -> Path | Absent:
     except ENDING:
         raise
     except SvrError as error:
-        found = Absent(why=error.one_line())
+        found = Absent(why=one_line(error.one_line(), MOST_REASON))
     if isinstance(found, Absent):
         work.say(f"  absent: {found.why}")
     return found
@@ -167,6 +170,8 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
         work.usd += result.metrics["paid_usd"] or 0.0
         if result.signal:
             raise StoppedError(result.signal)
+    if _read(prepared.folder / "metrics.json").get("coverage") == 0:
+        return Absent(why=NO_VERDICT)
     return prepared.folder
 
 

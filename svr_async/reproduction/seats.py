@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from svr_async.errors import SvrError
 from svr_async.judges.spec import JudgeSpec
 from svr_async.reproduction.recipe import Role
 from svr_async.reproduction.settings import ReproSettings
+
+if TYPE_CHECKING:
+    from svr_async.judges.doctor.questions import Served
+    from svr_async.judges.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,8 @@ def seats_of(roles: Iterable[Role], settings: ReproSettings) -> dict[str, Seat]:
 
 
 def _named(role: Role, settings: ReproSettings) -> Seat:
-    judge = settings.judges.get(role.name) or settings.judge or role.judge
+    """Return the judge of a role; who judges all roles is no model of its own kind, as a reward model is."""
+    judge = settings.judges.get(role.name) or (settings.judge if role.judge else "") or role.judge
     if not judge:
         return Seat(role=role.name, judge="", absent=role.hint or f"no judge is named: --judge {role.name}=J")
     try:
@@ -49,27 +55,35 @@ def _named(role: Role, settings: ReproSettings) -> Seat:
 
 
 async def _reach_all(judges: Iterable[str], settings: ReproSettings) -> Mapping[str, str]:
-    """Return why judges cannot be reached, by judge; an endpoint with a key is asked once."""
-    known: dict[tuple[str, str], str] = {}
+    """Return why judges cannot be asked, by judge; an endpoint with a key is asked for its list once."""
+    known: dict[tuple[str, str], Served | str] = {}
     found = {}
     for judge in sorted(judges):
         profile = JudgeSpec.parse(judge, base_url=settings.base_url).profile
         if profile is not None:
             place = (profile.base_url, profile.key_env)
             if place not in known:
-                known[place] = await _why_not(judge, settings)
-            found[judge] = known[place]
+                known[place] = await _served(profile)
+            found[judge] = _why_not(profile, known[place])
     return found
 
 
-async def _why_not(judge: str, settings: ReproSettings) -> str:
+async def _served(profile: Profile) -> Served | str:
+    """Return what an endpoint serves, or why it does not say."""
     from svr_async.engine.secrets import key_from_environment
     from svr_async.judges.doctor.questions import served
 
-    profile = JudgeSpec.parse(judge, base_url=settings.base_url).profile
-    assert profile is not None
     try:
-        found = await served(profile, key_from_environment(profile.key_env))
+        return await served(profile, key_from_environment(profile.key_env))
     except SvrError as error:
         return error.one_line()
-    return "" if found.reached else f"nothing answers at {profile.base_url}"
+
+
+def _why_not(profile: Profile, found: Served | str) -> str:
+    """Return why a model cannot be asked; "" where it may be, as at an endpoint without a list or with a slow one."""
+    if isinstance(found, str):
+        return found
+    names = found.rows or {}
+    if not names or not profile.model or any(f"/{name}".endswith(f"/{profile.model}") for name in names):
+        return ""
+    return f"{profile.base_url} does not list {profile.model} among its models"

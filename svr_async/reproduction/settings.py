@@ -21,6 +21,7 @@ class ReproSettings:
     `judges` are judges by the role that recipes name, `judge` is one in the place of all others. `banks` are trained
     banks by name, which are then not trained. `adapter` reads the training pairs; `decontaminate` leaves those out that
     overlap with the benchmarks of `data`. `limit` is of the pairs of each benchmark, `train_limit` of the training's.
+    Figures are drawn into the folder `figures`.
     """
 
     out: Path
@@ -37,6 +38,7 @@ class ReproSettings:
     limit: str | None = None
     train_limit: str | None = None
     recipes: Path | None = None
+    figures: Path | None = None
 
 
 def data_files(named: Sequence[str]) -> dict[str, Path]:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-pytest.register_assert_rewrite("campaigns", "checker", "fuzzing", "hostile", "trials")
-
-from nursery import Nursery, open_nursery  # noqa: E402  (after the helpers' asserts are made to explain themselves)
+from nursery import Nursery, open_nursery
 
 
 @pytest.fixture(scope="module")

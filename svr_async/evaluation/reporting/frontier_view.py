@@ -82,7 +82,7 @@ def view_frontier(runs: Sequence[Run], found: Frontier) -> FrontierView:
     return FrontierView(
         title=benchmark_name(runs[0]),
         subtitle=f"{runs[0].metrics['method']} · " + "; ".join(dict.fromkeys(run.judge_label for run in runs)),
-        marks=_marks(runs),
+        marks=marks_of(runs),
         n_pairs=found.n_pairs,
         n_points=len(found.points),
         priced=found.priced,
@@ -110,7 +110,7 @@ def view_frontier(runs: Sequence[Run], found: Frontier) -> FrontierView:
     )
 
 
-def _marks(runs: Sequence[Run]) -> tuple[Mark, ...]:
+def marks_of(runs: Sequence[Run]) -> tuple[Mark, ...]:
     """Return the caveats of all runs, each once; that a run did not finish is no matter here."""
     found = {mark.word: mark for run in runs for mark in marks(run) if mark.word != "PARTIAL"}
     return tuple(found.values())

@@ -15,12 +15,13 @@ from svr_async.evaluation.reporting.compare import Comparison, compare_runs, ite
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import capped, visible
+from svr_async.figures.files import Drawn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None) -> str:
+def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None, figures: Sequence[Drawn] = ()) -> str:
     """Return the report of one run, or of several with their comparison first, as an HTML document.
 
     Every value is escaped where it is written, and hidden characters (controls, bidi marks) are shown as ⟨U+202E⟩.
@@ -36,15 +37,16 @@ def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None) 
         comparison=comparison,
         max_prompt=MAX_PROMPT_CHARS,
         max_response=MAX_RESPONSE_CHARS,
-        **page_head(template_text("report.css")),
+        **page_head(template_text("report.css"), figures),
     )
     return page.strip() + "\n"
 
 
-def page_head(style: str) -> dict[str, Any]:
-    """Return the style sheet and the content security policy that allows it and nothing else."""
-    policy = f"default-src 'none'; style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'"
-    return {"style": _as_markup(style), "policy": policy}
+def page_head(style: str, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
+    """Return style sheet and figures, and the content security policy that allows these and nothing else."""
+    images = "img-src data:; " if figures else ""
+    policy = f"default-src 'none'; {images}style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'"
+    return {"style": _as_markup(style), "policy": policy, "figures": figures}
 
 
 @cache

@@ -19,6 +19,7 @@ from svr_async.engine.loops import loop_factory
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
 from svr_async.evaluation.orders import Orders
+from svr_async.evaluation.reporting.frontier_figure import frontier_figures
 from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
 from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.runfolder import Run, RunFolder
@@ -26,6 +27,7 @@ from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledJudge, orders_of, settle_judges
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Method
@@ -49,14 +51,19 @@ class Source:
     folder: Path
 
 
-def write_frontier(runs: Sequence[Path], target: Path) -> Frontier:
-    """Draw the frontier of the judges of these runs, which judged the same pairs with the same method, to a file."""
+def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
+    """Draw the frontier of the judges of these runs, which judged the same pairs with the same method, to a file.
+
+    With `figures` it is drawn into that folder too.
+    """
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         found = runner.run(frontier_of(loaded))
+    if figures is not None:
+        write_figures(figures, tuple(frontier_figures(loaded, found)))
     if kind == "html":
         write_atomic(target, render_frontier(loaded, found).encode())
     else:

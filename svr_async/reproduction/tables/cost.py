@@ -18,8 +18,8 @@ COLUMNS = (
     Column(name="Tokens out", unit="count"),
 )  # fmt: skip
 QUESTIONS = (
-    "Calls are distinct questions behind the verdicts, whenever they were paid; a share of the pairs is judged in both "
-    "orders, which the printed numbers do not have."
+    "Calls are distinct questions behind the verdicts, whenever they were paid; the second order of audited pairs is "
+    "not among them, its tokens are."
 )
 RRD_STAGES = {
     "generation": "generations", "proposal": "proposals", "decomposition": "decompositions",
@@ -64,7 +64,7 @@ def _stages(bank: TrainedBank | Absent) -> Iterator[Row]:
         asked[stage] += sum(outcomes.values())
     for stage, questions in sorted(asked.items()):
         cells = (Cell(), Cell(ours=questions), Cell(), Cell(), Cell())
-        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.bank.judge)
+        yield Row(names=(f"SVR, training: {stage}",), cells=cells, judged=bank.judged)
 
 
 def _rrd(printed: Printed, runs: Sequence[Run | Absent]) -> Iterator[Row]:

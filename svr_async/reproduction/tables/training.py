@@ -37,7 +37,7 @@ def dynamics(recipe: Recipe, printed: Printed, results: Results) -> Table:
     for number in range(1, count + 1):
         facts = next((one for one in rounds if one.round == number), None)
         lack = why or ("" if facts else "training ended before this round")
-        judge = "" if isinstance(bank, Absent) else bank.bank.judge
+        judge = "" if isinstance(bank, Absent) else bank.judged
         rows.append(_round(facts, _printed_round(printed, number), number, judge, lack))
     notes = (_gap(rounds), *_dev(bank))
     return replace(table_of(recipe, DYNAMICS, rows, [], tuple(filter(None, notes))), marks=marks_of_bank(bank))
@@ -93,7 +93,7 @@ def overview(recipe: Recipe, printed: Printed, results: Results) -> Table:  # no
     if isinstance(bank, Absent):
         rows.append(Row(names=("Training",), cells=(Cell(), Cell()), absent=bank.why))
     else:
-        rows += [_step(name, number, what, bank.bank.judge) for name, number, what in _steps(bank)]
+        rows += [_step(name, number, what, bank.judged) for name, number, what in _steps(bank)]
     if isinstance(run, Absent):
         rows.append(Row(names=("Inference",), cells=(Cell(), Cell()), absent=run.why))
     else:

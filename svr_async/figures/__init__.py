@@ -1,0 +1,1 @@
+"""Figures as files: a model of plain values in, SVG and PNG out."""

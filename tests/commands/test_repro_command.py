@@ -1,0 +1,59 @@
+"""`svr repro`: what it names without sending, and the lines that it says to wrong input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from rig import write_bank, write_bench
+
+from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: Path) -> None:
+    """The dry run names calls by table; the command sends so many; what nobody can judge is counted as absent."""
+    write_bench(tmp_path / "rubricbench.jsonl", 4)
+    write_bank(tmp_path / "bank")
+    same = [
+        "repro",
+        "error_overlap",
+        "--data",
+        tmp_path,
+        "--bank",
+        "bank",
+        "--base-url",
+        sim.base_url,
+        "--memo",
+        "memo",
+    ]
+    code, out, _ = cli(*same, "--dry-run", "--json")
+    named = orjson.loads(out)
+    assert (code, named["total"]["calls"]) == (0, named["tables"]["tab:error_overlap"]["calls"])
+    assert not (tmp_path / "runs").exists()
+    code, out, _ = cli(*same, "--json", "-q")
+    done = orjson.loads(out)
+    assert (code, done["calls"], done["absent"]) == (0, named["total"]["calls"], 0)
+    code, out, err = cli(*same)
+    assert (code, "0 calls sent: runs/repro/report.html" in out) == (0, True)
+    assert "run 1 of 2: rubricbench-svr-full-oss" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["no-such-table"], "there is no table 'no-such-table' — there are all, overview, gap"),
+        (["gap", "--data", "nowhere"], "--data nowhere holds no benchmark"),
+        (["gap", "--judge", "os=rules"], "--judge os=rules names nobody — there are oss, oss-20b"),
+        (["gap", "--bank", "half=bank"], "--bank half=bank names nobody — there are full, no-induction"),
+        (["gap", "--recipes", "nowhere"], "--recipes nowhere is no folder"),
+    ],
+)
+def test_wrong_input_is_told_in_a_line(cli: Cli, flags: list[str], told: str) -> None:
+    """Exit code 2, what is wrong, and what there is."""
+    code, _, err = cli("repro", *flags)
+    assert (code, err.count("\n")) == (2, 1)
+    assert told in err
