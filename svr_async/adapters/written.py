@@ -20,6 +20,13 @@ def refuse_other_names(out: Path) -> None:
         raise UsageError(f"--out {out} is no jsonl file", hint="name it .jsonl or .jsonl.gz")
 
 
+def refuse_to_overwrite(out: Path, read: Iterable[Path]) -> None:
+    """Raise UsageError where the file to write is one of those that are read, or is there in a folder of them."""
+    for path in read if out.exists() else ():
+        if out.resolve().is_relative_to(path.resolve()):
+            raise UsageError(f"--out {out} would write over {path}, which is read", hint="name another file")
+
+
 def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:
     """Write pairs, whole or not at all; packed where the name ends in .gz."""
     lines = b"".join(orjson.dumps(_row(pair), option=orjson.OPT_APPEND_NEWLINE) for pair in pairs)

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common, noise_option
+from svr_async.commands.options import common, noise_option, seed_option
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@seed_option
 @noise_option
 @click.option("--by", metavar="COLUMN", help="Net advantage by domain, subset, order, outcome, gold, judge, source …")
 @click.option("--disagreements", metavar="N|FILE", help="Pairs that one has right: show N, or write .csv or .jsonl.")
@@ -54,9 +54,9 @@ def compare(
         values = found.to_json() | {name: value for name, value, _ in more}
         click.echo(orjson.dumps(values, default=list, option=orjson.OPT_INDENT_2))
     else:
-        from svr_async.commands.screen import safe_console, show_tables
+        from svr_async.commands.screen import safe_console, show
         from svr_async.evaluation.reporting.compare_tables import comparison_tables
+        from svr_async.evaluation.reporting.table_sheet import tables_sheet
 
-        console = safe_console()
-        tables = (*comparison_tables(found, console.width), *(table for _, _, table in more))
-        show_tables(console, tables, found.warnings)
+        tables = (*comparison_tables(found, safe_console().width), *(table for _, _, table in more))
+        show(tables_sheet(tables, found.warnings))

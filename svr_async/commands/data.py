@@ -134,9 +134,10 @@ def convert(
     Example:  svr data convert arena.parquet --out pairs.jsonl
     """
     from svr_async.adapters import get_adapter
-    from svr_async.adapters.written import refuse_other_names, write_pairs
+    from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
 
     refuse_other_names(out)
+    refuse_to_overwrite(out, [path])
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     write_pairs(out, pairs)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from svr_async.commands.options import common, noise_option
+from svr_async.commands.options import common, noise_option, seed_option
 
 
 @click.command()
@@ -38,7 +38,7 @@ from svr_async.commands.options import common, noise_option
     show_default=True,
     help="For people, machines, GitHub's annotations, or a comment.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@seed_option
 @common
 def gate(
     run: Path,

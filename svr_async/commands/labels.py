@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, seed_option
 from svr_async.errors import UsageError
 
 
@@ -18,7 +18,7 @@ from svr_async.errors import UsageError
 @click.option("--random", is_flag=True, help="With --next: drawn by chance, for corrected rates.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where --next goes: .jsonl or .csv.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, for the texts.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and of --random.")
+@seed_option
 @common
 def labels(
     run: Path, file: Path | None, count: int | None, random: bool, out: Path | None, data: Path | None, seed: int,

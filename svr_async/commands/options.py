@@ -58,6 +58,9 @@ config_option = click.option(
     metavar="FILE.toml",
     help="Take flags from a TOML file; flags given here win.",
 )
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what is drawn."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
 
 

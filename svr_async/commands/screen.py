@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from svr_async.evaluation.reporting.tables import Table as Texts
     from svr_async.vocabulary.sheet import Line, Sheet
 
 CELL = 300
@@ -83,31 +82,12 @@ def _show_line(console: Console, line: Line) -> None:
     from svr_async.evaluation.safetext import one_line
 
     text = one_line(line.text, 2_000)
-    if not line.wrapped:
+    if not line.wrapped or not line.label:
         label = f"{line.label:<{LABEL}}" if line.label else ""
-        console.print(Text.assemble((label, "dim"), text), soft_wrap=True)
+        console.print(Text.assemble((label, "dim"), (text, "yellow" if line.loud else "")), soft_wrap=not line.wrapped)
         return
     grid = Table.grid()
     grid.add_column(width=LABEL)
     grid.add_column(overflow="fold")
     grid.add_row(Text(line.label, style="dim"), Text(text))
     console.print(grid)
-
-
-def show_tables(console: Console, tables: Iterable[Texts], warnings: Sequence[str] = ()) -> None:
-    """Print warnings, then tables with their captions and notes; texts in them cannot steer the terminal."""
-    from rich.text import Text
-
-    from svr_async.evaluation.safetext import one_line
-
-    for warning in warnings:
-        console.print(Text(f"! {one_line(warning, 400)}", style="yellow"))
-    for place, table in enumerate(tables):
-        if place:
-            console.print()
-        if table.caption:
-            console.print(Text(one_line(table.caption, 400), style="bold"))
-        if table.heads:
-            console.print(plain_table(table.heads, table.rows))
-        for note in table.notes:
-            console.print(Text(one_line(note, 400)))

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import common, seed_option
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
 @click.option("--rubrics", type=click.IntRange(min=0), default=20, show_default=True, help="How many rubrics to show.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@seed_option
 @common
 def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001
     """Report drift: one bank and method on the same pairs, by several judges or by one at several dates.
@@ -30,6 +30,7 @@ def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as
     if as_json:
         click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
     else:
-        from svr_async.commands.screen import safe_console, show_tables
+        from svr_async.commands.screen import show
+        from svr_async.evaluation.reporting.table_sheet import tables_sheet
 
-        show_tables(safe_console(), transfer_tables(found, rubrics), found.differs)
+        show(tables_sheet(transfer_tables(found, rubrics), found.differs))

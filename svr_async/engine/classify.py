@@ -76,6 +76,7 @@ class Failure:
 
 STALE = "stale connection"
 OVERSIZE = frozenset({"too large", "unpacks to too much"})
+REWARD_PATHS = ("/classify", "/pooling", "/score")
 QUOTA_CODES = frozenset({
     "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
     "organization_usage_limit_exceeded", "access_terminated", "payment_required",
@@ -158,7 +159,8 @@ def _fatal(status: int, words: set[str], message: str, detail: str, path: str) -
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
         return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
     if status in {404, 405}:
-        return _run(ModelError, detail, f"no {path.strip('/')} here: check that the base URL ends in /v1")
+        place = "the address: it stands beside /v1" if path in REWARD_PATHS else "that the base URL ends in /v1"
+        return _run(ModelError, detail, f"no {path.strip('/')} here: check {place}")
     if 300 <= status < 400:
         return _run(RefusedError, detail, "the endpoint redirects; redirects are never followed: give its final URL")
     return None

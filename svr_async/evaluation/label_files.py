@@ -51,6 +51,7 @@ def _label(row: Row) -> Label | None:
     if row.problem:
         raise DataError(f"{row.where}: {row.problem}", hint="a row has an id and a label")
     lacking = next((name for name in ("id", "label") if name not in row.values), None)
+    lacking = "id" if row.values.get("id") is None else lacking
     if lacking is not None:
         raise DataError(f"{row.where} has no {lacking}", hint="a row has an id and a label: a, b or tie")
     texts = {name: str(row.values.get(name) or "").strip() for name in ("label", "labeller", "note", "picked")}

@@ -126,6 +126,8 @@ def _noise(path: Path, value: Mapping[str, Any]) -> Noise:
     share = value.get("flip_share")
     if not is_number(share) or not 0 <= share <= 1 or not is_whole(value.get("pairs")):
         raise _no_noise(path, "flip_share is no share, or pairs is no count")
+    if not isinstance(value.get("judge"), str):
+        raise _no_noise(path, "judge is no name")
     try:
         tuples = {name: tuple(value[name]) for name in ("flip_ci95", "models_seen")}
         return Noise(**{**value, **tuples})

@@ -19,7 +19,7 @@ import orjson
 
 from svr_async.errors import ConfigError
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.scalar import by_scores, refuse
+from svr_async.judges.scalar import LARGEST_SCORE, by_scores, refuse
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, parse_prompt, prompt_text
@@ -27,6 +27,7 @@ from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome
 
 SUFFIX = ".csv"
+MOST_CELL_CHARS = 2**24
 KNOWN = "id, score_a and score_b; or prompt, response and score"
 
 
@@ -86,7 +87,7 @@ class RecordedScores:
 
 def holds_scores(path: Path, data: bytes) -> bool:
     """Whether a file is one of scores: CSV, or JSON Lines whose first row has one."""
-    if path.suffix == SUFFIX:
+    if path.suffix.lower() == SUFFIX:
         return True
     try:
         row = orjson.loads(data.lstrip().partition(b"\n")[0])
@@ -121,13 +122,21 @@ def _rows(path: Path, data: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
-    if path.suffix == SUFFIX:
-        for number, row in enumerate(csv.DictReader(io.StringIO(text)), 1):
-            yield f"{path} row {number}", row
+    if path.suffix.lower() == SUFFIX:
+        yield from _csv_rows(path, text)
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"{path} line {number}", _object(line, f"{path} line {number}")
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    csv.field_size_limit(MOST_CELL_CHARS)
+    try:
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), 1):
+            yield f"{path} row {number}", row
+    except csv.Error as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}", hint="write it as JSON Lines") from error
 
 
 def _object(line: str, where: str) -> Mapping[str, Any]:
@@ -146,7 +155,7 @@ def _number(row: Mapping[str, Any], name: str, where: str) -> float:
         number = float(value) if isinstance(value, str) else value
     except ValueError:
         number = None
-    if not is_number(number) or not abs(number) < float("inf"):
+    if not is_number(number) or not abs(number) <= LARGEST_SCORE:
         raise ConfigError(f"{where}: {name} = {value!r} is no number", hint=f"a row has {KNOWN}")
     return float(number)
 

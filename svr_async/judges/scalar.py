@@ -20,6 +20,7 @@ from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Presentation, Prompt
 from svr_async.vocabulary.rubric import Rubric
 
+LARGEST_SCORE = 1e300  # the difference of two scores is then still a number
 DIRECT = "it gives a response a score and reads no rubrics: ask it with --method vanilla"
 
 
@@ -115,6 +116,6 @@ def read_score(text: str) -> float:
     except orjson.JSONDecodeError:
         found = None
     score = found.get("score") if isinstance(found, dict) else None
-    if not is_number(score):
+    if not is_number(score) or not abs(score) <= LARGEST_SCORE:
         raise ReplyRejectedError("The reply tells no score.")
     return float(score)

@@ -32,7 +32,7 @@ def squared(one: float, other: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """α over `units` with two ratings or more, and its 95 % interval; None where all ratings are one value.
+    """α over `units` with two ratings or more, and its 95 % interval; None for one unit, and for ratings of one value.
 
     1 is full agreement, 0 what chance gives, below 0 systematic disagreement.
     """
@@ -58,7 +58,7 @@ def krippendorff_alpha(
     """
     rows = [held for row in ratings if len(held := [one for one in row if one is not None]) > 1]
     values = sorted({value for row in rows for value in row})
-    if len(values) < 2:
+    if len(values) < 2 or len(rows) < 2:
         return Agreement(units=len(rows), alpha=None, ci95=None)
     place = {value: index for index, value in enumerate(values)}
     counts = np.zeros((len(rows), len(values)))
@@ -129,7 +129,7 @@ def _bootstrapped(rows: Floats, statistic: Callable[[Floats], Floats], resamples
     flat = distinct.reshape(len(distinct), -1)
     drawn = np.concatenate([block @ flat for block in drawn_counts(counts, resamples, seed)])
     values = statistic(drawn.reshape(-1, *rows.shape[1:]))
-    if np.isnan(values).mean() > MOST_UNDEFINED:
+    if len(rows) < 2 or np.isnan(values).mean() > MOST_UNDEFINED:
         return Estimate(value, None)
     low, high = np.nanquantile(values, [0.025, 0.975])
     return Estimate(value, Interval(float(low), float(high)))

@@ -9,11 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line; behind a short label where there is one. With `wrapped` it is set in below its label."""
+    """A line, behind its short label if it has one; `wrapped` between words, below its label; `loud` is a warning."""
 
     text: str
     label: str = ""
     wrapped: bool = False
+    loud: bool = False
 
 
 @dataclass(frozen=True, slots=True)

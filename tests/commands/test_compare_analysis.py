@@ -84,7 +84,11 @@ def test_what_cannot_be_worked_out_is_one_line(judged: Cli, tmp_path: Path) -> N
     for given, says in (
         (("--by", "colour"), "--by colour: items have no such column"),
         (("b", "--by", "domain"), "about two runs (got 3)"),
-        (("--disagreements", "d.txt"), "no such form: .txt"),
+        (("--disagreements", "d.txt"), "--disagreements d.txt is neither a number nor a file"),
+        (("--disagreements", "-3"), "--disagreements -3 is neither a number nor a file"),
+        (("--disagreements", "odd.csv"), "--disagreements odd.csv is there already"),
+        (("--taxonomy", "none.txt"), "no such form: .txt"),
+        (("--seed", "-1"), "-1 is not in the range"),
         (("--taxonomy", "odd.csv"), "odd.csv row 1: category 'bad luck' is not known"),
         (("--taxonomy", "other.csv"), "other.csv row 1 has no id or category"),
         (("--taxonomy", "broken.jsonl"), "broken.jsonl cannot be read"),
@@ -92,3 +96,4 @@ def test_what_cannot_be_worked_out_is_one_line(judged: Cli, tmp_path: Path) -> N
         code, _, err = judged("compare", "a", "b", *given)
         assert (code, err.count("\n")) == (2, 1), given
         assert says in err
+    assert "bad luck" in (tmp_path / "odd.csv").read_text(), "a file that was there stays"

@@ -190,5 +190,12 @@ def test_overlap_with_benchmarks_is_counted_with_and_without_ties(
     assert "1 pairs are clean; 2 overlap, 2 ties are dropped" in told
     assert svr(*given[:4], "pairs") == 2
     assert "--against pairs names no file" in capsys.readouterr().err
+    kept = Path("train.jsonl").read_bytes()
+    for name in ("train.jsonl", "one.jsonl"):
+        assert svr(*given[:5], "--out", name) == 2
+        assert f"--out {name} would write over {name}, which is read" in capsys.readouterr().err
+    assert svr("data", "convert", ".", "--out", "train.jsonl") == 2
+    assert "would write over" in capsys.readouterr().err
+    assert Path("train.jsonl").read_bytes() == kept
     assert svr(*given, "--out", "clean.csv") == 2
     assert "--out clean.csv is no jsonl file" in capsys.readouterr().err

@@ -94,6 +94,10 @@ def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Pat
     assert found.test is None
     with pytest.raises(UsageError, match="1 thing that must be the same is not"):
         raise_unless_passed(found)
+    with pytest.raises(UsageError) as refused:
+        raise_unless_passed(found)
+    assert found.refusals[0] in refused.value.one_line()
+    assert (f"--allow {kind}" in refused.value.one_line()) == (kind in ALLOWABLE)
     if kind in ALLOWABLE:
         allowed = gate_runs(other, baseline, allow=[kind])
         assert allowed.verdict is Verdict.PASSED
@@ -217,7 +221,15 @@ def test_noise_of_another_judge_is_refused_by_a_gate_and_told_by_a_comparison(ba
     )
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "svr judge noise", "flip_share": 2, "pairs": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"kind": "svr judge noise", "flip_share": 2, "pairs": 3}',
+        '{"kind": "svr judge noise", "flip_share": 0.2, "pairs": 3, "judge": ["x"]}',
+    ],
+)
 def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
     """Broken JSON, something else, and shares beyond 1 are one line."""
     (tmp_path / "x.json").write_text(text)

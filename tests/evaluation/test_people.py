@@ -213,6 +213,13 @@ def test_a_file_that_holds_no_labels_is_one_line(text: str, words: str, tmp_path
     assert words in caught.value.one_line()
 
 
+def test_an_id_that_is_null_is_none(tmp_path: Path) -> None:
+    """It is no pair that is called None."""
+    (tmp_path / "labels.jsonl").write_text('{"id": null, "label": "a"}\n')
+    with pytest.raises(SvrError, match=r"labels\.jsonl row 1 has no id"):
+        read_labels(tmp_path / "labels.jsonl")
+
+
 def test_a_random_sheet_takes_items_that_were_only_picked(tmp_path: Path) -> None:
     """So that it stands for all items; what chance chose before is not drawn again, and nothing left is an error."""
     write_run(tmp_path / "run", items=ITEMS)

@@ -18,6 +18,7 @@ from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import open_judge
 from svr_async.judges.recorded import load_recorded
+from svr_async.judges.recorded_scores import MOST_CELL_CHARS, RecordedScores
 from svr_async.judges.rewarders import SHAPES, find_rewarder
 from svr_async.judges.scalar import ScalarJudge
 from svr_async.judges.spec import JudgeSpec
@@ -147,6 +148,7 @@ async def test_recorded_scores_are_replayed_in_either_order(name: str, tmp_path:
         ),
         ('{"score": 1}', "neither an id nor a response"),
         ('{"response": "r", "score": 1}', "a prompt is a text"),
+        ('{"id": "1", "score_a": 1e308, "score_b": -1e308}', r"score_a = 1e\+308 is no number"),
     ],
 )
 def test_a_bad_row_of_scores_is_named(text: str, why: str, tmp_path: Path) -> None:
@@ -154,4 +156,16 @@ def test_a_bad_row_of_scores_is_named(text: str, why: str, tmp_path: Path) -> No
     path = tmp_path / "scores.jsonl"
     path.write_text(text)
     with pytest.raises(ConfigError, match=why):
+        load_recorded(path, {})
+
+
+def test_a_table_of_scores_may_hold_long_texts(tmp_path: Path) -> None:
+    """Cells longer than the csv module takes by itself, under a suffix in capitals; one beyond all bounds is a line."""
+    path = tmp_path / "scores.CSV"
+    path.write_text(f"id,score_a,score_b,note\n1,2,1,{'x' * 200_000}\n")
+    judge = load_recorded(path, {})
+    assert isinstance(judge, RecordedScores)
+    assert judge.pairs == {"1": (2.0, 1.0)}
+    path.write_text(f"id,score_a,score_b,note\n1,2,1,{'x' * (MOST_CELL_CHARS + 1)}\n")
+    with pytest.raises(ConfigError, match="cannot be read as CSV: field larger than"):
         load_recorded(path, {})

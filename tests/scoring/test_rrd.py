@@ -64,8 +64,10 @@ def test_no_weight_turns_a_rubric_round() -> None:
         (("sample=4",), r"has no option 'sample' — did you mean samples=\?"),
         (("depth",), "takes options as NAME=VALUE, not 'depth'"),
         (("depth=deep",), r"depth is a whole number \(got 'deep'\)"),
-        (("samples=0",), r"samples is at least 1 \(got 0\)"),
-        (("shrink=2",), "shrink is above 0 and at most 1"),
+        (("samples=0",), r"samples is from 1 to 64 \(got 0\)"),
+        (("samples=1000000000",), r"samples is from 1 to 64 \(got 1000000000\)"),
+        (("temperature=nan",), r"temperature is from 0, at most 2 \(got nan\)"),
+        (("shrink=2",), "shrink is above 0, at most 1"),
     ],
 )
 def test_options_that_are_none_are_refused(options: tuple[str, ...], why: str) -> None:

@@ -56,6 +56,8 @@ def test_agreement_chance_and_nothing() -> None:
     assert opposed < 0
     assert krippendorff_alpha([[1, 1], [1, 1]]).alpha is None
     assert krippendorff_alpha([[1, None]]).units == 0
+    assert krippendorff_alpha([[1, 2]]).alpha is None, "one unit tells nothing"
+    assert cohen_kappa([1], [2]).ci95 is None
 
 
 def test_alpha_of_two_raters_is_that_of_a_worked_example() -> None:

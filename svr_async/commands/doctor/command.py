@@ -35,7 +35,7 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
     default=MOST_CALLS,
     show_default=True,
     metavar="N",
-    help="Ask the endpoint no more than this; 0 only looks at its list of models.",
+    help="Ask the endpoint no more than this, --repeat aside; 0 only looks at its list of models.",
 )
 @memo_option
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Also read this data set.")

@@ -102,11 +102,21 @@ def gate_runs(
 def raise_unless_passed(gate: Gate, *, strict: bool = False) -> None:
     """Raise GateError where a gate failed, with `strict` where it is undecided too; UsageError where it was refused."""
     if gate.verdict is Verdict.REFUSED:
-        raise UsageError(gate.sentence, hint="--allow lets one differ by name; svr transfer shows a judge's drift")
+        raise UsageError(f"{gate.sentence} {gate.refusals[0]}", hint=_cure(gate.refusals))
     if gate.verdict is Verdict.FAILED:
         raise GateError(gate.sentence, hint=f"svr compare shows where {gate.run} lost")
     if gate.verdict is Verdict.UNDECIDED and strict:
         raise GateError(gate.sentence, hint="more pairs decide; so does a larger --margin")
+
+
+def _cure(refusals: Sequence[str]) -> str:
+    """Return what helps: kinds that --allow lets differ, unless another judging is needed."""
+    kinds = dict.fromkeys(text.partition(":")[0].partition(",")[0] for text in refusals)
+    if "partial" in kinds:
+        return "finish it: svr eval again"
+    if not set(kinds) <= set(ALLOWABLE):
+        return "judge the same pairs for both"
+    return " ".join(f"--allow {kind}" for kind in kinds) + " lets them differ; svr transfer shows a judge's drift"
 
 
 def _gate(

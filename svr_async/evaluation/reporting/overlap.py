@@ -18,6 +18,7 @@ from svr_async.evaluation.reporting.tables import Table, csv_text
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import holm
 
+FORMS = (".csv", ".jsonl")
 ITEM_COLUMNS = ("domain", "subset", "order", "outcome", "gold", "judge")
 
 
@@ -140,7 +141,7 @@ def _margins(one: Disagreement) -> tuple[str, str]:
 
 def rows_as(rows: Sequence[Mapping[str, Any]], suffix: str) -> bytes:
     """Return rows of the same keys as .csv, which a spreadsheet never runs, or .jsonl; UsageError for others."""
-    if suffix not in (".csv", ".jsonl"):
+    if suffix not in FORMS:
         raise UsageError(f"no such form: {suffix or 'a file without a suffix'}", hint="name the file .csv or .jsonl")
     if suffix == ".jsonl":
         return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)

@@ -69,7 +69,12 @@ def _disagreements(found: Sequence[overlap.Disagreement], where: str) -> tuple[s
     rows = [asdict(one) for one in found]
     if where.isdecimal():
         return "disagreements", rows[: int(where)], overlap.disagreement_table(found, int(where))
-    write_atomic(Path(where), overlap.rows_as(rows, Path(where).suffix))
+    path = Path(where)
+    if path.suffix not in overlap.FORMS:
+        raise UsageError(f"--disagreements {where} is neither a number nor a file", hint="name a .csv or .jsonl file")
+    if path.exists():
+        raise UsageError(f"--disagreements {where} is there already", hint="name another file, or take that one away")
+    write_atomic(path, overlap.rows_as(rows, path.suffix))
     return "disagreements", {"out": where, "rows": len(rows)}, Table(
         caption=f"{len(rows)} disagreements in {where}", heads=(), rows=()
     )  # fmt: skip

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEAST = {"samples": 1, "broad": 0, "children": 1, "depth": 0, "rejections": 1, "initial": 1}
-TOKENS = ("tokens", "proposal_tokens", "judge_tokens", "direct_tokens")
+RANGES = {
+    "samples": (1, 64), "broad": (0, 64), "children": (1, 16), "depth": (0, 8), "rejections": (1, 1_000),
+    "initial": (1, 100),
+}  # fmt: skip
+TOKENS = dict.fromkeys(("tokens", "proposal_tokens", "judge_tokens", "direct_tokens"), (1, 1_000_000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,13 @@ class RrdOptions:
     direct_tokens: int = 512
 
     def __post_init__(self) -> None:
-        for name, least in (*LEAST.items(), *((name, 1) for name in TOKENS)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is at least {least} (got {getattr(self, name)})")
+        for name, (least, most) in {**RANGES, **TOKENS}.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is from {least} to {most:,} (got {getattr(self, name)})")
         for name, low, high in (("temperature", 0, 2), ("top_p", 0, 1), ("shrink", 0, 1)):
-            if not low <= getattr(self, name) <= high or (name != "temperature" and not getattr(self, name)):
-                raise ValueError(f"{name} is above {low} and at most {high} (got {getattr(self, name)})")
+            value, words = getattr(self, name), "from" if name == "temperature" else "above"
+            if not low <= value <= high or (name != "temperature" and not value):
+                raise ValueError(f"{name} is {words} {low}, at most {high} (got {value})")
 
     @property
     def others(self) -> tuple[str, ...]:

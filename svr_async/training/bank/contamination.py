@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svr_async.training.bank.decontaminate import RUN_WORDS, find_contaminated
+from svr_async.training.bank.decontaminate import RUN_WORDS, held_runs, overlapping
 from svr_async.vocabulary.pair import PreferencePair
 
 HEADS = ("benchmark", "its pairs", "removed, with ties", "share", "removed, without ties", "share")
@@ -79,15 +79,20 @@ def contamination(
 
     The last overlap, `any`, is that with all of them together.
     """
-    apart = [(name, [(name, items)]) for name, items in benchmarks]
-    overlaps, gone = [], set[str]()
-    for name, held in [*apart, ("any", list(benchmarks))] if len(apart) > 1 else apart:
-        gone |= (hit := {found.pair_id for found in find_contaminated(pairs, held)})
-        tied = len(find_contaminated(ties, held))
-        n = sum(len(items) for _, items in held)
-        overlaps.append(Overlap(benchmark=name, items=n, with_ties=len(hit) + tied, without_ties=len(hit)))
+    overlaps, gone, tied = [], set[str](), set[str]()
+    for name, items in benchmarks:
+        runs = held_runs([(name, items)])
+        hit, even = ({found.pair_id for found in overlapping(side, runs)} for side in (pairs, ties))
+        overlaps.append(_overlap(name, len(items), hit, even))
+        gone, tied = gone | hit, tied | even
+    if len(overlaps) > 1:
+        overlaps.append(_overlap("any", sum(one.items for one in overlaps), gone, tied))
     clean = tuple(pair for pair in pairs if pair.id not in gone)
     return ContaminationReport(pairs=len(pairs), ties=len(ties), overlaps=tuple(overlaps), clean=clean)
+
+
+def _overlap(name: str, items: int, hit: set[str], even: set[str]) -> Overlap:
+    return Overlap(benchmark=name, items=items, with_ties=len(hit) + len(even), without_ties=len(hit))
 
 
 def _share(part: int, whole: int) -> float | None:

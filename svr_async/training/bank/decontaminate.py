@@ -12,6 +12,7 @@ from svr_async.training.bank.word_runs import SPACELESS, half_words, word_runs
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 RUN_WORDS = 13
+HeldRuns = dict[int, tuple[str, str]]
 _WORD = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+")
 
 
@@ -53,20 +54,25 @@ def find_contaminated(
     pairs: Sequence[PreferencePair], benchmarks: Iterable[tuple[str, Sequence[PreferencePair]]]
 ) -> list[Contamination]:
     """Return the training pairs of which the prompt or a response shares a run with any text of a benchmark."""
-    held: dict[int, tuple[str, str]] = {}
+    return overlapping(pairs, held_runs(benchmarks))
+
+
+def held_runs(benchmarks: Iterable[tuple[str, Sequence[PreferencePair]]]) -> HeldRuns:
+    """Return the hash of each run of benchmarks, with the name and the item that have it first."""
+    held: HeldRuns = {}
     for name, items in benchmarks:
         for item in items:
             for text in _texts(item):
                 held.update((run, (name, item.id)) for run in runs_of(text) if run not in held)
-    found = []
-    for pair in pairs:
-        hit = _first_hit(pair, held)
-        if hit is not None:
-            found.append(hit)
-    return found
+    return held
 
 
-def _first_hit(pair: PreferencePair, held: dict[int, tuple[str, str]]) -> Contamination | None:
+def overlapping(pairs: Sequence[PreferencePair], held: HeldRuns) -> list[Contamination]:
+    """Return the pairs of which the prompt or a response has one of the runs."""
+    return [hit for pair in pairs if (hit := _first_hit(pair, held)) is not None]
+
+
+def _first_hit(pair: PreferencePair, held: HeldRuns) -> Contamination | None:
     for text in _texts(pair):
         words = words_of(text)
         for start, end in _spans(words):

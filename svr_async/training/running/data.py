@@ -9,7 +9,7 @@ from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.selection import select_pairs
-from svr_async.adapters.written import refuse_other_names, write_pairs
+from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
 from svr_async.training.bank.contamination import ContaminationReport, contamination
@@ -102,6 +102,7 @@ def contamination_of(
     """
     if out is not None:
         refuse_other_names(out)
+        refuse_to_overwrite(out, [path, *(Path(file) for entry in against if (file := entry.partition("=")[2]))])
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     found = contamination(pairs, dataset.tied, named_benchmarks(against, "--against"))
