@@ -56,6 +56,7 @@ function textsOf(detail) {
 async function searchTexts(words, found, told) {
   const wanted = words.toLowerCase(), hits = new Set();
   for (let number = 0; number < index.starts.length; number++) {
+    if (number + 1 < index.starts.length) openBlock(number + 1);  // unpacked beside this one's search
     const block = await openBlock(number);
     block.texts.forEach((text, i) => text.toLowerCase().includes(wanted) && hits.add(index.starts[number] + i));
     block.items.forEach((detail, i) => {
