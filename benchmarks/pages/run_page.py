@@ -3,9 +3,10 @@
     python benchmarks/pages/run_page.py --items 12000
     python benchmarks/pages/run_page.py --items 100000 --chars 300
 
-Texts are made of words and phrases that occur as often as their rank says. How well they compress is printed: responses of
-models to distinct prompts, as in RMB's helpfulness part, compress 3.1 to 3.4 times in blocks of 200 pairs, those of
-RM-Bench and RewardBench 4 to 5 times. Every pair has its own texts; with `--shared 9` nine pairs have the same ones. The page is opened from disk in headless Chromium; times are medians of `--repeats`, in milliseconds.
+Texts are made of words and phrases that occur as often as their rank says. How well they compress is printed:
+responses of models to distinct prompts, as in RMB's helpfulness part, compress 3.1 to 3.4 times in blocks of 200
+pairs, those of RM-Bench and RewardBench 4 to 5 times. Every pair has its own texts; with `--shared 9` nine pairs have
+the same ones. The page is opened from disk in headless Chromium; times are medians of `--repeats`, in milliseconds.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ from chromium import Page, chromium  # noqa: E402
 from made_run import RUBRICS, made_item, write_run  # noqa: E402
 
 from svr_async.evaluation.items import Item, Reason  # noqa: E402
-from svr_async.evaluation.reasons import write_reasons, with_reasons  # noqa: E402
+from svr_async.evaluation.reasons import with_reasons, write_reasons  # noqa: E402
 from svr_async.evaluation.reporting.item_page import item_part  # noqa: E402
 from svr_async.evaluation.reporting.report import render_report  # noqa: E402
 from svr_async.evaluation.runfolder import RunFolder, Texts  # noqa: E402
 
 DOMAINS = ("Chat", "Code", "STEM", "Instruction following", "Safety")
+SHOWN = """(async () => { for (;;) {
+  const [mark] = performance.getEntriesByName("items-shown");
+  if (mark) return mark.startTime;
+  await new Promise(next => setTimeout(next, 5));
+} })()"""
 FILTER = """(async () => {
   const box = document.getElementById("items-result"), began = performance.now();
   box.value = %r;
@@ -59,7 +65,7 @@ SEARCH = """(async () => {
 OPEN = """(async () => {
   const began = performance.now();
   location.hash = "#items?item=" + %r;
-  while (document.querySelector("#items-opened h2")?.textContent !== %r) await new Promise(done => setTimeout(done));
+  while (document.querySelector("#items-opened h1")?.textContent !== %r) await new Promise(done => setTimeout(done));
   return performance.now() - began;
 })()"""
 
@@ -67,8 +73,38 @@ OPEN = """(async () => {
 def words_of(rng: random.Random) -> list[str]:
     """Return words of two to eleven letters; the rarer ones are the longer."""
     letters = "etaoinshrdlucmfwypvbgkjqxz"
-    weights = [12.7, 9.1, 8.2, 7.5, 7, 6.7, 6.3, 6.1, 6, 4.3, 4, 2.8, 2.8, 2.4, 2.2, 2.4, 2, 1.9, 1, 1.5, 2, 0.8, 0.2, 0.1, 0.2, 0.1]
-    return ["".join(rng.choices(letters, weights, k=2 + min(9, int(rank**0.3) + rng.randrange(3)))) for rank in range(20_000)]
+    weights = [
+        12.7,
+        9.1,
+        8.2,
+        7.5,
+        7,
+        6.7,
+        6.3,
+        6.1,
+        6,
+        4.3,
+        4,
+        2.8,
+        2.8,
+        2.4,
+        2.2,
+        2.4,
+        2,
+        1.9,
+        1,
+        1.5,
+        2,
+        0.8,
+        0.2,
+        0.1,
+        0.2,
+        0.1,
+    ]
+    return [
+        "".join(rng.choices(letters, weights, k=2 + min(9, int(rank**0.3) + rng.randrange(3))))
+        for rank in range(20_000)
+    ]
 
 
 def phrases_of(rng: random.Random, words: list[str]) -> list[str]:
@@ -107,7 +143,9 @@ def made(n: int, chars: int, shared: int) -> tuple[list[Item], dict[str, Texts]]
         items.append(replace(item, reasons=reasons))
         held = texts.get(items[at - at % shared].id)
         texts[item.id] = held or Texts(
-            prompt=prose(rng, words, chars // 4), response_a=prose(rng, words, chars), response_b=prose(rng, words, chars)
+            prompt=prose(rng, words, chars // 4),
+            response_a=prose(rng, words, chars),
+            response_b=prose(rng, words, chars),
         )
     return items, texts
 
@@ -123,13 +161,11 @@ async def measured(tab: Page, page: Path, some: str, word: str, repeats: int) ->
     first, filters, opens = [], [], []
     for _ in range(repeats):
         await tab.open(page)
-        while not await tab.run("performance.getEntriesByName('items-shown').length"):
-            await asyncio.sleep(0.02)
-        first.append(await tab.run("performance.getEntriesByName('items-shown')[0].startTime"))
+        first.append(await tab.run(SHOWN))
         filters += [await tab.run(FILTER % result) for result in ("wrong", "right", "")]
         opens.append(await tab.run(OPEN % (some, some)))
-    await tab.run("location.hash = '#items'")
-    await asyncio.sleep(0.3)
+    await tab.open(page)
+    await tab.run(SHOWN)
     search, found, longest = await tab.run(SEARCH % word)
     return {
         "first view, ms": statistics.median(first), "filter, ms": statistics.median(filters),

@@ -13,7 +13,9 @@ from svr_async.errors import UsageError
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the page; else a temporary.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the page; else a temporary."
+)
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
 @click.option("--calls", is_flag=True, help="Requests and replies too, from the memo: a larger page.")
 @click.option("--no-open", is_flag=True, help="Write the page and open no browser.")
@@ -39,13 +41,12 @@ def view(
       svr view runs/first
       svr view runs/first runs/second --out both.html --no-open
     """
-    from svr_async.evaluation.running.view import open_page, page_place, write_page
+    from svr_async.evaluation.running.view import open_page, write_page
 
-    target = out or page_place(runs[0])
-    if target.suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"--out {target}: the page is HTML", hint="name a .html file")
+    if out is not None and out.suffix.lower() not in {".html", ".htm"}:
+        raise UsageError(f"--out {out}: the page is HTML", hint="name a .html file")
     given = memo if "memo" in given_flags(click.get_current_context()) else None
-    n_bytes = write_page(runs, target, data=data, calls=calls, memo=given, first=True)
+    target, n_bytes = write_page(runs, out, data=data, calls=calls, memo=given, first=True)
     opened = not no_open and open_page(target)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "opened": opened}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,22 @@ from svr_async.evaluation.safetext import visible
 
 pytestmark = pytest.mark.browser
 
-MARKDOWN = "\n\n".join((f"# {ATTACK}", f"- {ATTACK}\n- [x](javascript:window.pwned=1) ![y](x)", f"```{ATTACK}\n{ATTACK}\n```",
-                        f"| {ATTACKS[0]} | b |\n|---|---|\n| {ATTACKS[3]} | `{ATTACKS[6]}` |", f"> **{ATTACKS[3]}**"))  # fmt: skip
+MARKDOWN = "\n\n".join(
+    (
+        f"# {ATTACK}",
+        f"- {ATTACK}\n- [x](javascript:window.pwned=1) ![y](x)",
+        f"```{ATTACK}\n{ATTACK}\n```",
+        f"| {ATTACKS[0]} | b |\n|---|---|\n| {ATTACKS[3]} | `{ATTACKS[6]}` |",
+        f"> **{ATTACKS[3]}**",
+    )
+)
 ALL_HIDDEN = "".join(map(chr, (*range(0x300), *range(0x2000, 0x2070), 0xFEFF, 0xFFFA, 0xE0001, 0x1F600)))
 CELLS = "[...document.querySelectorAll('#items-rows tr[data-at]')].map(row => row.querySelector('a').textContent)"
+UNTIL = """(async () => { for (;;) {
+  const found = %s;
+  if (found) return found instanceof Node || found;
+  await new Promise(next => setTimeout(next));
+} })()"""
 STATUS = "document.getElementById('items-status').textContent"
 WATCH_FILES = """(make => { window.saved = [];
   URL.createObjectURL = blob => { saved.push(blob.text()); return make.call(URL, blob) } })(URL.createObjectURL)"""
@@ -39,11 +50,8 @@ INERT = """(() => {
 
 
 async def until(tab: Page, expression: str) -> Any:
-    """Ask the page until it says something true."""
-    async with asyncio.timeout(20):
-        while not (found := await tab.run(f"(value => value instanceof Node || value)({expression})")):
-            await asyncio.sleep(0.01)
-    return found
+    """Return what an expression is in the page as soon as that is something true."""
+    return await tab.run(UNTIL % expression)
 
 
 async def see(tab: Page, address: str) -> None:
@@ -56,7 +64,11 @@ async def see(tab: Page, address: str) -> None:
 def page_of(folder: Path, runs: list[Run]) -> Path:
     """Write a page of runs, with texts for each item that tell it from the others."""
     texts = {
-        item.id: Texts(prompt=f"Question {item.id}", response_a=f"one two three {at} four", response_b=f"one two three {at} *five* needle{at}")
+        item.id: Texts(
+            prompt=f"Question {item.id}",
+            response_a=f"one two three {at} four",
+            response_b=f"one two three {at} *five* needle{at}",
+        )
         for at, item in enumerate(runs[0].items)
     }
     return write_item_page(folder / "page.html", runs, texts)
@@ -64,9 +76,11 @@ def page_of(folder: Path, runs: list[Run]) -> Path:
 
 @pytest.mark.parametrize("two", [False, True])
 async def test_nothing_hostile_runs_in_any_view(tmp_path: Path, two: bool) -> None:
-    """Attacks in ids, domains, rubrics, texts, reasons, judges, replies: no script, element, link or request of theirs."""
+    """Attacks in ids, domains, rubrics, texts, reasons, judges, replies: no script, element, link or request."""
     run = with_words(armed_run(tmp_path / "run", ATTACK), ATTACK)
-    texts = {item.id: Texts(prompt=MARKDOWN, response_a=MARKDOWN, response_b=f"{MARKDOWN} {ATTACK}") for item in run.items}
+    texts = {
+        item.id: Texts(prompt=MARKDOWN, response_a=MARKDOWN, response_b=f"{MARKDOWN} {ATTACK}") for item in run.items
+    }
     exchange = Exchange(key=ATTACK, asked=((ATTACK, f"{ATTACK}{MARKDOWN}"),), reply=ATTACK)
     page = write_item_page(tmp_path / "page.html", [run, run] if two else [run], texts, exchange=exchange)
     async with chromium() as tab:
@@ -78,7 +92,7 @@ async def test_nothing_hostile_runs_in_any_view(tmp_path: Path, two: bool) -> No
             await until(tab, f"{STATUS}.startsWith('40 of')")
             assert await tab.run(INERT) == [None, n_scripts, 0, []]
         await tab.run("document.querySelector('#items-rows a').click()")
-        await until(tab, "document.querySelector('#items-opened h2')")
+        await until(tab, "document.querySelector('#items-opened h1')")
         for switch in ("markdown", "differences", "markdown"):
             await tab.run("document.querySelectorAll('details').forEach(node => node.open = true)")
             await tab.run(f"document.getElementById('items-taste-{switch}').click()")
@@ -108,7 +122,10 @@ async def test_hidden_characters_are_shown_as_everywhere(tmp_path: Path) -> None
 async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> None:
     """Search in texts, filters, sort, address, keys and the file of what is shown agree with the run's items."""
     run = RunFolder.load(write_run(tmp_path / "run"))
-    wrong = sorted((item for item in run.items if item.correct is False and item.domain == "Code" and item.margin), key=lambda item: -abs(item.margin or 0))
+    wrong = sorted(
+        (item for item in run.items if item.correct is False and item.domain == "Code" and item.margin),
+        key=lambda item: -abs(item.margin or 0),
+    )
     async with chromium() as tab:
         await tab.open(page_of(tmp_path, [run]))
         await until(tab, f"{STATUS}.startsWith('320 of 320')")
@@ -127,9 +144,11 @@ async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> N
         await tab.run("document.querySelector('#items-rows tr[tabindex=\"0\"]').focus()")
         for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
             await tab.call("Input.dispatchKeyEvent", type="keyDown", key=key)
-        await until(tab, f"document.querySelector('#items-opened h2')?.textContent === '{wrong[1].id}'")
+        await until(tab, f"document.querySelector('#items-opened h1')?.textContent === '{wrong[1].id}'")
         assert f"item={wrong[1].id}" in await tab.run("location.hash")
-        assert await tab.run("document.querySelector('.sum .num').textContent") == f"{wrong[1].margin:+.2f}".replace("-", "−")
+        assert await tab.run("document.querySelector('.sum .num').textContent") == f"{wrong[1].margin:+.2f}".replace(
+            "-", "−"
+        )
         assert await tab.run("[...document.querySelectorAll('.side-B mark')].map(node => node.textContent).join('')")
         await tab.call("Input.dispatchKeyEvent", type="keyDown", key="Escape")
         await until(tab, "document.getElementById('items-opened').hidden")
@@ -142,7 +161,9 @@ async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> N
 
 async def test_two_runs_show_where_they_differ_the_losses_first(tmp_path: Path) -> None:
     """Only pairs with another verdict are listed; what the second lost stands first."""
-    runs = [RunFolder.load(write_run(tmp_path / name, items=made_items(seed=seed))) for name, seed in (("a", 1), ("b", 2))]
+    runs = [
+        RunFolder.load(write_run(tmp_path / name, items=made_items(seed=seed))) for name, seed in (("a", 1), ("b", 2))
+    ]
     couples = list(zip(runs[0].items, runs[1].items, strict=True))
     lost = {a.id for a, b in couples if a.correct and not b.correct}
     won = {a.id for a, b in couples if b.correct and not a.correct}
@@ -166,19 +187,23 @@ async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -
         await tab.open(page)
         for item, said, why in ((one, one.predicted, ""), (two, "tie", 'both, "really"')):
             await see(tab, f"#items?item={item.id}")
-            await until(tab, f"document.querySelector('#items-opened h2')?.textContent === '{item.id}'")
+            await until(tab, f"document.querySelector('#items-opened h1')?.textContent === '{item.id}'")
             await tab.run(f"document.querySelector('.label-box [value={said}]').click()")
-            await tab.run(f"(box => {{ box.value = {why!r}; box.dispatchEvent(new Event('input')) }})(document.querySelector('input.why'))")
+            await tab.run(f"document.querySelector('input.why').value = {why!r}")
+            await tab.run("document.querySelector('input.why').dispatchEvent(new Event('input'))")
         await see(tab, "#items?label=disagree")
         assert await until(tab, CELLS) == [two.id]
-        await tab.call("Page.reload")
+        await tab.open(page)
         await until(tab, "document.getElementById('items-save-labels')?.textContent === 'Save 2 labels'")
         await tab.run(WATCH_FILES)
         await tab.run("document.getElementById('items-save-labels').click()")
         (tmp_path / "labels.jsonl").write_text(await tab.run("saved[0]"))
 
     labels = read_labels(tmp_path / "labels.jsonl").labels
-    assert {(one.id, one.label, one.note) for one in labels} == {(one.id, one.predicted, ""), (two.id, "tie", 'both, "really"')}
+    assert {(one.id, one.label, one.note) for one in labels} == {
+        (one.id, one.predicted, ""),
+        (two.id, "tie", 'both, "really"'),
+    }
     found = judge_and_people(run.items, labels)
     assert (found.items, found.rate.n, found.rate.left_out) == (2, 0, 2)
 

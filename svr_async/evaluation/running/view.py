@@ -1,4 +1,4 @@
-"""Writing a page with all items of a run, or of two side by side: items, reasons, the texts of the run's data, calls."""
+"""Writing a page with all items of a run, or of two side by side, with reasons, texts of the run's data, and calls."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from svr_async.vocabulary.pair import prompt_text
 
 def write_page(
     runs: Sequence[Path],
-    target: Path,
+    target: Path | None,
     *,
     data: Path | None = None,
     calls: bool = False,
     memo: Path | None = None,
     first: bool = False,
-) -> int:
-    """Write the page of a run, or of two, with all items in it, and return its bytes.
+) -> tuple[Path, int]:
+    """Write the page of a run, or of two, with all items in it; return where it lies, and its bytes.
+
+    Without a `target` it goes to a folder of its own among the temporary ones.
 
     Texts are those of `data`, or of the run's own data where that is still there; without them the page says so. With
     `calls` it has requests and replies too, from `memo` or the run's own. `first`: it opens with the items. UsageError
@@ -40,8 +42,9 @@ def write_page(
     """
     loaded = [RunFolder.load(run) for run in runs]
     page = page_of(loaded, data=data, calls=calls, memo=memo, first=first).encode()
-    write_atomic(target, page)
-    return len(page)
+    place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
+    write_atomic(place, page)
+    return place, len(page)
 
 
 def page_of(
@@ -79,11 +82,6 @@ def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple
         pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
         for pair in pairs
     }, ()
-
-
-def page_place(run: Path) -> Path:
-    """Return where a page goes that is only looked at: a folder of its own among the temporary ones."""
-    return Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{run.resolve().name}.html"
 
 
 def open_page(page: Path) -> bool:

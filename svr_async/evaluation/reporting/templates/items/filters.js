@@ -28,7 +28,8 @@ const named = (column, place) => column.names[column.codes[place]];
 // Return what became of an item from the first run to the second: worse, better, other (a difference) or same.
 function changeOf(place) {
   const [one, two] = index.runs.map(run => named(run.result, place));
-  if (one === two && index.runs[0].predicted.names[index.runs[0].predicted.codes[place]] === named(last().predicted, place)) return "same";
+  const [before, after] = index.runs.map(run => named(run.predicted, place));
+  if (one === two && before === after) return "same";
   if (one === "right") return "worse";
   return two === "right" ? "better" : "other";
 }
@@ -49,8 +50,8 @@ function testsOf(found) {
   if (state.change === "differ") tests.push(place => changeOf(place) !== "same");
   else if (state.change && state.change !== "all") tests.push(place => changeOf(place) === state.change);
   if (state.rubric) tests.push(place => last().rubrics.codes[place].includes(Number(state.rubric)));
-  if (state.from) tests.push(place => Math.abs(last().margin[place]) >= Number(state.from) && last().margin[place] !== null);
-  if (state.to) tests.push(place => Math.abs(last().margin[place]) <= Number(state.to) && last().margin[place] !== null);
+  if (state.from) tests.push(place => sizeOf(last(), place) >= Number(state.from));
+  if (state.to) tests.push(place => sizeOf(last(), place) >= 0 && sizeOf(last(), place) <= Number(state.to));
   if (state.label) tests.push(place => kindOfLabel(place) === state.label);
   if (found) tests.push(place => found[place]);
   return tests;
@@ -69,7 +70,7 @@ function selected(found) {
   return places.sort((a, b) => compare(keys.get(a), keys.get(b)) || a - b);
 }
 
-const sizeOf = (run, place) => Math.abs(run.margin[place] ?? -1);
+const sizeOf = (run, place) => (run.margin[place] === null ? -1 : Math.abs(run.margin[place]));
 const CHANGES = ["worse", "other", "better", "same"];
 const SORTS = {
   id: place => index.id[place],

@@ -9,8 +9,6 @@ async function showItem(place, held) {
   box.replaceChildren(
     heading(place), ...index.runs.map((run, n) => verdictLine(run, detail.runs[n], place, text)),
     textsOfItem(place, detail, text), ...index.runs.map((run, n) => evidence(run, detail.runs[n], place, text)), labelForm(place));
-  document.querySelectorAll("#items-opened h2")[0].focus({ preventScroll: true });
-  scrollTo(0, 0);
 }
 
 function heading(place) {
@@ -22,7 +20,7 @@ function heading(place) {
   };
   const back = make("a", "step", `All items`);
   back.href = addressOf({ item: "" });
-  const title = make("h2", "", make("span", "", index.id[place]));
+  const title = make("h1", "", index.id[place]);
   title.tabIndex = -1;
   const where = [named(index.domain, place), named(index.subset, place)].filter(Boolean).join(" · ");
   const nav = make("nav", "steps", back);
@@ -102,7 +100,7 @@ function passage(kind, head, content) {
 // Return what a run's verdict rests on: rubrics with signed contributions and reasons, votes, and calls.
 function evidence(run, side, place, text) {
   const box = make("section", "item-evidence");
-  const title = make("h3", "", beside() ? run.title : "What decided");
+  const title = make("h2", "", beside() ? run.title : "What decided");
   box.append(title);
   if (side.rows) box.append(rubricTable(run, side, place, text));
   else box.append(make("p", "empty", "This verdict rests on no rubrics."));
@@ -128,7 +126,7 @@ function rubricTable(run, side, place, text) {
     const value = row.contribution ?? 0;
     body.append(make("tr", "", name, verdictCell(row, "A"), verdictCell(row, "B"), barCell(value, largest), make("td", "num", signed(value))));
   }
-  const sum = make("tr", "sum", make("th", "", "Margin"), make("td"), make("td"), make("td"), make("td", "num", signed(run.margin[place])));
+  const sum = make("tr", "sum", make("th", "", "Margin"), make("td"), make("td"), make("td", "pole"), make("td", "num", signed(run.margin[place])));
   const head = make("tr");
   for (const [name, kind] of [["Rubric", ""], ["A", ""], ["B", ""], ["for B ◂ ▸ for A", "poles-head"], ["Counts", "num"]]) {
     const cell = make("th", kind, name);
@@ -161,9 +159,9 @@ function exchange(call, text) {
     const turns = call.asked.length ? call.asked : [["request", null]];
     for (const [role, parts] of turns) {
       const words = parts ? parts.map(text).join("") : "It cannot be made out again here.";
-      box.append(make("h4", "", role), make("pre", "passage", words));
+      box.append(make("h3", "", role), make("pre", "passage", words));
     }
-    box.append(make("h4", "", "reply"), make("pre", "passage", text(call.reply)));
+    box.append(make("h3", "", "reply"), make("pre", "passage", text(call.reply)));
   });
   return box;
 }

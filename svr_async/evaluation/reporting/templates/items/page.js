@@ -64,7 +64,7 @@ async function showOpened(mine) {
   part("opened").hidden = place < 0;
   if (place >= 0) {
     active = Math.max(0, shown.indexOf(place));
-    part("opened").querySelector("h2").focus({ preventScroll: true });
+    part("opened").querySelector("h1").focus({ preventScroll: true });
     scrollTo(0, 0);
   } else if (was) focusRow(active);
 }

@@ -127,7 +127,6 @@ function fillRow(row, at) {
 
 function pad(height) {
   const cell = make("td"), row = make("tr", "pad", cell);
-  cell.colSpan = columnsOf().length;
   cell.style.height = `${height}px`;
   row.setAttribute("aria-hidden", "true");
   row.hidden = height === 0;
