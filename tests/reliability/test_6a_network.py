@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,9 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
     settings: dict[str, Any] = {"attempts": 1, "wait_s": 60.0, "max_wait_s": 60.0, "concurrency": 1}
     async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, **settings) as engine:
         for number in range(40):
-            done = await asyncio.wait_for(engine.complete(ask(f"q{number}")), 30)
+            question = ask(f"q{number}")
+            signed = replace(question, request=replace(question.request, signature="yes"))
+            done = await asyncio.wait_for(engine.complete(signed), 30)
             assert done.value == "yes"
         assert (served, engine.stats().retries, engine.stats().failed) == (40, 39, 0)
 
