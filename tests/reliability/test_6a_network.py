@@ -61,15 +61,18 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def raw_server(answer: Answer, *, read: bool = True, **options: Any) -> AsyncIterator[str]:
-    """Serve connections by a function of (number of the connection, writer); yields the address, without a scheme."""
+async def raw_server(answer: Answer, *, unread: int = 0, **options: Any) -> AsyncIterator[str]:
+    """Serve connections by a function of (number of the connection, writer); yields the address, without a scheme.
+
+    The first `unread` connections are answered without the question having been read.
+    """
     count = 0
 
     async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         nonlocal count
         number, count = count, count + 1
         try:
-            if read:
+            if number >= unread:
                 await read_request(reader)
             await answer(number, out)
             await out.drain()
@@ -377,13 +380,11 @@ async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path)
     """A 200 that comes before the request was taken, with the connection then closed, is at worst a lost call."""
 
     async def answer(number: int, out: asyncio.StreamWriter) -> None:
-        if number < 2:
-            out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
-        else:
-            out.write(WHOLE)
+        empty = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
+        out.write(empty if number < 2 else WHOLE)
 
     async with (
-        raw_server(answer, read=False) as address,
+        raw_server(answer, unread=2) as address,
         engine_at(f"http://{address}", memo_folder) as engine,
     ):
         assert (await engine.complete(ask("x" * 300_000))).value == "yes"
