@@ -10,7 +10,7 @@ from svr_async.evaluation.reporting.item_index import couples_of, index_of
 from svr_async.evaluation.runfolder import Run, Texts
 
 MOST_RUNS = 2
-SCRIPTS = ("words", "markdown", "differences", "data", "filters", "table", "opened", "labels", "page")
+SCRIPTS = ("words", "markdown", "differences", "data", "filters", "table", "opened", "labels", "files", "page")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

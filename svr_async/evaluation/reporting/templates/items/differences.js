@@ -1,7 +1,7 @@
 // Where two texts differ: the longest common subsequence of their words; no marks where little is shared.
 
 const MOST_CELLS = 6e6;  // of the table that is filled
-const LEAST_SHARED = 0.4;  // of the words of the longer text
+const LEAST_SHARED = 0.5;  // of the words of the longer text
 
 // Return {a, b, shared}: ranges [from, to) of either text that the other does not have, and the share of equal words.
 // a and b are null where the texts are too long, or too different for marks to say anything.

@@ -6,6 +6,7 @@ const rows = [];  // the elements, used again while the table moves
 let shown = [];  // places of the items in the table
 let active = 0;  // the row that has the focus, as its place in `shown`
 let drawn = [-1, -1];
+let columns = [];
 
 function columnsOf() {
   const [one, two] = index.runs;
@@ -39,9 +40,10 @@ function nameCell(place) {
 const rowHeight = () => (matchMedia("(max-width: 44rem)").matches ? 58 : 36);
 
 function buildTable() {
+  columns = columnsOf();
   const head = make("tr");
   head.setAttribute("role", "row");
-  columnsOf().forEach((column, i) => {
+  columns.forEach((column, i) => {
     const cell = make("th", column.kind), button = make("button", "", column.name);
     Object.assign(button, { type: "button", disabled: !column.sort });
     button.addEventListener("click", () => go({ sort: nextSort(column) }));
@@ -51,7 +53,7 @@ function buildTable() {
     head.append(cell);
   });
   part("head").replaceChildren(head);
-  part("grid").setAttribute("aria-colcount", columnsOf().length);
+  part("grid").setAttribute("aria-colcount", columns.length);
   part("scroll").addEventListener("scroll", () => draw());
   addEventListener("resize", () => draw(true));
   addEventListener("beforeprint", () => draw(true, true));
@@ -77,7 +79,7 @@ function showRows(places) {
   active = Math.min(active, Math.max(0, shown.length - 1));
   part("grid").setAttribute("aria-rowcount", shown.length + 1);
   [...part("head").rows[0].cells].forEach((cell, i) => {
-    const sort = columnsOf()[i].sort, direction = { [sort]: "ascending", [`-${sort}`]: "descending" }[state.sort];
+    const sort = columns[i].sort, direction = { [sort]: "ascending", [`-${sort}`]: "descending" }[state.sort];
     if (direction) cell.setAttribute("aria-sort", direction);
     else cell.removeAttribute("aria-sort");
   });
@@ -104,7 +106,7 @@ function draw(anew = false, printed = false) {
 function newRow() {
   const row = make("tr");
   row.setAttribute("role", "row");
-  columnsOf().forEach((column, i) => {
+  columns.forEach((column, i) => {
     const cell = make("td", column.kind);
     cell.setAttribute("role", "gridcell");
     cell.setAttribute("aria-colindex", i + 1);
@@ -118,7 +120,7 @@ function fillRow(row, at) {
   row.dataset.at = at;
   row.tabIndex = at === active ? 0 : -1;
   row.setAttribute("aria-rowindex", at + 2);
-  columnsOf().forEach((column, i) => {
+  columns.forEach((column, i) => {
     const value = column.cell(place);
     row.cells[i].replaceChildren(value instanceof Node ? value : visible(value));
   });

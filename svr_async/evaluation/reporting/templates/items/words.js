@@ -15,7 +15,7 @@ const plural = (value, one) => `${count(value)} ${one}${value === 1 ? "" : "s"}`
 
 function signed(value) {
   if (value === null || value === undefined) return "–";
-  const text = Math.abs(value).toFixed(2);
+  const text = Math.abs(value).toFixed(Math.abs(value) < 100 ? 2 : 0);
   return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
 }
 
