@@ -64,10 +64,13 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
+    from svr_async.errors import UsageError
     from svr_async.evaluation.reporting.bank_report import write_bank_report
 
     bank = bank_folder(runs)
     target = out or default_target(runs)
+    if data is not None and (len(runs) > 1 or summary or bank is not None):
+        raise UsageError("--data is for the items of one run", hint="svr view RUN RUN --data PATH shows those of two")
     written = Written(figures=figures, items=len(runs) == 1 and not summary, data=data)
     n_bytes = write_report(runs, target, written) if bank is None else write_bank_report(bank, target, figures)
     if as_json:

@@ -135,6 +135,7 @@ def test_data_that_is_gone_is_told_in_the_page(tmp_path: Path) -> None:
 def test_what_cannot_be_viewed_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three runs, runs that share nothing, another suffix, a folder that is no run."""
     assert "not of 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
+    assert "one run" in refused(capsys, "report", "both", "ba", "--data", "bench.jsonl")
     assert "is HTML" in refused(capsys, "view", "both", "--out", "page.csv")
     assert "not a run folder" in refused(capsys, "view", str(tmp_path))
     shutil.copytree("ba", tmp_path / "other")

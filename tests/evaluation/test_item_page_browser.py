@@ -156,6 +156,8 @@ async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> N
 
         await see(tab, "#items?q=needle31")  # of the items 31 and 310 to 319
         await until(tab, f"{STATUS} === '11 of 320 items'")
+        await tab.run("document.querySelector('#items-rows a').click()")
+        await until(tab, "CSS.highlights.get('items-found')?.size === 1")
         assert tab.errors == []
 
 

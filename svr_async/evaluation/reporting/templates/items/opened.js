@@ -9,6 +9,24 @@ async function showItem(place, held) {
   box.replaceChildren(
     heading(place), ...index.runs.map((run, n) => verdictLine(run, detail.runs[n], place, text)),
     textsOfItem(place, detail, text), ...index.runs.map((run, n) => evidence(run, detail.runs[n], place, text)), labelForm(place));
+  showFound();
+}
+
+// Highlight the words that were searched for, where the browser can do so without changing the page.
+function showFound() {
+  if (!globalThis.Highlight) return;
+  const words = state.q.trim().toLowerCase(), found = new Highlight();
+  const walker = document.createTreeWalker(part("opened"), NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); words && node; node = walker.nextNode()) {
+    const text = node.data.toLowerCase();
+    for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
+      const range = new Range();
+      range.setStart(node, Math.min(at, node.length));
+      range.setEnd(node, Math.min(at + words.length, node.length));
+      found.add(range);
+    }
+  }
+  CSS.highlights.set("items-found", found);
 }
 
 function heading(place) {
@@ -69,6 +87,7 @@ function options(paint, apart) {
     input.addEventListener("change", () => {
       taste[name] = input.checked;
       paint();
+      showFound();
       document.getElementById(input.id).focus();
     });
     box.append(make("label", "", input, words));
