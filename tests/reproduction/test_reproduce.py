@@ -136,6 +136,23 @@ def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction
     del done
 
 
+def test_tables_with_figures_have_the_same_bytes_a_second_time(
+    done: Reproduction, small: ReproSettings, tmp_path: Path
+) -> None:
+    """Figures are drawn from kept runs into files, and into the page, byte for byte as the time before."""
+    del done
+    pytest.importorskip("matplotlib", reason="figures need matplotlib: pip install 'svr-async[figures]'")
+    told = []
+    for name in ("first", "second"):
+        found = reproduce(replace(small, figures=tmp_path / name), ["topk_sensitivity"], quiet)
+        assert found.calls == 0
+        files = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        told.append((files, found.report.read_bytes(), (small.out / "report.md").read_bytes()))
+    assert told[0] == told[1]
+    assert set(told[0][0]) == {f"topk_sensitivity{dark}.{kind}" for dark in ("", "-dark") for kind in ("svg", "png")}
+    assert b"data:image/svg+xml" in told[0][1]
+
+
 def test_a_run_without_one_verdict_is_absent_and_not_nought(small: ReproSettings, tmp_path: Path) -> None:
     """From an empty memo alone nothing is scored: every row keeps the printed number and says why."""
     offline = replace(small, out=tmp_path, limits=JudgeLimits(memo=tmp_path / "memo", offline=True))
