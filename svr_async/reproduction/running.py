@@ -194,6 +194,8 @@ def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = Non
         held[spec.bank] = bank
     settings = eval_settings(work.settings, spec, {seat.role: seat.judge for seat in seats}, held, work.limits)
     dataset = work.dataset(spec.benchmark, lambda: load_dataset(settings, get_adapter(spec.benchmark)))
+    if not {pair.domain for pair in dataset.pairs} & set(spec.domain):  # another file in the form of the benchmark
+        settings = replace(settings, domain=())
     prepared = prepare(settings, dataset)
     folder = work.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
     return replace(prepared, settings=replace(prepared.settings, out=folder))

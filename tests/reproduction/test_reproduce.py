@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from svr_async.reproduction.printed import load_printed
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.reproduction.reproduce import Reproduction, reproduce
 from svr_async.reproduction.results import Absent, Results
-from svr_async.reproduction.settings import ReproSettings
+from svr_async.reproduction.settings import ReproSettings, data_files
 from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.registry import build
 from svr_async.simulation.benchmark_files import write_benchmarks
@@ -238,3 +239,49 @@ def test_a_model_that_is_not_served_is_absent(small: ReproSettings, tmp_path: Pa
     absent = {row.names[0]: row.absent for row in found.rows if row.absent}
     assert set(absent) == {"Direct pairwise judge", "Scalar RM"}
     assert "none-such" in absent["Direct pairwise judge"]
+
+
+def test_another_file_in_a_benchmarks_form_has_a_cell_of_its_own(small: ReproSettings, tmp_path: Path) -> None:
+    """Subsets that no column is of leave the columns empty; all pairs together have a cell, called not official."""
+    other = tmp_path / "other.jsonl"
+    text = small.data["rewardbench2"].read_text()
+    for name in SIZES["rewardbench2"]:
+        text = text.replace(f'"subset": "{name}"', f'"subset": "Mine/{name}"')
+        text = text.replace(f'"subset":"{name}"', f'"subset":"Mine/{name}"')
+    other.write_text(text)
+    settings = replace(
+        small, out=tmp_path / "out", data={**small.data, "rewardbench2": other}, judge="rules", judges={}, base_url=""
+    )
+    found = reproduce(settings, ["rmbenches"], quiet).tables[0]
+    row = next(row for row in found.rows if row.names == ("SVR (ours)",))
+    cells = {
+        f"{column.span} {column.name}".strip(): cell for column, cell in zip(found.columns, row.cells, strict=True)
+    }
+    assert cells["RewardBench 2 all subsets of the file"].ours is not None
+    assert cells["RewardBench 2 Focus"].ours is None
+    assert cells["RM-Bench Easy"].ours is not None
+    assert not row.absent
+    assert any("NOT OFFICIAL" in note and "Mine/Focus" in note for note in found.notes)
+
+
+def test_recorded_verdicts_take_the_same_road(tmp_path: Path) -> None:
+    """A recipe of one's own over any pairs has a column a domain, and says that what judged was recorded."""
+    pairs = [{"id": f"p{n}", "domain": "ab"[n % 2], "prompt": f"q{n}", "response_a": "x", "response_b": "y",
+              "label": 0} for n in range(4)]  # fmt: skip
+    told = [{"pair_id": f"p{n}", "order": order, "role": "direct", "reply": "[[A]]" if order == "ab" else "[[B]]"}
+            for n in range(3) for order in ("ab", "ba")]  # fmt: skip
+    for name, rows in (("pairs", pairs), ("replies", told)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = ReproSettings(
+        out=tmp_path / "out",
+        data=data_files([str(tmp_path)]),
+        judges={"vanilla": f"recorded:{tmp_path / 'replies.jsonl'}"},
+        limits=JudgeLimits(memo=tmp_path / "memo"),
+        recipes=Path(__file__).parents[2] / "benchmarks" / "paper" / "llmbar",
+    )
+    found = reproduce(settings, ["all"], quiet).tables[0]
+    assert found.marks[0] == "RECORDED"
+    direct, own = found.rows
+    assert [column.name for column in found.columns] == ["a", "b", "All pairs"]
+    assert [cell.ours for cell in direct.cells] == [100, 50, 75]  # the fourth pair was not recorded
+    assert "--judge metrics=recorded:" in own.absent
