@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Any
 
 import orjson
@@ -115,12 +114,11 @@ def _chances_in(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
 
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
-    return {name: getattr(record, name) for name in _names_without(type(record), left_out)}
+    names = ITEM_NAMES if isinstance(record, Item) else ROW_NAMES
+    return {name: getattr(record, name) for name in names if name not in left_out}
 
 
-@cache
-def _names_without(kind: type[RubricRow | Item], left_out: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in left_out)
+ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
 
 
 def build_item(
