@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.integer]
 SLOTS = 16  # problems that one call of the program has room for
 CANDIDATES = 4  # gates that a batch has room for, at least
 ROWS = 1.75  # and so many topics a pair in the mean, so that batches of the same pairs share one compiled program
+BLOCK = 1024  # rows that a CPU goes through at a time: they stay near, and blocks of padding are passed over
 LEAST_GATE = 0.02  # of a pair's largest; smaller ones are left out
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
@@ -148,21 +149,25 @@ def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
     return np.concatenate([values, np.zeros(slots - len(values))]).astype(dtype)
 
 
-def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Singles]:
-    """Return piece, topic and gate of every gate that is not 0 (candidate, row), by pairs, and their sums by topic.
+def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Ints, Singles]:
+    """Return piece, topic and gate of every gate that is not 0 (candidate, block, row), by pairs.
 
+    The last two are how many blocks each candidate needs, and the sums of gates by topic (candidate, topic).
     `per_pair` is how many pieces each pair has, `room` how many candidates and topics there is room for.
     """
     held = [_laid_out(each, per_pair) for each in gates]
     pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
-    size = room[0], roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
-    last = pieces - 1
-    piece, topic = np.full(size, last, np.int32), np.zeros(size, np.int32)
-    gate, share = np.zeros(size, np.float32), np.zeros(room, np.float32)
+    rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
+    block = min(rows, BLOCK) if jax.default_backend() == "cpu" else rows
+    size = room[0], -(-rows // block) * block
+    piece, topic = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32)
+    gate, share, blocks = np.zeros(size, np.float32), np.zeros(room, np.float32), np.zeros(room[0], np.int32)
     for number, (each, (own, topics, values)) in enumerate(zip(gates, held, strict=True)):
         piece[number, : len(own)], topic[number, : len(own)], gate[number, : len(own)] = own, topics, values
         share[number, : each.topics] = np.bincount(each.topic.ravel(), each.value.ravel(), minlength=each.topics)
-    return piece, topic, gate, share
+        blocks[number] = -(-len(own) // block)
+    piece, topic, gate = (each.reshape(room[0], -1, block) for each in (piece, topic, gate))
+    return piece, topic, gate, blocks, share
 
 
 def _laid_out(gates: Gates, per_pair: Ints) -> tuple[Ints, Ints, Floats]:
