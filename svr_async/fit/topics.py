@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -186,13 +187,17 @@ def _solved(
     wanted = [
         Wanted(
             gates=each[rows],
-            start=np.maximum(shrunken(merged, each[rows]), 0),
+            start=partial(_means, merged, each[rows]),
             penalties=penalties_of(form, diversity=diversity),
             price=price,
         )
         for each, price, form in zip(gates, prices, structures, strict=True)
     ]
     return solve(merged, wanted, alike=evidence.alike)
+
+
+def _means(z: Any, gates: Floats) -> Floats:
+    return np.maximum(shrunken(z, gates), 0)
 
 
 def _solved_rows(evidence: Evidence, seed: int) -> Ints:
