@@ -109,6 +109,13 @@ def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
     )
 
 
+def compile_ahead(z: Any, topics: int, *, alike: Any = None) -> None:
+    """Have the program compiled that problems on these pairs take, with so many topics (`batch_of`)."""
+    pairs = z.shape[0]
+    gates = Gates(topic=np.zeros((pairs, 1), np.int32), value=np.ones((pairs, 1)), topics=topics)
+    _run(batch_of(z, [gates], alike=alike), [])
+
+
 def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     """Solve each problem; return V >= 0 of each, (topic, rubric) with the topics of its gates."""
     workers = processors() if jax.default_backend() == "cpu" else 1
@@ -135,7 +142,7 @@ def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
     parts = np.array([batch.topics[each.gates] ** 0.5 for each in problems])
     common = np.array([each.penalties.common for each in problems])
     numbers: dict[str, Any] = {
-        "gates": np.array([each.gates for each in problems]),
+        "gates": np.array([each.gates for each in problems], np.int32),
         "own": np.array([each.penalties.sparsity for each in problems]) * noise / parts,
         "common": np.where(common > 0, common * noise, NOTHING),
         "diversity": np.array([each.penalties.diversity for each in problems]),
