@@ -34,7 +34,6 @@ from svr_async.fit.threads import in_threads
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
 
 MOST_RIDGE_PAIRS = 20_000  # λ is chosen on a sample of this many
@@ -154,33 +153,25 @@ def penalties_of(form: Structure, *, diversity: float) -> Penalties:
 def used_points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:
     """Return 1, ½ or 0 by k and pair (k, pair): F of the best k of the whole bank, of which those not judged say 0.
 
-    `gates` (pair, topic), `effects` (topic, rubric), sparse `z` (pair, rubric). Of equal scores the earlier rubric's
-    is the better.
+    `gates` (pair, topic) with rows of sum 1, `effects` (topic, rubric), sparse `z` (pair, rubric).
     """
     some = np.flatnonzero(effects.any(axis=0))  # the others say 0
     if not len(some):
         return np.full((len(top_ks), z.shape[0]), 0.5)
-    ks = [min(top_k, len(some)) for top_k in top_ks]
-    score = np.maximum(gates.astype(np.float32) @ effects[:, some].astype(np.float32), 0)
-    best = np.sort(np.partition(score, -max(ks), axis=1)[:, -max(ks) :], axis=1)
-    judged = z[:, some].tocoo()
-    said = score[judged.row, judged.col] * judged.data
-    margins = [
-        np.bincount(judged.row, said * _is_used(score, best[:, -k], judged, k), minlength=len(score)) for k in ks
-    ]
-    return 0.5 + 0.5 * np.sign(margins)
+    most = min(max(top_ks), len(some))
+    best, held = _ranked(gates[:1] if gates.shape[1] == 1 else gates, effects[:, some], most)
+    said = np.take_along_axis(z[:, some].toarray(), np.broadcast_to(best, (z.shape[0], most)), axis=1)
+    margins = (held * said).cumsum(axis=1)
+    return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
 
 
-def _is_used(score: Singles, least: Singles, judged: Any, k: int) -> npt.NDArray[np.bool_]:
-    """Return which of the judged entries are among the best k of their rows; `least` (pair,) is the k-th best score."""
-    held, border = score[judged.row, judged.col], least[judged.row]
-    used = held > border
-    equal = np.flatnonzero((held == border) & (held > 0))
-    row, column = judged.row[equal], judged.col[equal]
-    earlier = np.arange(score.shape[1]) < column[:, None]
-    ahead = (score[row] > border[equal, None]) | ((score[row] == border[equal, None]) & earlier)
-    used[equal] = ahead.sum(axis=1) < k
-    return used
+def _ranked(gates: Floats, effects: Floats, most: int) -> tuple[Ints, Floats]:
+    """Return which rubrics have the highest scores and what these are, (row, most) each, the highest first."""
+    score = np.maximum(gates.astype(np.float32) @ effects.astype(np.float32), 0)
+    best = np.argpartition(score, -most, axis=1)[:, -most:]
+    held = np.take_along_axis(score, best, axis=1)
+    order = np.argsort(-held, axis=1, kind="stable")
+    return np.take_along_axis(best, order, axis=1), np.take_along_axis(held, order, axis=1)
 
 
 def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, *, few: bool) -> Choice:
