@@ -166,14 +166,14 @@ def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tupl
     pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
     rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
     block = min(rows, BLOCK) if jax.default_backend() == "cpu" else rows
-    size = room[0], -(-rows // block) * block
-    piece, topic = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32)
-    gate, share, blocks = np.zeros(size, np.float32), np.zeros(room, np.float32), np.zeros(room[0], np.int32)
+    size = room[0], -(-rows // block), block
+    piece, topic, gate = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32)
+    share, blocks = np.zeros(room, np.float32), np.zeros(room[0], np.int32)
     for number, (each, (own, topics, values)) in enumerate(zip(gates, held, strict=True)):
-        piece[number, : len(own)], topic[number, : len(own)], gate[number, : len(own)] = own, topics, values
+        for whole, part in ((piece, own), (topic, topics), (gate, values)):
+            whole[number].ravel()[: len(own)] = part
         share[number, : each.topics] = np.bincount(each.topic.ravel(), each.value.ravel(), minlength=each.topics)
         blocks[number] = -(-len(own) // block)
-    piece, topic, gate = (each.reshape(room[0], -1, block) for each in (piece, topic, gate))
     return piece, topic, gate, blocks, share
 
 

@@ -42,10 +42,9 @@ class Design(NamedTuple):
     """What problems choose from. Entries lie in pieces of equal width, so that one long pair widens no other.
 
     `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. Gates are rows, one for
-    each piece and topic that its pair has: `piece`, `topic`, `gate` (candidate, block, row), padding has gate 0. `share`
-    (candidate, topic) sums the gates of all pairs, `price` (candidate, topic, rubric) multiplies λ. `blocks`
-    (candidate,) is how many blocks hold more than padding. `alike` is S, as edges or, where they are many, whole
-    (rubric, rubric).
+    each piece and topic that its pair has: `piece`, `topic`, `gate` (candidate, block, row), padding has gate 0, and
+    `blocks` (candidate,) hold more than padding. `share` (candidate, topic) sums the gates of all pairs, `price`
+    (candidate, topic, rubric) multiplies λ. `alike` is S, as edges or, where they are many, whole (rubric, rubric).
     """
 
     rubric: jax.Array

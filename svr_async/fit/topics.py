@@ -70,7 +70,8 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
         judged = judged_of(bare.merged)
         best, alike = side_by_side(partial(_best_size, bare, config), partial(likeness_of, bare.merged, judged, config))
         known = replace(bare, alike=alike)
-        evidence, choice = side_by_side(partial(_chosen, known, best, config), partial(_compiled, known, best, config))[0]
+        chosen, _ = side_by_side(partial(_chosen, known, best, config), partial(_compiled, known, best, config))
+        evidence, choice = chosen
         selector = _selector(train, evidence, (choice.structure, *choice.beside), config)
         return Solved(selector=selector, choice=choice)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from svr_async.fit.problems import (
     sparse_gates,
 )
 from svr_async.fit.sizes import roomy
-from svr_async.fit.solver import RIDGE, solve_tasks
+from svr_async.fit.solver import RIDGE
 
 PENALTIES = [Penalties(sparsity=0.3), Penalties(sparsity=0.25, common=0.1, diversity=0.003)]
 
@@ -171,14 +172,15 @@ def test_in_how_many_blocks_rows_are_gone_through_changes_nothing(monkeypatch: p
     np.testing.assert_allclose(effects(cut, problem), effects(whole, problem), atol=1e-5)
 
 
-def test_what_was_compiled_ahead_is_not_compiled_again() -> None:
+def test_what_was_compiled_ahead_is_not_compiled_again(caplog: pytest.LogCaptureFixture) -> None:
     """The program that was prepared for pairs and a number of topics is the one that their problems take."""
     z, gates = _world(n_pairs=700, topics=6)
-    compile_ahead(z, 6, alike=_likeness(z.shape[1]))
-    programs = solve_tasks._cache_size()
-    effects(batch_of(z, [gates], alike=_likeness(z.shape[1])), Problem(penalties=PENALTIES[0]))
-
-    assert solve_tasks._cache_size() == programs
+    with caplog.at_level("WARNING"), jax.log_compiles():
+        compile_ahead(z, 6, alike=_likeness(z.shape[1]))
+        assert "solve_tasks" in caplog.text
+        caplog.clear()
+        effects(batch_of(z, [gates], alike=_likeness(z.shape[1])), Problem(penalties=PENALTIES[0]))
+    assert "solve_tasks" not in caplog.text
 
 
 def test_dense_gates_become_sparse_ones_with_the_same_sum() -> None:
