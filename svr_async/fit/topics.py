@@ -85,8 +85,11 @@ def _chosen(known: Evidence, best: Size, config: FitConfig) -> tuple[Evidence, C
 
 
 def _compiled(evidence: Evidence, best: Size, config: FitConfig) -> None:
-    """Have the program of the last solution compiled meanwhile, where it is not that of the first."""
-    if config.structure is None and len(evidence.prompt) > FIRST_PAIRS:
+    """Have the program of the last solution compiled meanwhile, where it is another than the first and will be used.
+
+    Of checks that a program decides, one weight a rubric is taken more often than not.
+    """
+    if config.structure is None and is_asked(config) and len(evidence.prompt) > FIRST_PAIRS:
         rows = _solved_rows(evidence, config.seed)
         compile_ahead(evidence.merged[rows], best.groups, alike=evidence.alike)
 
