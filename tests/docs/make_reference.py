@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -64,27 +65,34 @@ def prose(text: str) -> Iterator[str]:
         lines = part.replace("\b", "").strip("\n").splitlines()
         if kept and re.fullmatch(r"\w+:", lines[0].strip()):
             yield lines.pop(0).strip()
-        yield textwrap.indent(textwrap.dedent("\n".join(lines)), "    ") if kept else escaped(" ".join(lines))
+        yield textwrap.indent(textwrap.dedent("\n".join(lines)), "    ") if kept else as_html(" ".join(lines))
 
 
 def flag_table(command: click.Command, ctx: click.Context) -> str:
     """Return a row for each flag: its names and value, what it does."""
-    records = (param.get_help_record(ctx) for param in command.params)
-    rows = [f"| `{names.replace('|', chr(92) + '|')}` | {escaped(told)} |" for names, told in filter(None, records)]
+    rows = [flag_row(param, *record) for param in command.params if (record := param.get_help_record(ctx))]
     return "\n".join(["| flag | |", "|---|---|", *rows])
 
 
-def escaped(text: str) -> str:
-    """Return a help text as Markdown."""
-    return re.sub(r"([|<>*_\[\]])", r"\\\1", " ".join(text.split()))
+def flag_row(param: click.Parameter, names: str, told: str) -> str:
+    """Return the row of a flag; the values that it can have stand with what it does."""
+    if isinstance(param.type, click.Choice) and "[" in names:
+        names, told = names.partition(" [")[0], f"{told} One of `{'`, `'.join(map(str, param.type.choices))}`."
+    return f"| {as_html(f'`{names}`')} | {as_html(told)} |"
+
+
+def as_html(text: str) -> str:
+    """Return a help text for a cell of a table, where a `|` in Markdown's code would end the cell."""
+    safe = html.escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
+    return re.sub(r"([*_\[\]])", r"\\\1", marked)
 
 
 def python_page() -> str:
     """Return the page of the public names, whose texts are their docstrings."""
     names = [name for name in svr_async.__all__ if not name.startswith("__")]
     intro = "What `from svr_async import …` has, from the docstrings. How to use it: [From Python](../library.md)."
-    homes: dict[str, tuple[str, str]] = svr_async._HOMES
-    parts = [f"::: svr_async.{'.'.join(homes[name])}" for name in names]
+    parts = [f"::: svr_async.{name}" for name in names]
     return "\n\n".join(["# Public names", WRITTEN, intro, *parts]) + "\n"
 
 
