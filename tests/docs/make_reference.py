@@ -62,7 +62,7 @@ def prose(text: str) -> Iterator[str]:
     """Yield the paragraphs of a help text; what it keeps as it stands, as examples, becomes a block."""
     for part in re.split(r"\n\s*\n", textwrap.dedent(text).split("\f")[0].strip()):
         kept = part.strip().startswith("\b")
-        lines = part.replace("\b", "").strip("\n").splitlines()
+        lines = [line for line in part.replace("\b", "").splitlines() if line.strip()]
         if kept and re.fullmatch(r"\w+:", lines[0].strip()):
             yield lines.pop(0).strip()
         yield textwrap.indent(textwrap.dedent("\n".join(lines)), "    ") if kept else as_html(" ".join(lines))
