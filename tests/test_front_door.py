@@ -1,4 +1,4 @@
-"""`from svr_async import …`: the public names, loaded when they are used, known to type checkers, shown in the docs."""
+"""`from svr_async import …`: the public names, loaded when they are used, known to type checkers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.vocabulary.rubric import Check
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "library.md"
 HEAVY = ("aiohttp", "numpy", "jax", "asyncio", "orjson", "diskcache", "pyarrow", "scipy", "huggingface_hub")
 
 
@@ -87,9 +86,6 @@ def test_type_checkers_see_the_same_names() -> None:
     }
     assert told == svr_async._HOMES
     assert {*told, "__version__"} == set(svr_async.__all__)
-
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 
 def make_bank() -> RubricBank:
