@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 DEMO := runs/demo
 SOAK := runs/soak.jsonl
 HELD := pairs --data $(DEMO)/test.jsonl
 
-.PHONY: demo test coverage soak lint bench format clean
+.PHONY: demo test coverage soak lint bench docs reference format clean
 
 $(STAMP): pyproject.toml setup.cfg
 	$(PYTHON) -m venv $(VENV)
@@ -58,5 +59,17 @@ format: $(STAMP)
 bench: $(STAMP)  ## speed, as ratios from one run
 	$(BIN)/python benchmarks/speed/run_all.py
 
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	touch $@
+
+docs: $(DOCS)  ## the site, in site/, each page as Markdown beside it: opens from the disk
+	$(BIN)/zensical build --clean
+	@cd docs && find . -name '*.md' -exec cp --parents {} ../site/ \;
+	@printf 'The site: site/index.html\n'
+
+reference: $(STAMP)  ## docs/reference and docs/llms.txt anew, from Click, the public names and mkdocs.yml
+	$(BIN)/python tests/docs/make_reference.py
+
 clean:
-	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,8 @@
-"""`from svr_async import …`: the public names, loaded when they are used, known to type checkers, shown in the docs."""
+"""`from svr_async import …`: the public names, loaded when they are used, known to type checkers."""
 
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.vocabulary.rubric import Check
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "library.md"
 HEAVY = ("aiohttp", "numpy", "jax", "asyncio", "orjson", "diskcache", "pyarrow", "scipy", "huggingface_hub")
 
 
@@ -90,37 +88,8 @@ def test_type_checkers_see_the_same_names() -> None:
     assert {*told, "__version__"} == set(svr_async.__all__)
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
-
 def make_bank() -> RubricBank:
     """Return a bank that the rules judge can decide."""
     checks = (Check.of("max_words", n=5), Check.of("bullet_list"))
     rubrics = tuple(BankRubric(rubric=rubric_for(check), weight=1.0 - n / 2) for n, check in enumerate(checks))
     return RubricBank(rubrics=rubrics, name="shown in the docs")
-
-
-def examples() -> list[str]:
-    """Return the Python blocks of the page."""
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-
-
-@pytest.mark.parametrize("number", range(len(examples())))
-def test_the_examples_of_the_page_run(number: int, tmp_path: Path) -> None:
-    """Each example runs as printed in an empty folder, without a warning, and prints what the page says."""
-    told = run_python(examples()[number], tmp_path)
-    assert told.strip()
-    for line in re.findall(r"^ *# → (.*)$", examples()[number], re.MULTILINE):
-        assert line in told, f"the page says {line!r}; printed was {told!r}"
-
-
-def test_the_commands_of_the_page_exist() -> None:
-    """Every `svr …` flag on the page is one that the command has."""
-    from svr_async.commands.eval.command import evaluate
-    from svr_async.commands.explain.command import explain
-
-    known = {opt for command in (evaluate, explain) for param in command.params for opt in param.opts}
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    used = {flag for block in blocks for line in block.splitlines() for flag in re.findall(r"(?<= )--[a-z-]+", line)}
-    assert used
-    assert used <= known

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig, parse_kinds
 from svr_async.simulation.server import SimServer
 
-PAGE = Path(__file__).parents[2] / "docs" / "batch.md"
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "-q")
@@ -570,28 +568,6 @@ def test_a_batch_that_fails_as_a_whole_is_exit_4(folder: Path, last_line: Callab
         strict.batches.settings = BatchSettings()
         assert svr_here("batch", "submit", "batch", "--again") == 0
         assert svr_here("batch", "import", "batch", "--wait") == 0
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-def test_the_example_of_the_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The commands of docs/batch.md run as printed against the endpoint that it starts; the last one sends nothing."""
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    monkeypatch.chdir(tmp_path)
-    with serving(SimConfig(seed=1)) as server:
-        for line in lines:
-            if not line.endswith("&"):
-                words = line.replace("http://127.0.0.1:8000/v1", server.base_url).split()
-                assert (words[0], svr_here(*words[1:])) == ("svr", 0), line
-    told = capsys.readouterr().out
-    assert "0 sent, 428 from memo" in told
-    for line in ("200 requests in batch, 1 file, 0.3 MB", "The next stage has 214 calls that can be asked now"):
-        assert line in told
-        assert line in PAGE.read_text("utf-8")
 
 
 def test_a_batch_that_has_ended_cannot_be_cancelled_and_that_is_said(

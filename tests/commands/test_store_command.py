@@ -11,7 +11,6 @@ import pytest
 from made_pairs import write_made
 
 from svr_async.adapters import get_adapter
-from svr_async.training.store.reader import load_store
 
 IMPORT = ("store", "import", "--pairs", "pairs.jsonl", "--rubrics", "rubrics.jsonl")
 TEXTS = ("Lists what was asked for as bullets", "Is warm in tone", "Names a place")
@@ -119,20 +118,3 @@ def test_a_folder_without_a_store_or_with_a_damaged_one_is_one_line(cli: Cli) ->
     code, _, said = cli("store", "show", "store")
     assert (code, len(said.strip().splitlines())) == (7, 1)
     assert "z-0001.npz" in said
-
-
-def test_the_examples_of_the_page_do_what_it_says(cli: Cli) -> None:
-    """docs/store.md: its Python writes three files of the same entries, and each is imported."""
-    page = (Path(__file__).parents[2] / "docs" / "store.md").read_text("utf-8")
-    names: dict[str, object] = {}
-    for block in page.split("```python\n")[1:]:
-        exec(block.split("```")[0], names)
-    for name in ("z.npz", "z.parquet", "z-csr.npz"):
-        code, out, said = cli(*IMPORT, "--z", name, "--out", f"{name}-store", "--dev-share", "0.2", "--json")
-        assert code == 0, said
-        facts = orjson.loads(out)
-        assert facts["entries"]["all"] == 80
-        assert facts["pairs"]["train"] + facts["pairs"]["dev"] == 40
-        assert (facts["weight"] is not None) == (name == "z.npz")
-    plain, csr = (load_store(f"{name}-store").z for name in ("z.parquet", "z-csr.npz"))
-    assert plain.value.tolist() == csr.value.tolist()

@@ -23,7 +23,7 @@ class EvalSettings:
     """An evaluation: all but the benchmark has the default of `svr eval`, whose flags have the same names.
 
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
-    `data` may be `-` or hf:org/name[@revision][:split]; `columns` and `labels` say how it is read (docs/data.md).
+    `data` may be `-` or `hf:org/name[@revision][:split]`; `columns` and `labels` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
     With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
     `runs/<bench>-<method>-<judge>-<digest>`.
