@@ -27,10 +27,9 @@ from svr_async.scoring.methods.registry import NAMES
 @click.argument("benchmark")
 @click.option(
     "--judge",
-    default="rules",
-    show_default=True,
+    default="",
     metavar="J",
-    help="A judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
+    help="Who judges: a judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
 )
 @click.option(
     "--method",

@@ -14,14 +14,15 @@ from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import as_prompt, decide_pair, method_of
+from svr_async.serving.pairs import as_prompt, decide_pair, method_of, pair_doubts
 from svr_async.vocabulary.pair import PreferencePair
 
 FROM_FILE = "@"
-NO_BANK = "no bank is named, so the general checks of the rules judge decide"
+GENERAL = "no bank is named, so the general checks of the rules judge decide"
+DIRECT = "no bank is named, so the judge is asked directly"
 MAX_BYTES = 64 << 20  # of a text; no judge reads more, and a device has no end
 
 
@@ -64,9 +65,15 @@ async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> E
         decision = await decide_pair(
             method, engine.judge, prompt, texts.response_a, texts.response_b, order=flags.order
         )
-        title = f"{NO_BANK if bank is None else bank.name or flags.bank} · {engine.label}"
+        told = pair_doubts(decision, prompt, bank, method, engine)
+        title = f"{bank_in_words(flags) if bank is None else bank.name or flags.bank} · {engine.label}"
     item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
-    return explain_decision(item, texts, title, of_run=False)
+    return explain_decision(item, texts, title, of_run=False, doubts=told)
+
+
+def bank_in_words(flags: PairFlags) -> str:
+    """Say what decides where no bank is named."""
+    return GENERAL if flags.judge == RULES else DIRECT
 
 
 def text_of(flag: str, value: str) -> str:
