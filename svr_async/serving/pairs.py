@@ -14,11 +14,11 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
+from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
-from svr_async.serving.doubts import doubts_of
 from svr_async.serving.engine import Engine
 from svr_async.vocabulary.pair import (
     Message,

@@ -70,7 +70,7 @@ class Ranking:
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing tells the responses apart: all that have a score have the same one. Then `best` is no choice."""
+        """Whether nothing tells the responses apart: all scores that there are are equal, and `best` is no choice."""
         return len({score for score in self.scores if score is not None}) < 2
 
 

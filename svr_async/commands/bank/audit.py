@@ -8,6 +8,7 @@ from typing import Any
 import click
 import orjson
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
     common,
     known_of,
@@ -20,7 +21,7 @@ from svr_async.commands.options import (
 )
 
 
-@click.command(short_help="Measure what attacks on answers buy.")
+@click.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
 @click.option("--data", type=click.Path(path_type=Path), required=True, metavar="PAIRS", help="Pairs to attack.")
 @click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")

@@ -25,7 +25,7 @@ ENDPOINT_FLAGS = (
 
 
 def notes_of(run: Prepared, given: frozenset[str]) -> Iterator[str]:
-    """Yield which flags change nothing, and whether the bank leaves it to the judge; ConfigError for impossible values."""
+    """Yield which flags change nothing, and that a bank leaves it to the judge; ConfigError for impossible values."""
     yield from _of_endpoints(run, given)
     if "top_k" in given and run.settings.bank is None:
         yield f"--top-k changes nothing: {run.method.name} has no bank to choose rubrics from"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import common, given_flags, limited, with_limits
 from svr_async.errors import CoverageError, UsageError
 
@@ -32,7 +33,7 @@ RUN_ONLY = ("data", "benchmark")
 BANK_ONLY = ("top_k", "rephrase")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.argument("item", metavar="[ITEM]", required=False)
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")

@@ -48,7 +48,12 @@ class Explanation:
         """Return plain JSON values."""
         texts = None if self.texts is None else asdict(self.texts)
         doubts = {} if self.of_run else {"doubts": list(self.doubts)}
-        return {"run" if self.of_run else "judged_by": self.caption, "item": asdict(self.item), "texts": texts, **doubts}
+        return {
+            "run" if self.of_run else "judged_by": self.caption,
+            "item": asdict(self.item),
+            "texts": texts,
+            **doubts,
+        }
 
 
 def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
@@ -74,9 +79,7 @@ def explain_decision(
     """Take a decision apart: of a run, or of a pair that was judged just now."""
     rows = by_size(item.rubrics)
     largest = abs(rows[0].contribution) if rows else 0.0
-    return Explanation(
-        item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts
-    )
+    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
 
 
 def in_words(found: Explanation) -> str:

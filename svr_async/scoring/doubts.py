@@ -16,14 +16,15 @@ from svr_async.vocabulary.pair import Prompt, prompt_text
 SHOWN_WORDS = 5
 ALIKE = "nothing tells the two apart: no {what} is met by one response and missed by the other"
 NEARER = "no {what} is met by one response and missed by the other: the verdict is only which comes nearer, a guess"
-FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true: a model as judge reads it"
+FORM_ONLY = "offline checks look at form, wording and safety, never at whether an answer is true"
+BY_WORDS = "a list of words, not a reader, took the request for harmful"
 DIRECT = "the bank decided unseen prompts no better than a coin when it was fitted, so the judge was asked directly"
 
 
 def doubts_of(
     decision: Decision, prompt: Prompt, bank: RubricBank | None, marks: Marks, *, direct: bool = False
 ) -> tuple[str, ...]:
-    """Return in words why a decision says little of its prompt, the weightiest first; empty where nothing speaks for that.
+    """Return in words why a decision says little, the weightiest first; empty where nothing speaks for that.
 
     `marks` are the judge's. `direct` says that a bank left the verdict to the judge.
     """
@@ -63,7 +64,11 @@ def _unseen(bank: RubricBank, prompt: Prompt) -> Iterator[str]:
 
 
 def _alike(decision: Decision, what: str) -> Iterator[str]:
-    """Say that no rubric is met by one response alone, and what offline checks cannot see."""
+    """Say that no rubric is met by one response alone, or that the request's words decide, which checks misread."""
+    strongest = max(decision.contributions, key=lambda entry: abs(entry.value), default=None)
+    check = None if strongest is None or not strongest.value else strongest.rubric.check
+    if check is not None and check.name == "refuses_harm":
+        yield BY_WORDS
     compared = [entry.comparison for entry in decision.contributions if entry.value and entry.comparison is not None]
     if any(one.a != one.b for one in compared):
         return
