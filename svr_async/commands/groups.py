@@ -22,7 +22,7 @@ USUAL: Groups = {
         "prompts", "prefix", "processes", "memo",
     ),
     "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
-    "Output and settings": ("quiet", "verbose", "as_json", "config", "help"),
+    "Output and settings": ("quiet", "verbose", "as_json", "config"),
     "Watching": ("log_json", "log_level", "metrics_port", "otel"),
 }  # fmt: skip
 

@@ -58,8 +58,8 @@ def test_few_flags_stand_first_and_none_is_lost(path: str) -> None:
         return
     assert isinstance(command, GroupedCommand)
     sections = list(command.sections(click.Context(command)))
-    shown = [name for _, rows in sections for name, _ in rows]
-    assert sorted(shown) == sorted([*(str(flag.name) for flag in flags), "help"])
+    shown = [name for _, rows in sections for name, _ in rows if not name.endswith("help")]  # which is Click's own
+    assert sorted(shown) == sorted(str(flag.name) for flag in flags)
     assert sections[0][0] == "Options"
     assert len(sections[0][1]) <= FIRST
 
