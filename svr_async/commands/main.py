@@ -53,6 +53,7 @@ OTHERS = "More"  # what no section names
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
+WHOLE = "pip install svr-async brings all that training needs; with requirements-judge.txt alone only judging works"
 MOST_CHARS = 2000  # of an error's line, parts of which may come from an endpoint or a file
 
 
@@ -132,6 +133,10 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
         return _expected(name, error)
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in {"", "svr_async"} or os.environ.get("SVR_TRACE"):
+            raise
+        return _complain(name, f"{error.name} is not installed, which this needs — {WHOLE}", 2)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
             return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
