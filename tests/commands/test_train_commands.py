@@ -498,7 +498,7 @@ def test_no_rubric_is_judged_on_a_held_out_prompt_that_it_came_from(
 
 def test_a_fit_is_measured_by_as_many_rubrics_as_a_prompt_may_get() -> None:
     """Dev numbers are by the best so many rubrics as the structure may have; the paper's text has no such number."""
-    params = params_of("train", ["made.jsonl", "--out", "out"])
+    params = params_of("train", ["made.jsonl", *RULES, "--out", "out"])
     asked = {"judge": "gpt-oss-120b"}
     for more, top_ks in (({}, (FREE_TOP_K,)), (asked, DEFAULT.top_ks), ({**asked, "top_k": 5}, (5,))):
         config = train_config(train_settings({**params, **more}))
