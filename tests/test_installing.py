@@ -15,11 +15,10 @@ from svr_async.vocabulary.rubric import Rubric
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-NEEDED = [
-    line for line in (ROOT / "requirements-judge.txt").read_text("utf-8").splitlines() if not line.startswith("#")
-]
+LISTED = (ROOT / "requirements-judge.txt").read_text("utf-8").splitlines()
+NEEDED = [line for line in LISTED if not line.startswith("#")]
 LEFT_OUT = sorted(set(PROJECT["dependencies"]) - set(NEEDED))
-BLOCKED = sorted(
+BLOCKED = [re.split("[<>=]", one)[0].replace("scikit-learn", "sklearn") for one in LEFT_OUT]
     {"scikit-learn": "sklearn"}.get(name, name) for name in (re.split("[<>=]", one)[0] for one in LEFT_OUT)
 )
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
@@ -27,7 +26,7 @@ WITHOUT = f"""
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(MODULES.get(n, n) for n in (re.split("[<>=]", one)[0] for one in LEFT_OUT))!r}:
+        if name.partition(".")[0] in {BLOCKED!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 from svr_async.commands.main import run, svr
