@@ -19,8 +19,6 @@ LISTED = (ROOT / "requirements-judge.txt").read_text("utf-8").splitlines()
 NEEDED = [line for line in LISTED if not line.startswith("#")]
 LEFT_OUT = sorted(set(PROJECT["dependencies"]) - set(NEEDED))
 BLOCKED = [re.split("[<>=]", one)[0].replace("scikit-learn", "sklearn") for one in LEFT_OUT]
-    {"scikit-learn": "sklearn"}.get(name, name) for name in (re.split("[<>=]", one)[0] for one in LEFT_OUT)
-)
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 WITHOUT = f"""
 import sys
