@@ -1,4 +1,4 @@
-"""Where a verdict on one pair says little, it says so: unknown prompts, checks that tell nothing apart, words misread."""
+"""Where a verdict on one pair says little, it says so: unknown prompts, answers that look alike, words misread."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_a_prompt_unlike_all_that_a_bank_learned_from_is_named() -> None:
     bank = made_bank()  # whose vocabulary has bread, and how long
     assert unseen_words(bank, user_prompt("How long do I bake breads?")) == ("bake",)
     assert doubts_of(DECIDED, user_prompt("Write a haiku about rain"), bank, NO_MARKS) == (
-        "the bank knows nothing of such a prompt: write, haiku, rain stood in none that it learned from",
+        "the bank knows nothing of such a prompt: haiku, rain stood in none that it learned from",
     )
-    assert doubts_of(DECIDED, user_prompt("How long is bread baked?"), bank, NO_MARKS) == ()
+    assert doubts_of(DECIDED, user_prompt("Is bread how long bread was?"), bank, NO_MARKS) == ()
 
 
 def test_a_bank_without_a_selector_knows_no_words() -> None:
