@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ALONE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 DEMO := runs/demo
 SOAK := runs/soak.jsonl
@@ -9,13 +10,17 @@ HELD := pairs --data $(DEMO)/test.jsonl
 
 .PHONY: demo test coverage soak lint bench format clean
 
-$(STAMP): pyproject.toml setup.cfg
+$(ALONE): pyproject.toml setup.cfg  # the package, which is all that the demo needs
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(STAMP): $(ALONE)
 	$(BIN)/python -m pip install --quiet -e '.[test,lint,hub,fast]'
 	touch $@
 
-demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held-out ones, explain a decision
+demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held-out ones, explain a decision
 	@rm -rf $(DEMO)
 	@echo "1. Make pairs of our own."
 	@$(BIN)/python benchmarks/make_demo_pairs.py $(DEMO)
