@@ -26,6 +26,7 @@ COMMANDS = {
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
     "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
+    "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
@@ -44,7 +45,7 @@ COMMANDS = {
     "completion": ("svr_async.commands.completion:completion", "Print what makes your shell complete svr."),
 }
 SECTIONS = {
-    "Begin": ("eval", "train", "explain"),
+    "Begin": ("eval", "train", "explain", "rank"),
     "Results": ("report", "compare", "gate", "transfer", "labels", "call"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
