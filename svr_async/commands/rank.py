@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ import orjson
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import HELP, common, limited, with_limits
+from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
     from svr_async.judges.limits import JudgeLimits
@@ -45,6 +47,7 @@ def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -
     """
     from svr_async.commands.given_text import text_of
 
+    _refuse_without_bank(flags)
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
     found = _ranked(asked, texts, **with_limits(flags))
@@ -52,6 +55,16 @@ def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -
         click.echo(orjson.dumps(as_values(found), option=orjson.OPT_INDENT_2))
     else:
         _show(found, texts)
+
+
+def _refuse_without_bank(flags: Mapping[str, Any]) -> None:
+    """Raise UsageError for a flag that is about the rubrics of a bank where none is named."""
+    for flag, given in (
+        ("--method pointwise", flags["method"] == "pointwise"),
+        ("--top-k", flags["top_k"] is not None),
+    ):
+        if given and flags["bank"] is None:
+            raise UsageError(f"{flag} needs --bank", hint="a folder of `svr train`, or hf:user/name")
 
 
 def _ranked(

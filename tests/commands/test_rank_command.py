@@ -55,7 +55,8 @@ def test_an_endpoint_ranks_with_a_bank(
         (("rank", *RULES, "a", "b"), "Missing option '--prompt'"),
         (("rank", "--prompt", "x", "a", "b"), "no judge is named"),
         ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
-        ((*ASKED, "--method", "pointwise", "a", "b"), "pointwise ranking scores the rubrics of a bank"),
+        ((*ASKED, "--method", "pointwise", "a", "b"), "--method pointwise needs --bank"),
+        ((*ASKED, "--top-k", "3", "a", "b"), "--top-k needs --bank"),
         ((*ASKED, "--bank", "nowhere", "a", "b"), "nowhere"),
     ],
 )
