@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
+    "view": ("svr_async.commands.view:view", "Open a page with every item of a run, or of two side by side."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
@@ -46,7 +47,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Begin": ("eval", "train", "explain", "rank"),
-    "Results": ("report", "compare", "gate", "transfer", "labels", "call"),
+    "Results": ("view", "report", "compare", "gate", "transfer", "labels", "call"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
 }
