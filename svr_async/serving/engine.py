@@ -34,7 +34,7 @@ class Engine:
 
     def __init__(
         self,
-        judge: str = "rules",
+        judge: str,
         *,
         memo: str | Path | None = None,
         base_url: str = "",

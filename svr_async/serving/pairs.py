@@ -14,6 +14,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
+from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.methods.vanilla import Vanilla
@@ -42,7 +43,8 @@ class PairVerdict:
     """What a bank and a judge say about two responses.
 
     `margin` > 0 favours A, < 0 B; it is None where there is no verdict, and `outcome` and `detail` say why.
-    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled.
+    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled. `doubts` say
+    in words why a verdict tells little: a bank that never saw such a prompt, checks that tell nothing apart.
     """
 
     margin: float | None
@@ -52,6 +54,7 @@ class PairVerdict:
     flags: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
     judge: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def winner(self) -> Side | None:
@@ -70,6 +73,7 @@ class PairVerdict:
             "detail": self.detail,
             "flags": list(self.flags),
             "judge": self.judge,
+            "doubts": list(self.doubts),
         }
 
 
@@ -112,7 +116,16 @@ async def score_pair(
     conversation = as_prompt(prompt)
     check_responses((a, b))
     method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
-    return _verdict(await decide_pair(method, judge_of(engine), conversation, a, b, order=order), engine)
+    decision = await decide_pair(method, judge_of(engine), conversation, a, b, order=order)
+    return _verdict(decision, engine, pair_doubts(decision, conversation, bank, method, engine))
+
+
+def pair_doubts(
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
+) -> tuple[str, ...]:
+    """Return why a decision on a pair says little, in words."""
+    use = method.facts.bank
+    return doubts_of(decision, prompt, bank, judge_of(engine).marks, direct=use is not None and use.direct)
 
 
 async def decide_pair(
@@ -127,7 +140,7 @@ async def decide_pair(
 
 
 def score_pair_sync(
-    prompt: PromptLike, a: str, b: str, *, bank: RubricBank | None = None, judge: str = "rules", **options: Any
+    prompt: PromptLike, a: str, b: str, *, bank: RubricBank | None = None, judge: str, **options: Any
 ) -> PairVerdict:
     """Do the same as `score_pair` for scripts without an event loop; `options` are those of `Engine`.
 
@@ -211,7 +224,7 @@ async def _decide(method: Method, judge: Judge, prompt: Prompt, a: str, b: str, 
     return (await method.decide(judge, shown, ())).in_data_order()
 
 
-def _verdict(decision: Decision, engine: Engine | Judge) -> PairVerdict:
+def _verdict(decision: Decision, engine: Engine | Judge, doubts: tuple[str, ...]) -> PairVerdict:
     return PairVerdict(
         margin=decision.margin,
         outcome=decision.outcome,
@@ -220,4 +233,5 @@ def _verdict(decision: Decision, engine: Engine | Judge) -> PairVerdict:
         flags=decision.flags,
         requests=decision.requests,
         judge=label_of(engine),
+        doubts=doubts,
     )
