@@ -17,7 +17,8 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import as_prompt, decide_pair, method_of
+from svr_async.serving.pairs import decide_pair, method_of
+from svr_async.serving.texts import as_prompt
 from svr_async.vocabulary.pair import PreferencePair
 
 FROM_FILE = "@"
