@@ -50,7 +50,8 @@ def test_the_front_door_loads_neither_jax_nor_aiohttp_to_judge_offline(tmp_path:
     make_bank().save(tmp_path / "bank")
     code = (
         "import sys; from svr_async import Bank, Engine, Judge, rank, score_pair, score_pair_sync\n"
-        "print(score_pair_sync('q', 'Blue.', 'A very long answer to it all', bank=Bank.load('bank'), engine='rules').winner)\n"
+        "bank = Bank.load('bank')\n"
+        "print(score_pair_sync('q', 'Blue.', 'A very long answer to it all', bank=bank, engine='rules').winner)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow'} & set(sys.modules)))"
     )
     assert run_python(code, tmp_path).split() == ["A", "[]"]

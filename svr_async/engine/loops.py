@@ -20,6 +20,7 @@ from svr_async.errors import UsageError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LOOK_S = 0.2  # between looks for an interrupt
 END_S = 10.0  # at the process's end, for work that is still under way to be cancelled
 
 _LOOPS: dict[int, OwnLoop] = {}  # by process: a child has its parent's loop in memory, and not its thread
@@ -66,11 +67,12 @@ class OwnLoop:
 
         self.loop.call_soon_threadsafe(begin)
         try:
-            return result.result()
+            _wait_for(result)
         except KeyboardInterrupt:
             self.loop.call_soon_threadsafe(cancel)
-            wait([result])  # a second interrupt ends this too
+            _wait_for(result)  # a second interrupt ends this too
             raise
+        return result.result()
 
     def close(self) -> None:
         """Cancel what is under way and close the loop."""
@@ -144,6 +146,11 @@ def in_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     waits.__name__ = waits.__qualname__ = f"{call.__name__}_sync"
     waits.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await it: a script, a notebook's function."
     return waits
+
+
+def _wait_for(result: Future[Any]) -> None:
+    while not wait([result], LOOK_S).done:
+        pass  # here an interrupt is noticed that came when the wait was about to begin, or that cannot end a wait
 
 
 async def _kept_alive(work: Coroutine[Any, Any, T]) -> T:

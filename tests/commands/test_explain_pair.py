@@ -121,7 +121,9 @@ def test_without_a_bank_the_general_checks_decide(
         found["judged_by"]
         == "no bank is named, so the general checks of the rules judge decide · rules (offline checks, no model)"
     )
-    assert found["item"]["margin"] == pytest.approx(score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules").margin)
+    assert found["item"]["margin"] == pytest.approx(
+        score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules").margin
+    )
     assert found["item"]["margin"] == pytest.approx(sum(row["contribution"] for row in found["item"]["rubrics"]))
     assert explain(*given) == 0
     assert "no bank is named, so the general checks of the rules judge decide" in capsys.readouterr().out
