@@ -72,9 +72,10 @@ def test_a_call_that_would_wait_for_itself_is_refused() -> None:
 def test_an_interrupt_cancels_the_work_and_leaves_the_loop() -> None:
     """KeyboardInterrupt passes once the work has ended, and the next call works."""
     ended: list[str] = []
+    caller = threading.get_ident()
 
     async def endless() -> None:
-        asyncio.get_running_loop().call_soon(signal.pthread_kill, threading.main_thread().ident, signal.SIGINT)
+        asyncio.get_running_loop().call_soon(signal.pthread_kill, caller, signal.SIGINT)
         try:
             await asyncio.Event().wait()
         finally:
@@ -115,7 +116,7 @@ def test_closing_cancels_what_is_under_way() -> None:
     own = OwnLoop()
     own.start()
     asyncio.run_coroutine_threadsafe(endless(), own.loop)
-    own.run(begun.wait())  # type: ignore[arg-type]  # an Event's wait is a coroutine that returns True
+    own.run(begun.wait())
     own.close()
     assert ended.is_set()
     assert own.loop.is_closed()
