@@ -19,6 +19,18 @@ from svr_async.vocabulary.rubric import Check
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 STRICT = "import warnings; warnings.simplefilter('error')"
+INTERRUPTED = """
+import asyncio, signal, threading
+from svr_async import run_sync
+cell = threading.get_ident()
+async def endless():
+    asyncio.get_running_loop().call_soon(signal.pthread_kill, cell, signal.SIGINT)
+    await asyncio.Event().wait()
+try:
+    run_sync(endless())
+except KeyboardInterrupt:
+    print("stopped, and then", score_pair_sync(PROMPT, GOOD, POOR, engine=JUDGE).winner)
+"""
 
 
 def html_of(cell: Any) -> str:
@@ -40,14 +52,18 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 
 
 def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell runs as it stands, warnings are errors, results show themselves as tables, and an error its hint."""
+    """Every cell runs as it stands, warnings are errors, results are shown as tables, an error with its hint.
+
+    The stop button, a SIGINT to the kernel, ends a call, and the next one works.
+    """
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     own = list(book["cells"])
+    stopped = nbformat.v4.new_code_cell(INTERRUPTED)  # type: ignore[no-untyped-call]
     failing = nbformat.v4.new_code_cell("load_run('nowhere')", metadata={"tags": ["raises-exception"]})  # type: ignore[no-untyped-call]
-    book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, failing]  # type: ignore[no-untyped-call]
+    book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, stopped, failing]  # type: ignore[no-untyped-call]
     NotebookClient(book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     shown = {str(cell["source"]).splitlines()[-1]: cell for cell in own if cell["cell_type"] == "code"}
@@ -55,6 +71,7 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
         assert "<table" in html_of(shown[last]), last
     assert "rules (offline checks, no model)" in html_of(shown["verdict"])
     assert "did you mean sample_chat_1" in text_of(shown["    print(error.one_line())"])
+    assert text_of(stopped) == "stopped, and then A\n"
     (error,) = failing["outputs"]
     assert error["ename"] == "UsageError"
     assert "To mend it: give a folder that svr eval has written" in "\n".join(error["traceback"])
