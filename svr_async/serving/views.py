@@ -13,10 +13,10 @@ FAVOURS = {True: "A", False: "B"}
 
 
 def number(value: float | None, form: str = "+.2f") -> str:
-    """Return a number with two digits, a dash for None, and no sign for what rounds to zero."""
+    """Return a number with two digits and a true minus sign, a dash for None, and no sign for what rounds to zero."""
     if value is None:
         return UNKNOWN
-    return f"{value:{form}}" if round(value, 2) else f"{0:.2f}"
+    return f"{value:{form}}".replace("-", "−") if round(value, 2) else f"{0:.2f}"
 
 
 def decision(winner: str | None, margin: float | None, outcome: str) -> str:
