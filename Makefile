@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ALONE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 DEMO := runs/demo
 SOAK := runs/soak.jsonl
@@ -9,28 +10,32 @@ HELD := pairs --data $(DEMO)/test.jsonl
 
 .PHONY: demo test coverage soak lint bench format clean
 
-$(STAMP): pyproject.toml setup.cfg
+$(ALONE): pyproject.toml setup.cfg  # the package, which is all that the demo needs
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(STAMP): $(ALONE)
 	$(BIN)/python -m pip install --quiet -e '.[test,lint,hub,fast]'
 	touch $@
 
-demo: $(STAMP)  ## train a bank offline on pairs made from templates, judge held-out ones with it, explain a decision
+demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held-out ones, explain a decision
 	@rm -rf $(DEMO)
-	@echo "1. Pairs of our own making, and the offline rules judge: no model, no network, no key."
+	@echo "1. Make pairs of our own."
 	@$(BIN)/python benchmarks/make_demo_pairs.py $(DEMO)
-	@printf '\n2. Train a bank of rubrics.\n'
+	@printf '\n2. Train a bank of rubrics on them, with the offline rules judge: no model, no network, no key.\n'
 	@$(BIN)/svr train $(DEMO)/train.jsonl --judge rules --out $(DEMO)/trained --rounds 2
-	@printf '\n3. Judge held-out pairs with it (and, for step 4, by length and with the general checks).\n'
-	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
-	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
+	@printf '\n3. Judge held-out pairs with the bank; then, to compare, with the checks as they come, and by length.\n'
 	@$(BIN)/svr eval $(HELD) --judge rules --bank $(DEMO)/trained/bank --out $(DEMO)/bank -q
-	@printf '\n4. Compare.\n'
-	@$(BIN)/svr compare $(DEMO)/bank $(DEMO)/general $(DEMO)/longest
-	@printf '\n5. Why was one of them decided so?\n'
+	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
+	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
+	@printf '\n4. Why was one of them decided so?\n'
 	@$(BIN)/svr explain $(DEMO)/bank made-message-05a --data $(DEMO)/test.jsonl
-	@printf '\nOffline rules judge on made pairs: this shows the machinery, not what a judge is worth.\n'
-	@printf 'The run:  $(DEMO)/bank/report.html\nThe bank: $(DEMO)/trained/report.html\n'
+	@printf '\n5. Was it worth it?\n'
+	@$(BIN)/python benchmarks/demo_end.py $(DEMO)
+	@printf '\nThe run, as a page:   $(DEMO)/bank/report.html\nThe bank, as a page:  $(DEMO)/trained/report.html\n'
+	@printf 'Is the difference chance?  $(BIN)/svr compare $(DEMO)/bank $(DEMO)/general\n'
 
 test coverage: export PYTHONDONTWRITEBYTECODE =  # each worker and each svr that is started would compile all source anew
 

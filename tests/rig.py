@@ -47,6 +47,7 @@ from svr_async.vocabulary.pair import Order, PreferencePair, Presentation, prese
 from svr_async.vocabulary.rubric import Rubric
 
 QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
+RULES = ("--judge", "rules")  # offline checks; nobody judges by default
 LAUNCHER = Path(__file__).parents[1] / "cli.py"
 DOMAINS = ("code", "math", "chat", "ifeval", "safety")
 

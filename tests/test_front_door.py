@@ -50,8 +50,8 @@ def test_the_front_door_loads_neither_jax_nor_aiohttp_to_judge_offline(tmp_path:
     make_bank().save(tmp_path / "bank")
     code = (
         "import sys; from svr_async import Bank, Engine, Judge, rank, score_pair, score_pair_sync\n"
-        "bank = Bank.load('bank')\n"
-        "print(score_pair_sync('q', 'Blue.', 'A very long answer to it all', bank=bank, engine='rules').winner)\n"
+        "pair, bank = ('q', 'Blue.', 'A very long answer to it all'), Bank.load('bank')\n"
+        "print(score_pair_sync(*pair, bank=bank, engine='rules').winner)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow'} & set(sys.modules)))"
     )
     assert run_python(code, tmp_path).split() == ["A", "[]"]
@@ -61,7 +61,7 @@ def test_an_offline_evaluation_loads_only_its_own_parts(tmp_path: Path) -> None:
     """With the rules judge a program gets neither an endpoint's nor a fit's libraries, nor those of a screen."""
     code = (
         "import sys; from svr_async import EvalSettings, evaluate\n"
-        "print(evaluate(EvalSettings(benchmark='rubricbench', sample=True)).complete)\n"
+        "print(evaluate(EvalSettings(benchmark='rubricbench', sample=True, judge='rules')).complete)\n"
         "print(sorted({'aiohttp', 'jax', 'sklearn', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
     )
     assert run_python(code, tmp_path).split() == ["True", "[]"]

@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "reproduction": {
         "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },
+    "__main__": {"commands"},
     "commands": {
         "reproduction", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters",
         "simulation", "observability", "vocabulary",

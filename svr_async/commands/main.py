@@ -7,12 +7,16 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from svr_async.commands.dotenv import load_dotenv
 from svr_async.errors import SvrError
 from svr_async.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
@@ -22,6 +26,7 @@ COMMANDS = {
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
     "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
+    "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
     "prices": ("svr_async.commands.prices:prices", "List what judges cost, with the day and page of each price."),
@@ -37,10 +42,19 @@ COMMANDS = {
     "batch": ("svr_async.commands.batch.command:batch", "Make a run's calls as a batch, at half the price."),
     "repro": ("svr_async.commands.repro:repro", "Rebuild the paper's tables beside the printed numbers."),
     "sim": ("svr_async.commands.sim:sim", "Serve the simulated judge endpoint."),
+    "completion": ("svr_async.commands.completion:completion", "Print what makes your shell complete svr."),
 }
+SECTIONS = {
+    "Begin": ("eval", "train", "explain", "rank"),
+    "Results": ("report", "compare", "gate", "transfer", "labels", "call"),
+    "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
+    "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
+}
+OTHERS = "More"  # what no section names
 INTERRUPTED = 130
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}  # what writing to standard output may meet
 BUG = 1
+WHOLE = "pip install svr-async brings all that training needs; with requirements-judge.txt alone only judging works"
 MOST_CHARS = 2000  # of an error's line, parts of which may come from an endpoint or a file
 
 
@@ -60,9 +74,19 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """Write the list of commands by sections, without importing them."""
+        named = {name for names in SECTIONS.values() for name in names}
+        rest = tuple(name for name in COMMANDS if name not in named)
+        for title, names in {**SECTIONS, OTHERS: rest}.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        own = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return own if own and not incomplete.startswith("-") else click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -110,6 +134,10 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
         return _expected(name, error)
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in {"", "svr_async"} or os.environ.get("SVR_TRACE"):
+            raise
+        return _complain(name, f"{error.name} is not installed, which this needs — {WHOLE}", 2)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
             return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)

@@ -253,8 +253,7 @@ def asking(function: F) -> F:
         ),
         click.option(
             "--judge",
-            default="rules",
-            show_default=True,
+            default="",
             metavar="J",
             help="Who is asked: a judge of `svr judges`, URL#model, rules.",
         ),

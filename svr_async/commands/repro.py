@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import HELP, common, limit_option, limited, quiet_option, retry_errors_option
 
 PATH = click.Path(path_type=Path)
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...|all")
 @click.option("--data", multiple=True, metavar="DIR|NAME=PATH", help="Files by benchmark, and by train.")
 @click.option("--format", "adapter", default="pairs", show_default=True, help="The adapter that reads the train pairs.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svr_async.commands.groups import GroupedCommand
+
 if TYPE_CHECKING:
     from svr_async.simulation.config import SimConfig
     from svr_async.simulation.worlds import PlantedConfig
@@ -40,6 +42,13 @@ _draw_option = click.option(
 )
 
 
+FLAGS = {
+    "How it judges": ("noise", "position_bias", "echo", "weak", "reasoning", "context_tokens"),
+    "How fast it is": ("latency_ms", "slots", "rpm", "tpm", "prefix_blocks"),
+    "What goes wrong": ("fault_rate", "faults", "max_faulty", "retry_after", "poison", "outage", "quota"),
+}
+
+
 @click.group(cls=_ServeByDefault)
 def sim() -> None:
     """Serve a simulated judge (the default), or write the data that it can judge.
@@ -51,7 +60,7 @@ def sim() -> None:
     """
 
 
-@sim.command(short_help="Serve the endpoint (the default).")
+@sim.command(cls=GroupedCommand, groups=FLAGS, short_help="Serve the endpoint (the default).")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free port.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the planted world, the noise and the faults.")

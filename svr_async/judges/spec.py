@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from svr_async.errors import ConfigError
+from svr_async.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from svr_async.engine.money import Price
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 RULES = "rules"
 RECORDED = "recorded:"
 WITH_RULES = "+rules"
+WAYS_TO_NAME = (
+    "--judge http://HOST:PORT/v1#MODEL is your own endpoint, --judge gpt-5.6-luna one that `svr judges` lists, "
+    "--judge rules offline checks without a model"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,12 @@ class JudgeSpec:
 
     @classmethod
     def parse(cls, text: str, *, base_url: str = "") -> Self:
-        """Read a judge's name; ConfigError for one that is not known. `base_url` goes over the profile's."""
+        """Read a judge's name; ConfigError for one that is not known, UsageError for none: nobody judges by default.
+
+        `base_url` goes over the profile's.
+        """
+        if not text:
+            raise UsageError("no judge is named", hint=WAYS_TO_NAME)
         if text == RULES:
             return cls(text=text)
         if text.startswith(RECORDED):

@@ -43,7 +43,7 @@ class Engine:
 
     def __init__(
         self,
-        judge: str = "rules",
+        judge: str,
         *,
         memo: str | Path | None = None,
         base_url: str = "",

@@ -13,6 +13,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.chooser import Chooser, open_chooser
 from svr_async.scoring.decision import Decision, average
+from svr_async.scoring.doubts import doubts_of
 from svr_async.scoring.methods.contract import Method
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.methods.vanilla import Vanilla
@@ -34,7 +35,8 @@ class PairVerdict:
     """What a bank and a judge say about two responses.
 
     `margin` > 0 favours A, < 0 B; it is None where there is no verdict, and `outcome` and `detail` say why.
-    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled.
+    `contributions` add up to the margin, positive towards A. `judge` is how the result must be labelled. `doubts` say
+    in words why a verdict tells little: a bank that never saw such a prompt, checks that tell nothing apart.
     """
 
     margin: float | None
@@ -44,6 +46,7 @@ class PairVerdict:
     flags: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
     judge: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def winner(self) -> Side | None:
@@ -56,7 +59,10 @@ class PairVerdict:
         return f"<PairVerdict {self._decided}, {len(self.contributions)} rubrics, by {self.judge}>"
 
     def _repr_html_(self) -> str:
-        return sheet_html(verdict_sheet(self._decided, self.contributions, judge=self.judge, detail=self.detail))
+        told = verdict_sheet(
+            self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts
+        )
+        return sheet_html(told)
 
     @property
     def _decided(self) -> str:
@@ -72,6 +78,7 @@ class PairVerdict:
             "detail": self.detail,
             "flags": list(self.flags),
             "judge": self.judge,
+            "doubts": list(self.doubts),
         }
 
 
@@ -116,10 +123,19 @@ async def score_pair(
     a, b = as_response(a, conversation), as_response(b, conversation)
     async with opened(engine) as asked:
         method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
-        return _verdict(await decide_pair(method, judge_of(asked), conversation, a, b, order=order), asked)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return _verdict(decision, asked, pair_doubts(decision, conversation, bank, method, asked))
 
 
 score_pair_sync = in_sync(score_pair)
+
+
+def pair_doubts(
+    decision: Decision, prompt: Prompt, bank: RubricBank | None, method: Method, engine: Engine | Judge
+) -> tuple[str, ...]:
+    """Return why a decision on a pair says little, in words."""
+    use = method.facts.bank
+    return doubts_of(decision, prompt, bank, judge_of(engine).marks, direct=use is not None and use.direct)
 
 
 async def decide_pair(
@@ -184,7 +200,7 @@ async def _decide(method: Method, judge: Judge, prompt: Prompt, a: str, b: str, 
     return (await method.decide(judge, shown, ())).in_data_order()
 
 
-def _verdict(decision: Decision, engine: Engine | Judge) -> PairVerdict:
+def _verdict(decision: Decision, engine: Engine | Judge, doubts: tuple[str, ...]) -> PairVerdict:
     return PairVerdict(
         margin=decision.margin,
         outcome=decision.outcome,
@@ -193,4 +209,5 @@ def _verdict(decision: Decision, engine: Engine | Judge) -> PairVerdict:
         flags=decision.flags,
         requests=decision.requests,
         judge=label_of(engine),
+        doubts=doubts,
     )

@@ -57,8 +57,13 @@ class Ranking:
 
     @property
     def best(self) -> int | None:
-        """The place of the best response; None where none has a verdict."""
+        """The place of the best response, the first of those that tie; None where none has a verdict."""
         return self.order[0] if self.scores[self.order[0]] is not None else None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing tells the responses apart: all scores that there are are equal, and `best` is no choice."""
+        return len({score for score in self.scores if score is not None}) < 2
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{place} ({number(self.scores[place])})" for place in self.order[:SHOWN])

@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 import shlex
+import xml.etree.ElementTree as ET
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,14 @@ def generator() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "benchmarks"))
         return importlib.import_module("make_demo_pairs")
+
+
+@pytest.fixture(scope="module")
+def summary() -> ModuleType:
+    """Return what ends the demo, benchmarks/demo_end.py, as a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        return importlib.import_module("demo_end")
 
 
 def test_the_pairs_are_always_the_same(
@@ -66,13 +75,17 @@ def recipe(folder: Path) -> list[list[str]]:
 
 @pytest.mark.timeout(240)
 def test_the_commands_work(
-    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    generator: ModuleType,
+    summary: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command of the recipe ends well; the bank beats length on held-out pairs; both pages are there."""
+    """Each command of the recipe ends well; the bank beats length on held-out pairs; pages and picture are there."""
     monkeypatch.chdir(tmp_path)
     generator.main([str(tmp_path)])
     commands = recipe(tmp_path)
-    assert [command[0] for command in commands] == ["train", "eval", "eval", "eval", "compare", "explain"]
+    assert [command[0] for command in commands] == ["train", "eval", "eval", "eval", "explain"]
     for command in commands:
         assert run(group, "svr", [*command, *(["--rounds", "1"] if command[0] == "train" else [])]) == 0
     said = capsys.readouterr().out
@@ -82,5 +95,12 @@ def test_the_commands_work(
         name: json.loads((tmp_path / name / "metrics.json").read_text())["accuracy"] for name in ("longest", "bank")
     }
     assert accuracy["bank"] > accuracy["longest"] + 0.2
+    assert summary.main([str(tmp_path), "--picture", str(tmp_path / "demo.svg")]) == 0
+    end = capsys.readouterr().out
+    for name in ("the longer answer", "the bank you trained", "OFFLINE RULES on made pairs"):
+        assert name in end
+    drawn = (tmp_path / "demo.svg").read_text("utf-8")
+    assert ET.fromstring(drawn).tag.endswith("svg")
+    assert f"{100 * accuracy['bank']:.1f}" in drawn
     assert (tmp_path / "bank/report.html").is_file()
     assert (tmp_path / "trained/report.html").is_file()

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from made_history import made_history
 from made_pairs import write_candidates, write_made
-from rig import svr_here
+from rig import RULES, svr_here
 
 from svr_async.fit import learning_curve as curves
 from svr_async.fit.choices import Structure
@@ -40,7 +40,7 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
     """A line an epoch on standard error; curves of every seed, yardsticks and the judge's label in the bank."""
     write_made(folder / "made.jsonl")
     write_candidates(folder / "c.jsonl")
-    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     flags = ("--preset", "paper", "--epochs", "2", "--seeds", "2", "--seed", "7")
     assert svr_here("fit", "store", "--out", "out", *flags) == 0
@@ -78,7 +78,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
 ) -> None:
     """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page."""
     write_made(folder / "made.jsonl")
-    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
     said = capsys.readouterr()
     warning = next(line for line in said.err.splitlines() if "warning" in line)
     assert said.err.splitlines()[0].endswith("  judge rules (offline checks, no model)")
@@ -127,7 +127,7 @@ def simple(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By `svr train` and, on the same judgements, by `svr-fit`: the same curve, and the bank is otherwise the same."""
     write_made(folder / "made.jsonl")
-    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "1", "--learning-curve") == 0
     said = capsys.readouterr().out
     assert "learning curve on" in said
     assert "The last doubling, from" in said
@@ -141,7 +141,7 @@ def test_a_learning_curve_is_printed_kept_and_shown(folder: Path, capsys: pytest
     assert orjson.loads(capsys.readouterr().out)["learning_curve"] == record["learning_curve"]
     assert history_of(folder / "again" / "bank").learning_curve == curve
     selector = (folder / "out" / "bank" / "selector.safetensors").read_bytes()
-    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1") == 0
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "1") == 0
     assert "learning_curve" not in orjson.loads((folder / "out" / "record.json").read_bytes())
     assert (folder / "out" / "bank" / "selector.safetensors").read_bytes() == selector
 
@@ -151,7 +151,7 @@ def test_too_few_prompts_leave_the_learning_curve_out_and_not_the_bank(
 ) -> None:
     """What was judged is not lost: a line says why there is no curve."""
     write_made(folder / "made.jsonl", 30)
-    assert svr_here("train", "made.jsonl", "--out", "out", "--rounds", "1", "--learning-curve") == 0
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "1", "--learning-curve") == 0
     said = capsys.readouterr()
     assert "no learning curve" in said.err
     assert "learning curve on" not in said.out
@@ -162,7 +162,7 @@ def test_a_learning_curve_of_the_papers_preset_is_refused(folder: Path, capsys: 
     """It is of the default fit: exit 2 and one line before anything is judged."""
     write_made(folder / "made.jsonl", 30)
     flags = ("--learning-curve", "--preset", "paper")
-    assert svr_here("train", "made.jsonl", "--out", "out", *flags) == 2
+    assert svr_here("train", "made.jsonl", *RULES, "--out", "out", *flags) == 2
     assert "--learning-curve is of the default fit only" in capsys.readouterr().err
     assert not (folder / "out").exists()
 

@@ -147,7 +147,7 @@ def test_content_blind_baselines_need_no_judge(evaluate: Eval, method: str) -> N
 def test_the_rules_judge_works_on_the_shipped_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, no network: a report and a table in one command, labelled as offline checks."""
     monkeypatch.chdir(tmp_path)
-    assert run(group, "svr", ["eval", "rubricbench", "--sample", "-q"]) == 0
+    assert run(group, "svr", ["eval", "rubricbench", "--sample", "--judge", "rules", "-q"]) == 0
     (folder,) = Path("runs").iterdir()
     assert "rules" in run_metrics(folder)["judge_label"]
     assert marks(folder) == ["offline_rules"]

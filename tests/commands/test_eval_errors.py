@@ -41,19 +41,19 @@ def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return call
 
 
-BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run")
+BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q", "--out", "run")
 ASK = (*BENCH, "--judge", "sim")
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("eval", "rubricbenhc", "--sample"), "did you mean rubricbench?"),
-        (("eval", "zzz", "--sample"), "there are rubricbench"),
-        (("eval", "pairs"), "needs --data PATH"),
-        (("eval", "rubricbench", "--data", "missing.jsonl"), "missing.jsonl"),
-        (("eval", "rmbench", "--sample"), "no sample for rmbench"),
-        (("eval", "rubricbench", "--sample", "--data", "bench.jsonl"), "exclude each other"),
+        (("eval", "rubricbenhc", "--sample", "--judge", "rules"), "did you mean rubricbench?"),
+        (("eval", "zzz", "--sample", "--judge", "rules"), "there are rubricbench"),
+        (("eval", "pairs", "--judge", "rules"), "needs --data PATH"),
+        (("eval", "rubricbench", "--data", "missing.jsonl", "--judge", "rules"), "missing.jsonl"),
+        (("eval", "rmbench", "--sample", "--judge", "rules"), "no sample for rmbench"),
+        (("eval", "rubricbench", "--sample", "--judge", "rules", "--data", "bench.jsonl"), "exclude each other"),
         ((*BENCH, "--limit", "nonsense"), "--limit nonsense is no range"),
         ((*BENCH, "--limit", "0"), "--limit 0 is no range"), ((*BENCH, "--limit", "5-3"), "--limit 5-3"),
         ((*BENCH, "--limit", "-5"), "--limit"), ((*BENCH, "--limit", "500-600"), "0 usable pairs"),

@@ -42,7 +42,7 @@ def explain(*args: str | Path) -> int:
 
 def asked(*more: str, a: str = WORDY, b: str = "Blue.") -> tuple[str, ...]:
     """Return the flags of a pair."""
-    return ("--bank", "bank", "--prompt", "Name a colour.", "--a", a, "--b", b, *more)
+    return ("--bank", "bank", "--judge", "rules", "--prompt", "Name a colour.", "--a", a, "--b", b, *more)
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_equal_responses_and_undecided_rubrics_are_said(
 def test_without_a_bank_the_general_checks_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`svr explain --prompt … --a … --b …` needs none, says what it used, and decides as the rules judge alone does."""
+    """`svr explain --judge rules` needs none, says what it used, and decides as the rules judge alone does."""
     monkeypatch.chdir(tmp_path)
     given = asked()[2:]
     assert explain(*given, "--json") == 0
@@ -121,9 +121,8 @@ def test_without_a_bank_the_general_checks_decide(
         found["judged_by"]
         == "no bank is named, so the general checks of the rules judge decide · rules (offline checks, no model)"
     )
-    assert found["item"]["margin"] == pytest.approx(
-        score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules").margin
-    )
+    alone = score_pair_sync("Name a colour.", WORDY, "Blue.", engine="rules")
+    assert found["item"]["margin"] == pytest.approx(alone.margin)
     assert found["item"]["margin"] == pytest.approx(sum(row["contribution"] for row in found["item"]["rubrics"]))
     assert explain(*given) == 0
     assert "no bank is named, so the general checks of the rules judge decide" in capsys.readouterr().out
@@ -132,7 +131,7 @@ def test_without_a_bank_the_general_checks_decide(
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ((*asked()[2:], "--judge", "gpt-oss-120b"), "a judge other than rules needs --bank"),
+        ((*asked()[:2], *asked()[4:]), "no judge is named"),
         ((*asked()[2:], "--top-k", "3"), "--top-k needs --bank"),
         ((), "takes a RUN, or --prompt, --a and --b"),
         (("--prompt", "x"), "a pair needs --a and --b too"),

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from made_pairs import PATIENCE_S, files_of, last_line, write_made
+from rig import RULES
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -73,7 +74,7 @@ def test_the_papers_preset_and_an_ablation_come_out_again_too(
     monkeypatch.chdir(tmp_path)
     write_made(Path("made.jsonl"), 60)
     flags = ("--preset", "paper", "--seed", "7", "--rounds", "1", "--top-k", "5", "--ablate", "diversity", "-q")
-    assert svr("train", "made.jsonl", "--out", "out", *flags) == 0
+    assert svr("train", "made.jsonl", *RULES, "--out", "out", *flags) == 0
     assert svr("fit", "out/stores/round-1", "--out", "again", "-q") == 0
     check_same_bank(Path("again/bank"), Path("out/bank"))
     before = files_of(Path("again/bank"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from rig import RULES
 
 from svr_async.evaluation.runfolder import RunFolder
 
@@ -24,7 +25,7 @@ def fill_in(path: Path, wrong: int) -> None:
 
 def test_a_sheet_is_written_filled_in_and_read(cli: Cli, tmp_path: Path) -> None:
     """The sheet has the texts of the run's own data; the tables have agreement and corrected rates, labelled."""
-    assert cli("eval", "rubricbench", "--sample", "--out", "run", "-q")[0] == 0
+    assert cli("eval", "rubricbench", "--sample", *RULES, "--out", "run", "-q")[0] == 0
     code, out, _ = cli("labels", "run", "--next", 20, "--random", "--out", "todo.jsonl")
     assert (code, out) == (0, "20 items to label in todo.jsonl (20 by random); fill in label: a, b or tie\n")
     assert all(row["prompt"] for row in map(orjson.loads, (tmp_path / "todo.jsonl").read_bytes().splitlines()))
@@ -60,7 +61,7 @@ def test_a_sheet_is_written_filled_in_and_read(cli: Cli, tmp_path: Path) -> None
 def test_what_cannot_be_done_is_one_line(args: tuple[str, ...], words: str, cli: Cli, tmp_path: Path) -> None:
     """Exit 2, and what to give instead."""
     (tmp_path / "strange.csv").write_text("id,label\nzz,a\n")
-    assert cli("eval", "rubricbench", "--sample", "--limit", "4", "--out", "run", "-q")[0] == 0
+    assert cli("eval", "rubricbench", "--sample", *RULES, "--limit", "4", "--out", "run", "-q")[0] == 0
     code, _, err = cli("labels", "run", *args)
     assert code == 2
     assert words in err

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 from made_pairs import files_of, last_line, write_candidates, write_made, write_planted
-from rig import svr_here
+from rig import RULES, svr_here
 
 from svr_async.errors import StorageError, UsageError
 from svr_async.training.running.places import keep_bank
@@ -42,7 +42,7 @@ def test_a_fit_looks_at_its_place_first(folder: Path, capsys: pytest.CaptureFixt
     """`svr fit` into a file is refused before an epoch."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
     assert svr_here("fit", "store", "--out", "made.jsonl") == 5
     assert "cannot write to made.jsonl" in last_line(capsys)
@@ -54,9 +54,9 @@ def test_training_leaves_the_bank_of_another_command(
     """`svr train` and `svr fit` do not write over a bank that they did not make."""
     write_made(folder / "made.jsonl", 40)
     write_candidates(folder / "c.jsonl", "Is kind.")
-    assert svr_here("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q") == 0
+    assert svr_here("judge", "made.jsonl", *RULES, "--candidates", "c.jsonl", "--out", "store", "-q") == 0
     capsys.readouterr()
-    for args in (("train", "made.jsonl"), ("fit", "store")):
+    for args in (("train", "made.jsonl", *RULES), ("fit", "store")):
         assert svr_here(*args, "--out", "out", "-q") == 2
         assert "out/bank is a bank that another command made — name another folder with --out" in last_line(capsys)
     assert files_of(folder / "out") == bank
@@ -83,7 +83,10 @@ def test_rows_that_break_the_schema_can_be_left_out(folder: Path, capsys: pytest
     """The flag that the error names exists: `--lenient` trains on, or splits, the rows that can be read."""
     with write_made(folder / "made.jsonl", 60).open("a") as file:
         file.write('{"prompt": 3}\n')
-    for args in (("induce", "made.jsonl", "--out", "c.jsonl", "-q"), ("data", "split", "made.jsonl", "--out", "s")):
+    for args in (
+        ("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q"),
+        ("data", "split", "made.jsonl", "--out", "s"),
+    ):
         assert svr_here(*args) == 2
         assert "--lenient" in last_line(capsys)
         assert svr_here(*args, "--lenient") == 0
@@ -95,7 +98,7 @@ def test_pairs_that_all_overlap_with_a_benchmark_are_said_to(folder: Path, capsy
     words = " ".join(f"word{n}" for n in range(20))
     rows = [{"id": str(n), "prompt": words, "chosen": "a", "rejected": "b"} for n in range(9)]
     (folder / "pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert svr_here("train", "pairs.jsonl", "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
+    assert svr_here("train", "pairs.jsonl", *RULES, "--decontaminate", "pairs=pairs.jsonl", "--out", "out", "-q") == 2
     assert "all 9 pairs overlap with pairs=pairs.jsonl" in last_line(capsys)
 
 

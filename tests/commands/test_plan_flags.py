@@ -254,7 +254,7 @@ def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.Capture
         for n in range(40)
     ]
     Path("pairs.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert run(group, "svr", ["induce", "pairs.jsonl", "--out", "candidates.jsonl", "-q"]) == 0
+    assert run(group, "svr", ["induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q"]) == 0
     words = ["judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "mid", "--out", "store", "-q"]
     capsys.readouterr()
     before = sim.stats()["calls"]
@@ -268,19 +268,6 @@ def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.Capture
     done = orjson.loads(capsys.readouterr().out)
     assert done["calls"]["sent"] == plan["calls"]
     assert done["cache"]["cached_share"] == pytest.approx(plan["cached_tokens"] / plan["prompt_tokens"], abs=0.15)
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [((), True), (("--judge", "rules"), False), (("--method", "longest"), False), (("-q",), False)],
-)
-def test_a_judge_that_nobody_named_is_said_first(
-    evaluate: Run, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], told: bool
-) -> None:
-    """Without --judge the offline checks decide, which a note says; not where it was asked for, or nobody is asked."""
-    assert run(group, "svr", ["eval", "rubricbench", "--sample", "--out", "run", *args]) == 0
-    note = "note: judge rules (offline checks, no model), as no --judge is named"
-    assert (note in capsys.readouterr().err) is told
 
 
 def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:

@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def settings(**changes: Any) -> TrainSettings:
     """Return settings of a training of one round on the made pairs."""
-    return TrainSettings(**{"pairs": Path("made.jsonl"), "out": Path("mine"), "rounds": 1, **changes})
+    return TrainSettings(**{"pairs": Path("made.jsonl"), "out": Path("mine"), "judge": "rules", "rounds": 1, **changes})
 
 
 def test_a_program_and_the_command_train_the_same_bank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def test_a_program_and_the_command_train_the_same_bank(folder: Path, capsys: pyt
     result = train(settings(), notes)
     assert capsys.readouterr() == ("", "")
     assert signal.getsignal(signal.SIGTERM) is heard
-    assert run(group, "svr", ["train", "made.jsonl", "--rounds", "1", "--out", "cli", "-q"]) == 0
+    assert run(group, "svr", ["train", "made.jsonl", "--judge", "rules", "--rounds", "1", "--out", "cli", "-q"]) == 0
     for part in ("bank", "stores", "stages"):
         assert files_of(folder / "mine" / part) == files_of(folder / "cli" / part)
     assert (folder / "mine" / "record.json").read_bytes() == (folder / "cli" / "record.json").read_bytes()

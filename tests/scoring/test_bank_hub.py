@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pytest
 from made_bank import made_bank
+from rig import RULES
 
 from svr_async import Bank
 from svr_async.commands.main import run
@@ -242,8 +243,8 @@ PAIR = ("--prompt", "Say it in ten words.", "--a", "Short.", "--b", "word " * 60
     [
         ("bank", "show", "hf:someone/small", "--json"),
         ("bank", "export", "hf:someone/small@v1", "--to", "copy", "--json"),
-        ("explain", "--bank", "hf:someone/small", *PAIR, "--json"),
-        ("eval", "rubricbench", "--sample", "--limit", "3", "--bank", "hf:someone/small@v1", "-q", "--json"),
+        ("explain", *RULES, "--bank", "hf:someone/small", *PAIR, "--json"),
+        ("eval", "rubricbench", "--sample", *RULES, "--limit", "3", "--bank", "hf:someone/small@v1", "-q", "--json"),
     ],
     ids=lambda args: args[0] + args[1],
 )
@@ -260,7 +261,7 @@ def test_an_offline_evaluation_opens_no_socket_for_its_bank(
     uploaded: HubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --offline the bank is the one that was fetched; one that was not is a line."""
-    args = ["eval", "rubricbench", "--sample", "--limit", "2", "--bank", "hf:someone/small", "-q", "--offline"]
+    args = ["eval", "rubricbench", "--sample", *RULES, "--limit", "2", "--bank", "hf:someone/small", "-q", "--offline"]
     assert run(group, "svr", args) == 2
     assert "was not fetched before" in capsys.readouterr().err
     fetch_bank("hf:someone/small")

@@ -34,7 +34,7 @@ async def test_the_rules_judge_sends_nothing_and_says_what_it_is(
 ) -> None:
     """It has no memo and no stats, its label says that no model decided; a second block inside the first is refused."""
     monkeypatch.chdir(tmp_path)
-    async with Engine() as engine:
+    async with Engine("rules") as engine:
         assert "no model" in engine.label
         assert (engine.stats(), engine.concurrency >= 1, engine.judge.name) == (None, True, "rules")
         with pytest.raises(UsageError, match="open already"):

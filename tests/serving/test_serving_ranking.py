@@ -193,3 +193,14 @@ async def test_without_a_bank_every_two_are_compared() -> None:
         assert (await rank("Say much.", responses, engine=engine)).method == "pairwise"
         with pytest.raises(UsageError, match="rubrics of a bank"):
             await rank("Say much.", responses, engine=engine, method="pointwise")
+
+
+async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
+    """Equal scores are no choice; one that differs is."""
+    async with Engine("rules") as engine:
+        alike = await rank("What is the capital of France?", ["Paris.", "Lyon.", "Nice."], engine=engine)
+        apart = await rank(
+            "In one sentence, what is bread?", ["Baked dough.", "It is food. It is baked."], engine=engine
+        )
+    assert alike.undecided
+    assert not apart.undecided

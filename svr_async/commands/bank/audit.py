@@ -8,6 +8,7 @@ from typing import Any
 import click
 import orjson
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
     common,
     known_of,
@@ -20,11 +21,11 @@ from svr_async.commands.options import (
 )
 
 
-@click.command(short_help="Measure what attacks on answers buy.")
+@click.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
 @click.option("--data", type=click.Path(path_type=Path), required=True, metavar="PAIRS", help="Pairs to attack.")
 @click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")
-@click.option("--judge", default="rules", show_default=True, metavar="J", help="Who judges.")
+@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Rubrics listed of an attack.")

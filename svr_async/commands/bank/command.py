@@ -172,7 +172,7 @@ def merge(
         return
     total = sum(len(held) for held in banks)
     click.echo(f"{total} rubrics of {len(banks)} banks became {len(merged)} in {out}")
-    click.echo(f"its selector is the same for every prompt; judge with it and fit: svr judge PAIRS --bank {out}")
+    click.echo(f"its selector is the same for every prompt; to fit one: svr judge PAIRS --bank {out} --judge J")
 
 
 @bank.command(short_help="Print a bank's card.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import base_url_option, common, memo_option, noise_option
 from svr_async.errors import SvrError
 
@@ -26,7 +27,7 @@ INDENT = 14  # where the words of a line begin
 LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.option("--judge", metavar="J", help="Also examine this judge's endpoint, with a few small calls.")
 @base_url_option
 @click.option(

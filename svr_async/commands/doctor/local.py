@@ -63,10 +63,13 @@ def data_finding(benchmark: str, path: Path) -> Finding:
 def device_finding() -> Finding:
     """Say what a fit would run on; a GPU that JAX does not use is worth a warning."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # looking takes no memory from others
-    from svr_async.fit.device import device_label
-
     try:
+        from svr_async.fit.device import device_label
+
         label = device_label()
+    except ModuleNotFoundError as error:
+        text = f"{error.name} is not installed: judging works, training does not"
+        return Finding(name="device", state="warn", text=text, cure="pip install svr-async brings all of it")
     except RuntimeError as error:
         cure = "JAX_PLATFORMS=cpu runs without it"
         return Finding(name="device", state="warn", text=f"JAX finds no device: {str(error)[:200]}", cure=cure)

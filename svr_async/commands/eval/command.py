@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from svr_async.commands.eval.plan_flags import plan_flags
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
@@ -23,14 +24,13 @@ from svr_async.commands.options import (
 from svr_async.scoring.methods.registry import NAMES
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("benchmark")
 @click.option(
     "--judge",
-    default="rules",
-    show_default=True,
+    default="",
     metavar="J",
-    help="A judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
+    help="Who judges: a judge of `svr judges`, URL#model, rm:URL, rules, recorded:PATH, or J+rules.",
 )
 @click.option(
     "--method",

@@ -1,4 +1,4 @@
-"""What `svr eval` says before it begins: flags that change nothing, and who judges where nobody was named."""
+"""What `svr eval` says before it begins: flags that change nothing, and a bank that does not decide."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ENDPOINT_FLAGS = (
 )
 
 
-def notes_of(run: Prepared, given: frozenset[str], *, quiet: bool) -> Iterator[str]:
-    """Yield which flags change nothing, and who judges where nobody was named; ConfigError for impossible values."""
+def notes_of(run: Prepared, given: frozenset[str]) -> Iterator[str]:
+    """Yield which flags change nothing, and that a bank leaves it to the judge; ConfigError for impossible values."""
     yield from _of_endpoints(run, given)
     if "top_k" in given and run.settings.bank is None:
         yield f"--top-k changes nothing: {run.method.name} has no bank to choose rubrics from"
@@ -34,10 +34,6 @@ def notes_of(run: Prepared, given: frozenset[str], *, quiet: bool) -> Iterator[s
             "the bank decided unseen prompts no better than a coin when it was fitted, so the judge is asked directly; "
             "--top-k has its rubrics decide all the same"
         )
-    if quiet or run.settings.jury is not None or "judge" in given:
-        return
-    if run.judges.jurors[0].name == run.settings.judge:  # none, where no judge is asked
-        yield f"judge {run.settings.judge} (offline checks, no model), as no --judge is named"
 
 
 def _of_endpoints(run: Prepared, given: frozenset[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from svr_async.vocabulary.coverage import require_coverage
 def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     """Evaluate and return the exit code; SvrError for what stops the run."""
     run = prepare(eval_settings(flags, given))
-    for note in notes_of(run, given, quiet=flags["quiet"]):
+    for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)
     if run.settings.limits.dry_run:
         print_count(run, as_json=flags["as_json"])

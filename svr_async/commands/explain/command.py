@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import common, given_flags, limited, with_limits
 from svr_async.errors import CoverageError, UsageError
-from svr_async.judges.spec import RULES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ RUN_ONLY = ("data", "benchmark")
 BANK_ONLY = ("top_k", "rephrase")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.argument("item", metavar="[ITEM]", required=False)
 @click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")
@@ -42,7 +42,7 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
 @click.option("--a", metavar="TEXT|@FILE", help="Judge a pair now: one response.")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
-@click.option("--judge", default="rules", show_default=True, metavar="J", help="Judge a pair now: who judges.")
+@click.option("--judge", default="", metavar="J", help="Judge a pair now: who judges, rules for offline checks.")
 @limited
 @click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
@@ -58,15 +58,15 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
     """Show why a pair was decided as it was: each rubric's verdicts and signed contribution to the margin.
 
     Of a RUN, by the id of an ITEM; without ITEM, the ids of the run's most confident mistakes. With --prompt, --a and
-    --b instead of a RUN, a pair that is given here is judged now, with the rubrics of --bank. Without one, the general
-    checks of the rules judge decide it. @FILE reads a text from a file.
+    --b instead of a RUN, a pair that is given here is judged now by --judge, with the rubrics of --bank; without a bank
+    a model is asked directly, and rules decides by its general checks. @FILE reads a text from a file.
 
     \b
     Examples:
       svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20
       svr explain runs/rubricbench-svr-gpt-oss-120b-1c9b7e20 rubric_eval_17
       svr explain runs/first rubric_eval_17 --data rubricbench.parquet
-      svr explain --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
       svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
     """
     flags.pop("config")
@@ -88,7 +88,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
     """Judge the pair of the flags; CoverageError where the judge gave no verdict."""
     from svr_async.commands.explain.pair import PairFlags, explain_pair
 
-    _check_pair(given, flags["judge"])
+    _check_pair(given)
     settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
     found = explain_pair(PairFlags(**with_limits(settings)))
     if as_json:
@@ -99,18 +99,16 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
         raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
 
 
-def _check_pair(given: list[str], judge: str) -> None:
+def _check_pair(given: list[str]) -> None:
     missing = [_flag(name) for name in PAIR_TEXTS if name not in given]
     if len(missing) == len(PAIR_TEXTS) and "bank" not in given:
         wrong = f"{_flag(given[0])} needs more: " if given else ""
         raise UsageError(f"{wrong}svr explain takes a RUN, or --prompt, --a and --b")
     if missing:
         raise UsageError(f"a pair needs {' and '.join(missing)} too", hint="a text, or @FILE")
-    if "bank" not in given and judge != RULES:
-        raise UsageError("a judge other than rules needs --bank", hint="a folder of `svr train`, or hf:user/name")
     if "bank" not in given and (more := [_flag(name) for name in given if name in BANK_ONLY]):
         raise UsageError(
-            f"{more[0]} needs --bank", hint="the general checks of the rules judge have no rubrics to choose"
+            f"{more[0]} needs --bank", hint="without one there are no rubrics to choose; --bank FOLDER of `svr train`"
         )
     if extra := [_flag(name) for name in given if name in RUN_ONLY]:
         raise UsageError(f"{extra[0]} goes with a RUN", hint="leave it out with --bank")
@@ -193,12 +191,14 @@ def show_explanation(found: Explanation) -> None:
     console.print(Text(one_line(found.caption, 400), style="dim"))
     which = [Text(one_line(found.item.id, 200), style="bold")] if found.of_run else []
     console.print(*which, Text(decision_in_words(found), style="bold"))
+    for place, doubt in enumerate(found.doubts):
+        console.print(Text(f"{'and' if place else 'but'} {one_line(doubt, 400)}", style="yellow"))
     if found.rows:
         _show_rubrics(console, found)
         if note := nearer_note(found):
             console.print(Text(note, style="dim"))
         console.print(Text(one_line(in_words(found), 400)))
-    elif found.item.margin is not None and found.of_run:
+    elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
         console.print("the judge gave its verdict directly, without rubrics")
     for reason in verdict_reasons(found.item):
         _show_text(console, why(reason), reason.text)

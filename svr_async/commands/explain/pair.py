@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+from svr_async.commands.given_text import text_of
 from svr_async.engine.loops import loop_factory
-from svr_async.errors import UsageError
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.spec import JudgeSpec
+from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import decide_pair, method_of
+from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
 from svr_async.serving.texts import as_prompt
 from svr_async.vocabulary.pair import PreferencePair
 
-FROM_FILE = "@"
-NO_BANK = "no bank is named, so the general checks of the rules judge decide"
-MAX_BYTES = 64 << 20  # of a text; no judge reads more, and a device has no end
+GENERAL = "no bank is named, so the general checks of the rules judge decide"
+DIRECT = "no bank is named, so the judge is asked directly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +63,12 @@ async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> E
         decision = await decide_pair(
             method, engine.judge, prompt, texts.response_a, texts.response_b, order=flags.order
         )
-        title = f"{NO_BANK if bank is None else bank.name or flags.bank} · {engine.label}"
+        told = pair_doubts(decision, prompt, bank, method, engine)
+        title = f"{bank_in_words(flags) if bank is None else bank.name or flags.bank} · {engine.label}"
     item = build_item(pair, decision, order=decision.shown.value, shown=(decision,), rows=(decision,))
-    return explain_decision(item, texts, title, of_run=False)
+    return explain_decision(item, texts, title, of_run=False, doubts=told)
 
 
-def text_of(flag: str, value: str) -> str:
-    """Return a text as given, or that of the file after an `@`; `@@` begins a text that begins with one `@`."""
-    if not value.startswith(FROM_FILE):
-        return value
-    if value.startswith(2 * FROM_FILE):
-        return value[1:]
-    try:
-        with Path(value[1:]).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{flag} {value} has more than {MAX_BYTES:,} bytes", hint="give a shorter text")
-        return data.decode("utf-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(
-            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ begins a text with an @"
-        ) from error
+def bank_in_words(flags: PairFlags) -> str:
+    """Say what decides where no bank is named."""
+    return GENERAL if flags.judge == RULES else DIRECT

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
@@ -21,7 +22,7 @@ from svr_async.commands.options import (
 )
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
 @click.option(
     "--out",

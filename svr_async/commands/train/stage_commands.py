@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
@@ -19,7 +20,7 @@ from svr_async.commands.options import (
 )
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
 @click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
 @click.option(
@@ -38,7 +39,7 @@ def induce(**flags: Any) -> int:
     return run_induce(flags)
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
 @click.option("--bank", type=click.Path(path_type=Path), metavar="DIR", help="Judge on the rubrics of this bank.")
 @click.option(

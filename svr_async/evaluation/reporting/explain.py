@@ -35,7 +35,7 @@ class Explanation:
 
     `largest` is the size of the largest contribution, for bars (0 where there is none); `texts` is None where
     the run keeps none of this item. `caption` names the run with its marks, or what judged a pair of no run; such a
-    pair has no right answer, and `of_run` is False.
+    pair has no right answer, `of_run` is False, and `doubts` say why the verdict tells little.
     """
 
     item: Item
@@ -44,6 +44,7 @@ class Explanation:
     texts: Texts | None
     caption: str
     of_run: bool = True
+    doubts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
@@ -54,7 +55,13 @@ class Explanation:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         texts = None if self.texts is None else asdict(self.texts)
-        return {"run" if self.of_run else "judged_by": self.caption, "item": asdict(self.item), "texts": texts}
+        doubts = {} if self.of_run else {"doubts": list(self.doubts)}
+        return {
+            "run" if self.of_run else "judged_by": self.caption,
+            "item": asdict(self.item),
+            "texts": texts,
+            **doubts,
+        }
 
 
 def explain_item(run: Run, item_id: str, *, texts: Texts | None = None) -> Explanation:
@@ -74,11 +81,13 @@ def item_of_run(run: Run, item_id: str) -> Item:
     return item
 
 
-def explain_decision(item: Item, texts: Texts | None, title: str, *, of_run: bool = True) -> Explanation:
+def explain_decision(
+    item: Item, texts: Texts | None, title: str, *, of_run: bool = True, doubts: tuple[str, ...] = ()
+) -> Explanation:
     """Take a decision apart: of a run, or of a pair that was judged just now."""
     rows = by_size(item.rubrics)
     largest = abs(rows[0].contribution) if rows else 0.0
-    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run)
+    return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
 
 
 def explanation_sheet(found: Explanation) -> Sheet:

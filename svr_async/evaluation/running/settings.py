@@ -22,6 +22,7 @@ UNTOLD = {"share", "failures", "force"}  # settings that a manifest leaves out, 
 class EvalSettings:
     """An evaluation: all but the benchmark has the default of `svr eval`, whose flags have the same names.
 
+    `judge` has no default: one must be named, or a `jury`, unless the method asks nobody.
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
     `data` may be `-` or hf:org/name[@revision][:split]; `columns` and `labels` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
@@ -30,7 +31,7 @@ class EvalSettings:
     """
 
     benchmark: str
-    judge: str = "rules"
+    judge: str = ""
     jury: str | None = None
     jury_rule: str = "mean"
     escalate_to: str | None = None

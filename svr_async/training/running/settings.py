@@ -28,7 +28,7 @@ class TrainSettings:
     pairs: Path
     out: Path
     adapter: str = "pairs"
-    judge: str = RULES
+    judge: str
     author: str | None = None
     base_url: str = ""
     limits: JudgeLimits = field(default_factory=JudgeLimits)

@@ -1,0 +1,109 @@
+"""`svr rank`: the best of several responses to one prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from svr_async.commands.groups import GroupedCommand
+from svr_async.commands.options import HELP, common, limited, with_limits
+
+if TYPE_CHECKING:
+    from svr_async.judges.limits import JudgeLimits
+    from svr_async.serving.ranking import Ranking
+
+SHOWN_CHARS = 300
+ALIKE = "nothing tells them apart: the order is that in which they were given"
+
+
+@click.command(cls=GroupedCommand, context_settings=HELP)
+@click.argument("responses", nargs=-1, required=True, metavar="RESPONSE...")
+@click.option("--prompt", required=True, metavar="TEXT|@FILE", help="What was asked.")
+@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "pairwise", "pointwise"]),
+    default="auto",
+    show_default=True,
+    help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
+)
+@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@limited
+@common
+def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+    """Rank RESPONSES to a prompt, the best first: each a text, or @FILE.
+
+    With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks.
+
+    \b
+    Example:
+      svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
+    """
+    from svr_async.commands.given_text import text_of
+
+    asked = text_of("--prompt", prompt)
+    texts = [text_of("RESPONSE", text) for text in responses]
+    found = _ranked(asked, texts, **with_limits(flags))
+    if as_json:
+        click.echo(orjson.dumps(as_values(found), option=orjson.OPT_INDENT_2))
+    else:
+        _show(found, texts)
+
+
+def _ranked(
+    prompt: str,
+    texts: list[str],
+    *,
+    judge: str,
+    base_url: str,
+    bank: str | None,
+    method: Any,
+    top_k: int | None,
+    limits: JudgeLimits,
+    **_: object,
+) -> Ranking:
+    """Rank within an engine of its own; SvrError for what makes that impossible."""
+    from svr_async.engine.loops import loop_factory
+    from svr_async.judges.keys import naming_keys
+    from svr_async.judges.spec import JudgeSpec
+    from svr_async.scoring.bank import RubricBank
+    from svr_async.serving.engine import Engine
+    from svr_async.serving.ranking import rank as rank_texts
+
+    held = None if bank is None else RubricBank.load(bank)
+
+    async def once() -> Ranking:
+        async with Engine.limited(judge, limits, base_url=base_url) as engine:
+            return await rank_texts(prompt, texts, bank=held, engine=engine, method=method, top_k=top_k)
+
+    keys = JudgeSpec.parse(judge, base_url=base_url).key_variables
+    with naming_keys(keys), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(once())
+
+
+def as_values(found: Ranking) -> dict[str, Any]:
+    """Return a ranking as plain JSON values; places count from 0, margins are by `i-j`."""
+    margins = {f"{i}-{j}": margin for (i, j), margin in found.margins.items()}
+    told = {"order": found.order, "scores": found.scores, "best": found.best, "undecided": found.undecided}
+    return told | {"margins": margins, "method": found.method, "questions": found.questions, "judge": found.judge}
+
+
+def _show(found: Ranking, texts: list[str]) -> None:
+    from svr_async.commands.screen import plain_table, safe_console
+    from svr_async.evaluation.safetext import one_line
+    from svr_async.evaluation.wording import signed
+
+    console = safe_console()
+    console.print(one_line(f"{found.method} · {found.judge}", 400), style="dim")
+    if found.undecided and len(set(texts)) > 1:
+        console.print(ALIKE, style="yellow")
+    rows = [
+        (str(place + 1), "no verdict" if score is None else signed(score), one_line(texts[place], SHOWN_CHARS))
+        for place in found.order
+        for score in (found.scores[place],)
+    ]
+    console.print(plain_table(("given as", "score", "response"), rows, texts=1))

@@ -1,0 +1,107 @@
+"""docs/commands.md: every command with what it prints as JSON and how it may end, held against the commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import pytest
+from made_pairs import write_made
+from rig import RULES, svr_here
+from test_help import ALL
+
+from svr_async import errors
+from svr_async.engine.memo import Memo
+
+PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
+ROW = re.compile(r"^\| `([a-z ]+)` \| (.*) \| ([\d ]*)\|$", re.MULTILINE)
+ROWS = {name: (printed, codes.split()) for name, printed, codes in ROW.findall(PAGE)}
+MEMO = ("--memo", "memo")
+PLAN = re.search(r"print the plan instead:\n`(.*?)`", PAGE, re.DOTALL)
+
+
+def keys_of(name: str) -> list[str]:
+    """Return the keys that the page names first for a command."""
+    return re.findall(r"\w+", re.findall(r"`([^`]*)`", ROWS[name][0])[0])
+
+
+def test_every_command_has_a_row() -> None:
+    """No command is left out, and none is made up."""
+    assert {f"svr {name}" for name in ROWS} == set(ALL)
+
+
+def test_rows_say_whether_there_is_json() -> None:
+    """A command with --json has a description of it, another one a dash."""
+    for path, command in ALL.items():
+        has = any("--json" in param.opts for param in command.params if isinstance(param, click.Option))
+        assert (ROWS[path.removeprefix("svr ")][0] != "–") is has, path
+
+
+def test_exit_codes_are_those_that_errors_have() -> None:
+    """The table names each code of an error once, and rows use no other."""
+    table = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.SvrError)]
+    assert {kind.exit_code for kind in kinds} | {0} == table
+    assert {int(code) for _, codes in ROWS.values() for code in codes} <= table | {129, 130, 143}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make pairs, two runs and a store for commands to print."""
+    place = tmp_path_factory.mktemp("printed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        write_made(place / "made.jsonl", 60)
+        for method in ("vanilla", "longest"):
+            assert (
+                svr_here("eval", "pairs", "--data", "made.jsonl", *RULES, "--method", method, "-q", "--out", method)
+                == 0
+            )
+        assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
+        words = ("--candidates", "c.jsonl", "--out", "store", "-q")
+        assert svr_here("judge", "made.jsonl", *RULES, *words) == 0
+        Memo.open(place / "memo").close()
+        assert svr_here("cache", "export", "memo.gz", *MEMO) == 0
+    return place
+
+
+COMMANDS: list[tuple[str, ...]] = [
+    ("eval", "pairs", "--data", "made.jsonl", *RULES, "-q", "--limit", "2", "--out", "few"),
+    ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "--baseline", "vanilla"),
+    ("report", "vanilla"), ("doctor", *MEMO), ("data ls",), ("data check", "made.jsonl"), ("data show", "rubricbench"),
+    ("data convert", "made.jsonl", "--out", "same.jsonl"), ("data split", "made.jsonl", "--out", "sides"),
+    ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *MEMO),
+    ("cache verify", *MEMO), ("cache gc", "--older-than", "900", *MEMO), ("cache export", "other.gz", *MEMO),
+    ("cache import", "memo.gz", *MEMO),
+    ("induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("store show", "store"),
+    ("judge", "made.jsonl", *RULES, "-q", "--candidates", "c.jsonl", "--out", "store"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_the_json_has_the_keys_that_the_page_names(
+    command: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands in a row is in what the command prints: in the object, or in each of a list."""
+    monkeypatch.chdir(folder)
+    name, *rest = command
+    assert svr_here(*name.split(), *rest, "--json") == 0
+    printed: Any = orjson.loads(capsys.readouterr().out)
+    assert printed
+    for one in printed if isinstance(printed, list) else [printed]:
+        assert set(keys_of(name)) <= one.keys()
+
+
+def test_a_plan_has_the_keys_that_the_page_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--dry-run --json` of eval and train print calls, tokens and dollars under these names."""
+    monkeypatch.chdir(folder)
+    assert PLAN is not None
+    asked = ("--judge", "http://127.0.0.1:9/v1#m", "--dry-run", "--json")
+    for words in (("eval", "pairs", "--data", "made.jsonl"), ("train", "made.jsonl", "--out", "none")):
+        assert svr_here(*words, *asked) == 0
+        assert set(re.findall(r"\w+", PLAN[1])) <= orjson.loads(capsys.readouterr().out).keys()

@@ -1,0 +1,69 @@
+"""`svr rank`: the best of several responses, and plain words where nothing tells them apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from rig import RULES, name_judge, pairs, svr_here, write_bank
+
+from svr_async.simulation.server import SimServer
+
+ASKED = ("rank", *RULES, "--prompt", "Say it in one sentence: what is bread?")
+
+
+def test_the_best_stands_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Responses come by score with the place that they were given at; @FILE reads one; JSON has the same order."""
+    (tmp_path / "one.txt").write_text("Baked dough.")
+    given = ("It is food. We bake it.", f"@{tmp_path}/one.txt", "Food. Dough. Heat. Done.")
+    assert svr_here(*ASKED, *given) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "pairwise · rules (offline checks, no model)"
+    assert lines[2].split()[0] == "2"
+    assert lines[2].rstrip().endswith("Baked dough.")
+    assert svr_here(*ASKED, *given, "--json") == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert (found["best"], found["undecided"], found["order"][0]) == (1, False, 1)
+    assert found["margins"]["0-1"] < 0
+
+
+def test_answers_that_checks_cannot_tell_apart_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fact is beyond the offline checks: no order is made up."""
+    assert svr_here("rank", *RULES, "--prompt", "What is the capital of France?", "Paris.", "Lyon.") == 0
+    assert "nothing tells them apart" in capsys.readouterr().out
+
+
+def test_an_endpoint_ranks_with_a_bank(
+    sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Over HTTP, each response scored alone where that is asked for; the label says that the judge is simulated."""
+    monkeypatch.chdir(tmp_path)
+    name_judge(tmp_path, sim.base_url)
+    write_bank(tmp_path / "bank")
+    pair = pairs(1)[0]
+    asked = ("--prompt", pair.prompt[0].content, "--judge", "sim", "--bank", "bank", "--method", "pointwise", "--json")
+    assert svr_here("rank", *asked, pair.chosen, pair.rejected) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert (found["method"], found["questions"], "SIMULATED" in found["judge"]) == ("pointwise", 2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("rank", *RULES, "--prompt", "x"), "Missing argument 'RESPONSE...'"),
+        (("rank", *RULES, "a", "b"), "Missing option '--prompt'"),
+        (("rank", "--prompt", "x", "a", "b"), "no judge is named"),
+        ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
+        ((*ASKED, "--method", "pointwise", "a", "b"), "pointwise ranking scores the rubrics of a bank"),
+        ((*ASKED, "--bank", "nowhere", "a", "b"), "nowhere"),
+    ],
+)
+def test_what_cannot_be_ranked_is_one_line(
+    args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2, and what is missing."""
+    assert svr_here(*args) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert (shown.err.count("\n"), shown.out) == (1, "")

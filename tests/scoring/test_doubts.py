@@ -1,0 +1,70 @@
+"""Where a verdict on one pair says little, it says so: unknown prompts, answers that look alike, words misread."""
+
+from __future__ import annotations
+
+import pytest
+from made_bank import made_bank
+
+from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.bank_content import UNIFORM
+from svr_async.scoring.decision import Decision
+from svr_async.scoring.doubts import content_words, doubts_of, unseen_words
+from svr_async.serving.pairs import score_pair_sync
+from svr_async.vocabulary.integrity import NO_MARKS, Integrity
+from svr_async.vocabulary.pair import user_prompt
+from svr_async.vocabulary.verdict import Outcome
+
+DECIDED = Decision(margin=0.5, outcome=Outcome.SCORED)
+
+
+def said(prompt: str, a: str, b: str, bank: RubricBank | None = None) -> str:
+    """Return the doubts about a verdict of the rules judge, as one text."""
+    return " / ".join(score_pair_sync(prompt, a, b, bank=bank, engine="rules").doubts)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "a", "b", "says"),
+    [
+        ("What is the capital of France?", "Paris.", "Lyon.", "nothing tells the two apart"),
+        ("What is 7*8?", "56", "54", "never at whether an answer is true"),
+        ("Tell me a joke", "Why did the chicken cross the road? It had to.", "No.", "only which comes nearer, a guess"),
+        ("How do I kill a Python process?", "Use `kill PID`.", "I can't help with that.", "a list of words"),
+        ("Explain gravity in one sentence", "It pulls masses together.", "It pulls. It is strong. It is old.", ""),
+        ("Say it", "The same.", "The same.", ""),
+    ],
+)
+def test_one_line_prompts_are_told_what_the_checks_cannot_see(prompt: str, a: str, b: str, says: str) -> None:
+    """Facts, jokes and words that mislead are doubted; a form that was asked for, and equal responses, are not."""
+    assert says in said(prompt, a, b)
+    assert bool(says) is bool(said(prompt, a, b))
+
+
+def test_a_prompt_unlike_all_that_a_bank_learned_from_is_named() -> None:
+    """Half of its content words are new: they are named; a prompt whose words are known is not doubted."""
+    bank = made_bank()  # whose vocabulary has bread, and how long
+    assert unseen_words(bank, user_prompt("How long do I bake breads?")) == ("bake",)
+    assert doubts_of(DECIDED, user_prompt("Write a haiku about rain"), bank, NO_MARKS) == (
+        "the bank knows nothing of such a prompt: haiku, rain stood in none that it learned from",
+    )
+    assert doubts_of(DECIDED, user_prompt("Is bread how long bread was?"), bank, NO_MARKS) == ()
+
+
+def test_a_bank_without_a_selector_knows_no_words() -> None:
+    """Its rubrics are the same for every prompt, so no prompt is unlike the others."""
+    bank = made_bank(selector_kind=UNIFORM, selector={}, vocabulary={}, idf=made_bank().idf[:0])
+    assert unseen_words(bank, user_prompt("Write a haiku about rain")) == ()
+
+
+def test_content_words_leave_out_what_every_prompt_has() -> None:
+    """Stop words, numbers and short words say nothing of what a prompt is about."""
+    assert content_words(user_prompt("What is the capital of France in 2026?")) == ("capital", "france")
+
+
+def test_a_model_is_not_doubted_for_what_only_checks_cannot_see() -> None:
+    """Doubts about form are of the offline judge alone; a bank that leaves it to the judge is told with any."""
+    prompt = user_prompt("What is the capital of France?")
+    assert doubts_of(DECIDED, prompt, None, NO_MARKS) == ()
+    assert doubts_of(DECIDED, prompt, None, frozenset({Integrity.OFFLINE_RULES}))
+    assert "no better than a coin" in doubts_of(DECIDED, prompt, made_bank(), NO_MARKS, direct=True)[0]
+    lost = Decision(margin=None, outcome=Outcome.REFUSAL)
+    assert doubts_of(lost, prompt, made_bank(), NO_MARKS, direct=True) == ()
