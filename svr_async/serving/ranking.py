@@ -100,6 +100,8 @@ async def rank(
         raise UsageError("there is no response to rank", hint="give at least one")
     texts = list(dict.fromkeys(given))
     how = _settled(method, len(texts) if bank is not None else 0)
+    if how == "pointwise" and bank is None:
+        raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
     if how == "pointwise" and (rephrase or order != "hash"):
         raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
     async with opened(engine) as asked:
