@@ -1,6 +1,6 @@
 """svr-async: judge preference pairs with rubrics, fast and without losing a call.
 
-    from svr_async import Bank, Engine, score_pair, rank
+    from svr_async import Bank, Engine, evaluate, load_run, rank, score_pair, train
 
 Importing this package reads no file, opens no socket and loads neither aiohttp, NumPy nor JAX: each name below is
 loaded when it is first used (PEP 562).
@@ -11,52 +11,87 @@ from typing import TYPE_CHECKING, Any
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
+    from svr_async.engine.loops import run_sync
+    from svr_async.errors import SvrError
+    from svr_async.evaluation.reporting.explain import Explanation
+    from svr_async.evaluation.runfolder import Run, load_run
     from svr_async.evaluation.running.evaluate import evaluate
+    from svr_async.evaluation.running.explaining import explain
     from svr_async.evaluation.running.listener import EvalResult, Listener
     from svr_async.evaluation.running.settings import EvalSettings
     from svr_async.judges.limits import JudgeLimits
-    from svr_async.judges.protocol import Judge
+    from svr_async.judges.protocol import Answer, Judge
     from svr_async.scoring.bank import RubricBank as Bank
     from svr_async.serving.engine import Engine
+    from svr_async.serving.many import judge_pairs, judge_pairs_sync
     from svr_async.serving.pairs import PairVerdict, score_pair, score_pair_sync
-    from svr_async.serving.ranking import Ranking, rank
+    from svr_async.serving.ranking import Ranking, rank, rank_sync
+    from svr_async.serving.scores import Score, score, score_sync
     from svr_async.training.running.settings import TrainSettings
-    from svr_async.training.running.train import train
+    from svr_async.training.running.train import TrainResult, train
 
 __all__ = [
+    "Answer",
     "Bank",
     "Engine",
     "EvalResult",
     "EvalSettings",
+    "Explanation",
     "Judge",
     "JudgeLimits",
     "Listener",
     "PairVerdict",
     "Ranking",
+    "Run",
+    "Score",
+    "SvrError",
+    "TrainResult",
     "TrainSettings",
     "__version__",
     "evaluate",
+    "explain",
+    "judge_pairs",
+    "judge_pairs_sync",
+    "load_run",
     "rank",
+    "rank_sync",
+    "run_sync",
+    "score",
     "score_pair",
     "score_pair_sync",
+    "score_sync",
     "train",
 ]
 
 _HOMES = {
+    "Answer": ("judges.protocol", "Answer"),
     "Bank": ("scoring.bank", "RubricBank"),
     "Engine": ("serving.engine", "Engine"),
     "EvalResult": ("evaluation.running.listener", "EvalResult"),
     "EvalSettings": ("evaluation.running.settings", "EvalSettings"),
+    "Explanation": ("evaluation.reporting.explain", "Explanation"),
     "Judge": ("judges.protocol", "Judge"),
     "JudgeLimits": ("judges.limits", "JudgeLimits"),
     "Listener": ("evaluation.running.listener", "Listener"),
     "PairVerdict": ("serving.pairs", "PairVerdict"),
     "Ranking": ("serving.ranking", "Ranking"),
+    "Run": ("evaluation.runfolder", "Run"),
+    "Score": ("serving.scores", "Score"),
+    "SvrError": ("errors", "SvrError"),
+    "TrainResult": ("training.running.train", "TrainResult"),
+    "TrainSettings": ("training.running.settings", "TrainSettings"),
     "evaluate": ("evaluation.running.evaluate", "evaluate"),
+    "explain": ("evaluation.running.explaining", "explain"),
+    "judge_pairs": ("serving.many", "judge_pairs"),
+    "judge_pairs_sync": ("serving.many", "judge_pairs_sync"),
+    "load_run": ("evaluation.runfolder", "load_run"),
     "rank": ("serving.ranking", "rank"),
+    "rank_sync": ("serving.ranking", "rank_sync"),
+    "run_sync": ("engine.loops", "run_sync"),
+    "score": ("serving.scores", "score"),
     "score_pair": ("serving.pairs", "score_pair"),
     "score_pair_sync": ("serving.pairs", "score_pair_sync"),
-    "TrainSettings": ("training.running.settings", "TrainSettings"),
+    "score_sync": ("serving.scores", "score_sync"),
     "train": ("training.running.train", "train"),
 }
 

@@ -1,5 +1,8 @@
 """The tree of errors: each says what happened, with which value, and how to mend it.
 
+`str(error)` says what happened; how to mend it is `error.hint`, and a note of the exception, which tracebacks and
+notebooks show below it; `error.one_line()` is both.
+
     SvrError                      anything this package raises on purpose
     ├── UsageError                a flag, a file or a config the user can correct        exit 2
     │   ├── DataError             a data set that cannot be read or breaks its schema    exit 2
@@ -31,6 +34,8 @@ class SvrError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"To mend it: {hint}")
 
     def one_line(self) -> str:
         """Return message and hint as one line for a terminal."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +79,7 @@ def _ranked(
     **_: object,
 ) -> Ranking:
     """Rank within an engine of its own; SvrError for what makes that impossible."""
-    from svr_async.engine.loops import loop_factory
+    from svr_async.engine.loops import run_whole
     from svr_async.judges.keys import naming_keys
     from svr_async.judges.spec import JudgeSpec
     from svr_async.scoring.bank import RubricBank
@@ -94,8 +93,8 @@ def _ranked(
             return await rank_texts(prompt, texts, bank=held, engine=engine, method=method, top_k=top_k)
 
     keys = JudgeSpec.parse(judge, base_url=base_url).key_variables
-    with naming_keys(keys), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(once())
+    with naming_keys(keys):
+        return run_whole(once())
 
 
 def as_values(found: Ranking) -> dict[str, Any]:

@@ -12,11 +12,14 @@ import orjson
 
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
+from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.runcheck import EXAMPLE, MANIFEST, METRICS, Schema, item_problem, problem
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.integrity import Marks, marks_of_old_label
+from svr_async.vocabulary.sheet_html import sheet_html
 
-__all__ = ["Run", "RunFolder", "Texts", "write_atomic"]
+__all__ = ["Run", "RunFolder", "Texts", "load_run", "write_atomic"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,25 @@ class Run:
         """The marks of what judged; for a run from before they were kept those that its label tells."""
         kept = (self.manifest.get("judge") or {}).get("marks")
         return marks_of_old_label(self.judge_label) if kept is None else frozenset(kept)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name}, {run_in_short(self.metrics)}>"
+
+    def _repr_html_(self) -> str:
+        return sheet_html(run_sheet(str(self.path), self.metrics, self.integrity))
+
+    def to_arrow(self, of: Table = "items") -> Any:
+        """Return a `pyarrow.Table` with a row for each item, or, of `rubrics`, for each rubric of each item."""
+        return arrow_table(self.items, of)
+
+    def to_pandas(self, of: Table = "items") -> Any:
+        """Return the same as a `pandas.DataFrame`; UsageError where pandas is not installed."""
+        return pandas_frame(self.items, of)
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Read and check the run in a folder that `evaluate` or `svr eval` has written; errors as of `RunFolder.load`."""
+    return RunFolder.load(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.request import Question, Request
+from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires.contract import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.author import read_text
@@ -101,16 +102,64 @@ def sampling(profile: Profile, prompt: Prompt, number: int, *, temperature: floa
         top_p=None if profile.top_p is None else top_p,
         seed=(profile.seed or 0) + number if _knows_seeds(profile) else None,
     )
+    return replace(_as_it_is(drawn, prompt), sample=number, no_cache=True)
+
+
+async def asked_plainly(
+    judge: Judge,
+    prompt: Prompt,
+    *,
+    read: Callable[[str], Any] | None = None,
+    number: int = 0,
+    temperature: float | None = None,
+    most_tokens: int | None = None,
+) -> Answer[Any]:
+    """Put a conversation as it is to the model behind a judge; a `number` from 1 on asks for another answer.
+
+    A ValueError of `read` is a reply that is no answer. UsageError in a dry run, which cannot know what `read` makes.
+    """
+    model = model_behind(judge)
+    profile = model.writer.profile
+    if temperature is not None:
+        profile = replace(profile, temperature=temperature)
+    if number:
+        request = sampling(profile, prompt, number, temperature=profile.temperature or 0.0, top_p=profile.top_p or 1.0)
+    else:
+        request = _as_it_is(profile, prompt)
+    request = replace(request, messages=profile.placed(request.messages))
+    if most_tokens is not None:
+        request = request.with_max_tokens(most_tokens)
+    question: Question[Any] = Question(
+        request=request,
+        parse=read_text if read is None else partial(_read_by, read),
+        sketch=_unplanned,
+        expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
+    )
+    return await _answered(model, question)
+
+
+def _read_by(read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except ReplyRejectedError:
+        raise
+    except ValueError as error:
+        raise ReplyRejectedError(str(error)) from error
+
+
+def _unplanned() -> Any:
+    raise UsageError("a dry run cannot answer a question of your own", hint="cap the calls with max_calls, or budget")
+
+
+def _as_it_is(profile: Profile, prompt: Prompt) -> Request:
     return Request(
         endpoint=profile.endpoint,
         model=profile.model,
         messages=tuple((turn.role, clean(turn.content)) for turn in prompt),
         max_tokens=profile.max_tokens,
         max_tokens_field=profile.max_tokens_field,
-        params=drawn.params(structured=False),
+        params=profile.params(structured=False),
         wire=profile.spoken,
-        sample=number,
-        no_cache=True,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from svr_async.engine.batch.reader import BatchReader, CallCount, Kept, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles
 from svr_async.engine.healing import find_cures, permanent
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.request import CONTINGENT, Question, Request
 from svr_async.errors import UsageError
 from svr_async.judges.open_judge import OpenJudge
@@ -125,8 +124,7 @@ def collect(run: BatchRun, profile: Profile, take: Callable[[Question[Any]], Non
         finally:
             await opened.close()
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(main())
+    return run_whole(main())
 
 
 @dataclass(slots=True)
@@ -187,8 +185,7 @@ def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Impo
         finally:
             await opened.close()
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(main())
+    run_whole(main())
     return report
 
 

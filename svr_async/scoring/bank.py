@@ -32,6 +32,17 @@ class RubricBank(BankContent):
 
         return save_bank(self, Path(folder))
 
+    def __repr__(self) -> str:
+        from svr_async.scoring.bank_view import in_short
+
+        return f"<Bank {self.name or 'without a name'}, {in_short(self)}>"
+
+    def _repr_html_(self) -> str:
+        from svr_async.scoring.bank_view import bank_sheet
+        from svr_async.vocabulary.sheet_html import sheet_html
+
+        return sheet_html(bank_sheet(self))
+
     @property
     def digest(self) -> str:
         """SHA-256 of the bank's content: the same for the same bank, whatever folder it lies in."""

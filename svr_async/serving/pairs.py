@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from svr_async.engine.loops import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
 from svr_async.judges.protocol import Judge
@@ -19,20 +18,13 @@ from svr_async.scoring.methods.contract import Method
 from svr_async.scoring.methods.svr import Svr
 from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.scoring.rephraser import Rephraser, rephraser_of
-from svr_async.serving.engine import Engine
-from svr_async.vocabulary.pair import (
-    Message,
-    Order,
-    Presentation,
-    Prompt,
-    Side,
-    hashed_fraction,
-    parse_prompt,
-    prompt_text,
-)
+from svr_async.serving.engine import Engine, opened
+from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_response
+from svr_async.serving.views import decision, verdict_sheet
+from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, hashed_fraction, prompt_text
+from svr_async.vocabulary.sheet_html import sheet_html
 from svr_async.vocabulary.verdict import Contribution, Outcome
 
-PromptLike = str | Sequence[Mapping[str, str]] | Prompt
 Shown = Literal["hash", "ab", "ba", "both"]
 ORDER_SALT = "svr-serving"
 KEPT_CHOOSERS = 8
@@ -62,6 +54,19 @@ class PairVerdict:
         if not self.margin:
             return None
         return Side.A if self.margin > 0 else Side.B
+
+    def __repr__(self) -> str:
+        return f"<PairVerdict {self._decided}, {len(self.contributions)} rubrics, by {self.judge}>"
+
+    def _repr_html_(self) -> str:
+        told = verdict_sheet(
+            self._decided, self.contributions, judge=self.judge, detail=self.detail, doubts=self.doubts
+        )
+        return sheet_html(told)
+
+    @property
+    def _decided(self) -> str:
+        return decision(self.winner, self.margin, self.outcome.value)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -96,28 +101,33 @@ def _plain(entry: Contribution) -> dict[str, Any]:
 
 async def score_pair(
     prompt: PromptLike,
-    a: str,
-    b: str,
+    a: ResponseLike,
+    b: ResponseLike,
     *,
     bank: RubricBank | None = None,
-    engine: Engine | Judge,
+    engine: Engine | Judge | str,
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
 ) -> PairVerdict:
-    """Judge responses `a` and `b` to a prompt (a text, or a list of {role, content}) in one call.
+    """Judge responses `a` and `b` to a prompt in one call; each is a text, or a list of {role, content}.
 
     With order `hash` a hash of the texts settles which response the judge sees first, so that swapping `a` and `b`
     turns the sign of the margin exactly and costs no second call; `both` shows both orders and averages them, for two
     calls. Without a `bank` the judge is asked directly; the rules judge decides by its general checks. `rephrase` fits
-    the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked. UsageError, or what stops
-    an engine (key, quota, budget, endpoint down), is raised; a failed call is an outcome.
+    the rubrics to the prompt first, for one more call a prompt. Equal responses tie, unasked. An `engine` that is not
+    open, or only named, is opened for this one pair. UsageError, or what stops an engine (key, quota, budget, endpoint
+    down), is raised; a failed call is an outcome.
     """
     conversation = as_prompt(prompt)
-    check_responses((a, b))
-    method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
-    decision = await decide_pair(method, judge_of(engine), conversation, a, b, order=order)
-    return _verdict(decision, engine, pair_doubts(decision, conversation, bank, method, engine))
+    a, b = as_response(a, conversation), as_response(b, conversation)
+    async with opened(engine) as asked:
+        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
+        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
+        return _verdict(decision, asked, pair_doubts(decision, conversation, bank, method, asked))
+
+
+score_pair_sync = in_sync(score_pair)
 
 
 def pair_doubts(
@@ -137,40 +147,6 @@ async def decide_pair(
         return Decision(margin=0.0, outcome=Outcome.TIE, flags=("identical",))
     decisions = [await _decide(method, judge, prompt, a, b, one) for one in orders]
     return decisions[0] if len(decisions) == 1 else average(decisions)
-
-
-def score_pair_sync(
-    prompt: PromptLike, a: str, b: str, *, bank: RubricBank | None = None, judge: str, **options: Any
-) -> PairVerdict:
-    """Do the same as `score_pair` for scripts without an event loop; `options` are those of `Engine`.
-
-    It opens and closes the judge for each pair: for many pairs, open one `Engine` and use `score_pair`.
-    """
-
-    async def once() -> PairVerdict:
-        async with Engine(judge, **options) as engine:
-            return await score_pair(prompt, a, b, bank=bank, engine=engine)
-
-    return asyncio.run(once())
-
-
-def as_prompt(prompt: PromptLike) -> Prompt:
-    """Return a conversation; UsageError where it is none."""
-    if isinstance(prompt, tuple) and prompt and all(isinstance(turn, Message) for turn in prompt):
-        return prompt
-    try:
-        return parse_prompt(prompt)
-    except ValueError as error:
-        raise UsageError(f"the prompt cannot be used: {error}", hint="give a text or a list of messages") from error
-
-
-def check_responses(responses: Sequence[str]) -> None:
-    """Raise UsageError where a response is no text, or where one text stands for a list of them."""
-    if isinstance(responses, str):
-        raise UsageError("responses are a list of texts, not one text", hint="give [text, text, …]")
-    for response in responses:
-        if not isinstance(response, str):
-            raise UsageError(f"a response is a text, not {type(response).__name__}", hint="give str")
 
 
 def method_of(

@@ -10,41 +10,33 @@ Both give a margin F_ij for each two responses; the scores are the least-squares
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
-from svr_async.engine.flow import bounded_map
-from svr_async.errors import SvrError, UsageError
+from svr_async.engine.loops import in_sync
+from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
-from svr_async.serving.engine import FREE_WORKERS, Engine
-from svr_async.serving.pairs import (
-    PairVerdict,
-    PromptLike,
-    Shown,
-    as_prompt,
-    check_responses,
-    chooser_of,
-    judge_of,
-    label_of,
-    method_of,
-    score_pair,
-)
+from svr_async.serving.engine import Engine, opened
+from svr_async.serving.many import all_of
+from svr_async.serving.pairs import PairVerdict, Shown, judge_of, label_of, method_of, score_pair
+from svr_async.serving.scores import weighted_rubrics
+from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_responses
+from svr_async.serving.views import number, ranking_sheet
 from svr_async.vocabulary.pair import Prompt
 from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.sheet_html import sheet_html
 
 How = Literal["auto", "pairwise", "pointwise"]
 Margins = dict[tuple[int, int], float]
 Ask = Callable[..., Awaitable[PairVerdict]]
+SHOWN = 5  # responses of a ranking that is printed in a line
 PAIRWISE_UP_TO = 6  # 15 calls; beyond it `auto` scores each response alone
 SAME_SCORE_DIGITS = 9  # so that the last bits of a sum settle no tie
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +65,22 @@ class Ranking:
         """Whether nothing tells the responses apart: all scores that there are are equal, and `best` is no choice."""
         return len({score for score in self.scores if score is not None}) < 2
 
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{place} ({number(self.scores[place])})" for place in self.order[:SHOWN])
+        more = f" … {len(self.order) - SHOWN} more" if len(self.order) > SHOWN else ""
+        return f"<Ranking {scores}{more}, {self.method}, by {self.judge}>"
+
+    def _repr_html_(self) -> str:
+        told = ranking_sheet(self.order, self.scores, method=self.method, questions=self.questions, judge=self.judge)
+        return sheet_html(told)
+
 
 async def rank(
     prompt: PromptLike,
-    responses: Sequence[str],
+    responses: Sequence[ResponseLike],
     *,
     bank: RubricBank | None = None,
-    engine: Engine | Judge,
+    engine: Engine | Judge | str,
     method: How = "auto",
     order: Shown = "hash",
     top_k: int | None = None,
@@ -90,24 +91,32 @@ async def rank(
     Method `pairwise` judges every two of them, for N (N − 1) / 2 calls (twice that with order `both`); `pointwise`
     scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses,
     and wherever there is no bank: without rubrics nothing can be scored alone. Equal responses are judged once.
-    `rephrase` costs one call more. UsageError without a response.
+    `rephrase` costs one call more. Prompt, responses and `engine` are what `score_pair` takes. UsageError without a
+    response.
     """
-    check_responses(responses)
-    if not responses:
+    conversation = as_prompt(prompt)
+    given = as_responses(responses, conversation)
+    if not given:
         raise UsageError("there is no response to rank", hint="give at least one")
-    texts = list(dict.fromkeys(responses))
+    texts = list(dict.fromkeys(given))
     how = _settled(method, len(texts) if bank is not None else 0)
-    if how == "pointwise":
-        if bank is None:
-            raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
-        if rephrase or order != "hash":
-            raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
-        margins, questions = await _scored_alone(as_prompt(prompt), texts, bank, engine, top_k)
-    else:
-        method_of(bank, engine, rephrase=rephrase)  # an engine that cannot rephrase is refused before any call
-        ask = partial(score_pair, prompt, bank=bank, engine=engine, order=order, top_k=top_k, rephrase=rephrase)
-        margins, questions = await _side_by_side(texts, ask, _workers(engine))
-    return _ranking(responses, texts, margins, questions=questions, method=how, judge=label_of(engine))
+    if how == "pointwise" and bank is None:
+        raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
+    if how == "pointwise" and (rephrase or order != "hash"):
+        raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
+    async with opened(engine) as asked:
+        if how == "pointwise":
+            margins, questions = await _scored_alone(conversation, texts, bank, asked, top_k)
+        else:
+            method_of(bank, asked, rephrase=rephrase)  # an engine that cannot rephrase is refused before any call
+            ask = partial(
+                score_pair, conversation, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
+            )
+            margins, questions = await _side_by_side(texts, ask, asked)
+        return _ranking(given, texts, margins, questions=questions, method=how, judge=label_of(asked))
+
+
+rank_sync = in_sync(rank)
 
 
 def _settled(method: How, n: int) -> str:
@@ -118,22 +127,20 @@ def _settled(method: How, n: int) -> str:
     return method
 
 
-async def _side_by_side(texts: Sequence[str], ask: Ask, workers: int) -> tuple[Margins, int]:
+async def _side_by_side(texts: Sequence[str], ask: Ask, engine: Engine | Judge) -> tuple[Margins, int]:
     pairs = list(combinations(range(len(texts)), 2))
-    verdicts = await _all(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, workers)
+    verdicts = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, engine)
     found = {pair: verdict.margin for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.margin is not None}
     return found, len({key for verdict in verdicts for key in verdict.requests})
 
 
 async def _scored_alone(
-    prompt: Prompt, texts: Sequence[str], bank: RubricBank, engine: Engine | Judge, top_k: int | None
+    prompt: Prompt, texts: Sequence[str], bank: RubricBank | None, engine: Engine | Judge, top_k: int | None
 ) -> tuple[Margins, int]:
     """Score each response on the rubrics for the prompt; F_ij adds up over the rubrics that both have a score on."""
-    chooser = chooser_of(bank, top_k)
-    weighted = [(chooser.bank.rubrics[entry.index].rubric, entry.importance) for entry in chooser.choose(prompt)]
-    weighted.sort(key=lambda item: item[0].id)
+    weighted = weighted_rubrics(bank, prompt, top_k)
     rubrics = [rubric for rubric, _ in weighted]
-    answers = await _all(lambda text: judge_of(engine).score(prompt, text, rubrics), texts, _workers(engine))
+    answers = await all_of(lambda text: judge_of(engine).score(prompt, text, rubrics), texts, engine)
     known = {place: answer.value for place, answer in enumerate(answers) if answer.value is not None}
     margins = {(i, j): _difference(weighted, known[i], known[j]) for i, j in combinations(known, 2)}
     return margins, len({key for answer in answers for key in answer.requests})
@@ -143,31 +150,6 @@ def _difference(weighted: Sequence[tuple[Rubric, float]], a: Mapping[str, float]
     return sum(
         weight * (a[rubric.id] - b[rubric.id]) for rubric, weight in weighted if rubric.id in a and rubric.id in b
     )
-
-
-async def _all(work: Callable[[T], Awaitable[R]], items: Sequence[T], workers: int) -> list[R]:
-    """Do the work on each item; after an error what is under way ends first, since it is paid for, and is kept."""
-
-    async def attempt(item: T) -> R | SvrError:
-        try:
-            return await work(item)
-        except SvrError as error:
-            return error
-
-    flow = bounded_map(attempt, items, workers=max(1, min(workers, len(items))))
-    async with aclosing(flow) as done:
-        found = {place: result async for place, result in done}
-    results: list[R] = []
-    for place in range(len(items)):
-        result = found[place]
-        if isinstance(result, SvrError):
-            raise result
-        results.append(result)
-    return results
-
-
-def _workers(engine: Engine | Judge) -> int:
-    return engine.concurrency if isinstance(engine, Engine) else FREE_WORKERS
 
 
 def _ranking(

@@ -19,7 +19,7 @@ DECIDED = Decision(margin=0.5, outcome=Outcome.SCORED)
 
 def said(prompt: str, a: str, b: str, bank: RubricBank | None = None) -> str:
     """Return the doubts about a verdict of the rules judge, as one text."""
-    return " / ".join(score_pair_sync(prompt, a, b, bank=bank, judge="rules").doubts)
+    return " / ".join(score_pair_sync(prompt, a, b, bank=bank, engine="rules").doubts)
 
 
 @pytest.mark.parametrize(

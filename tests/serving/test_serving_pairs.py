@@ -172,18 +172,18 @@ async def test_a_judge_without_a_model_cannot_rephrase() -> None:
 
 def test_a_script_without_an_event_loop_can_judge_too() -> None:
     """The plain function gives what the awaited one gives."""
-    found = score_pair_sync(PROMPT, LONG, SHORT, bank=checked_bank(), judge="rules")
+    found = score_pair_sync(PROMPT, LONG, SHORT, bank=checked_bank(), engine="rules")
     assert (found.winner, found.judge) == (Side.B, "rules (offline checks, no model)")
 
 
 def test_without_a_bank_the_judge_is_asked_directly() -> None:
     """The rules judge then decides by its general checks, whose contributions add up; rubrics cannot be chosen."""
     prompt, a, b = "Name three rivers.", "- Oder\n- Rhine\n- Elbe, which is long and wide.", "No."
-    found = score_pair_sync(prompt, a, b, judge="rules")
+    found = score_pair_sync(prompt, a, b, engine="rules")
     assert found.winner is Side.A
     assert found.margin == pytest.approx(sum(part.value for part in found.contributions))
     assert found.margin is not None
-    assert score_pair_sync(prompt, b, a, judge="rules").margin == pytest.approx(-found.margin)
+    assert score_pair_sync(prompt, b, a, engine="rules").margin == pytest.approx(-found.margin)
 
     async def chosen() -> None:
         async with Engine("rules") as engine:

@@ -116,9 +116,9 @@ def _check_pair(given: list[str]) -> None:
 
 def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str | None, as_json: bool) -> None:
     from svr_async.evaluation.reasons import with_reasons
-    from svr_async.evaluation.reporting.explain import confident_mistakes, explain_item
+    from svr_async.evaluation.reporting.explain import confident_mistakes
     from svr_async.evaluation.runfolder import RunFolder
-    from svr_async.evaluation.running.data import texts_of_run
+    from svr_async.evaluation.running.explaining import explain
 
     loaded = RunFolder.load(run)
     if item is None:
@@ -129,10 +129,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         else:
             show_mistakes(loaded)
         return
-    explanation = explain_item(loaded, item)
-    if explanation.texts is None or data is not None:
-        texts = texts_of_run(loaded, [item], data, benchmark)
-        explanation = explain_item(loaded, item, texts=texts.get(item))
+    explanation = explain(loaded, item, data=data, benchmark=benchmark)
     if as_json:
         click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
     else:

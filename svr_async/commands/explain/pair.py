@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
 from svr_async.commands.given_text import text_of
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts
@@ -16,7 +15,8 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine
-from svr_async.serving.pairs import as_prompt, decide_pair, method_of, pair_doubts
+from svr_async.serving.pairs import decide_pair, method_of, pair_doubts
+from svr_async.serving.texts import as_prompt
 from svr_async.vocabulary.pair import PreferencePair
 
 GENERAL = "no bank is named, so the general checks of the rules judge decide"
@@ -48,8 +48,8 @@ def explain_pair(flags: PairFlags) -> Explanation:
     )
     bank = None if flags.bank is None else RubricBank.load(flags.bank)
     spec = JudgeSpec.parse(flags.judge, base_url=flags.base_url)
-    with naming_keys(spec.key_variables), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_explain(flags, texts, bank))
+    with naming_keys(spec.key_variables):
+        return run_whole(_explain(flags, texts, bank))
 
 
 async def _explain(flags: PairFlags, texts: Texts, bank: RubricBank | None) -> Explanation:

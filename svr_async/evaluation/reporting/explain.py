@@ -15,6 +15,8 @@ from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.wording import UNKNOWN, percent, plural, signed
 from svr_async.vocabulary.pair import Order
+from svr_async.vocabulary.sheet import Grid, Line, Sheet
+from svr_async.vocabulary.sheet_html import sheet_html
 
 MISTAKES = 20
 LEAST_SHOWN = 0.005  # of a contribution
@@ -43,6 +45,12 @@ class Explanation:
     caption: str
     of_run: bool = True
     doubts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.item.id}: {decision_in_words(self)}, {len(self.rows)} rubrics>"
+
+    def _repr_html_(self) -> str:
+        return sheet_html(explanation_sheet(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -80,6 +88,26 @@ def explain_decision(
     rows = by_size(item.rubrics)
     largest = abs(rows[0].contribution) if rows else 0.0
     return Explanation(item=item, rows=rows, largest=largest, texts=texts, caption=title, of_run=of_run, doubts=doubts)
+
+
+def explanation_sheet(found: Explanation) -> Sheet:
+    """Yield a decision with its rubrics, what the judge wrote, and the texts."""
+    yield Line(found.caption)
+    yield Line(f"{found.item.id}: {decision_in_words(found)}", loud=True)
+    if found.rows:
+        rows = (
+            (row.rephrased or row.text, f"{row.importance:.2f}", signed(row.contribution), favoured(row.contribution),
+             verdict_of(row, "A"), verdict_of(row, "B"))
+            for row in found.rows
+        )  # fmt: skip
+        yield Grid(("rubric", "counts", "adds", "towards", "A", "B"), rows, texts=3)
+        yield Line(in_words(found))
+    for reason in found.item.reasons:
+        yield Line(reason.text, label=why(reason))
+    if found.texts is not None:
+        yield Line(found.texts.prompt, label="prompt")
+        yield Line(found.texts.response_a, label=f"response A{tag_of(found, 'A')}")
+        yield Line(found.texts.response_b, label=f"response B{tag_of(found, 'B')}")
 
 
 def in_words(found: Explanation) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
@@ -118,8 +117,8 @@ def run_audit(plan: AuditPlan, listener: Listener | None = None) -> Audit:
 
     SvrError for what ends it early, CoverageError where no pair is judged both with an attack and without.
     """
-    with keys_named(plan.run), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        audit = runner.run(_run(plan, listener or Listener()))
+    with keys_named(plan.run):
+        audit = run_whole(_run(plan, listener or Listener()))
     data = orjson.dumps(audit.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_atomic(plan.run.folder / FILE, data)
     if not audit.found and not audit.signal:

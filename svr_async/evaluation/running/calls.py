@@ -6,7 +6,6 @@ that judging the pair of a run again, offline, writes the same ones.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters.source import STDIN
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.memo_look import Kept, key_digits, look_up, one_of
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
@@ -122,8 +121,7 @@ def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, memo: Pat
     digits = None if begins is None else key_digits(begins)
     item = item_of_run(run, item_id) if item_id is not None else _item_with(run, digits or "")
     prepared = prepared_again(run, memo)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        asked = runner.run(_asked(prepared, item.id))
+    asked = run_whole(_asked(prepared, item.id))
     wanted = [key for key in asked if digits is None or key.startswith(digits)]
     if digits is not None and one_of(wanted, digits, f"{run.path}") is None:
         raise UsageError(f"the item {item.id} of {run.path} has no call {digits}", hint="leave KEY out to see them all")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
@@ -45,8 +44,8 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
-    with keys_named(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_run(run, listener))
+    with keys_named(run):
+        return run_whole(_run(run, listener))
 
 
 def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
@@ -55,8 +54,8 @@ def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any]
     Replies that the memo holds are used, so that what depends on them is exact. Questions in `before` are not counted,
     and those that are counted are added to it.
     """
-    with keys_named(run), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        plan = runner.run(_count_calls(run, set() if before is None else before))
+    with keys_named(run):
+        plan = run_whole(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
     need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.memo)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.bench import Bench, open_bench
@@ -22,8 +21,7 @@ def exchanges_of(run: Run, memo: Path | None = None) -> Exchanges:
     Errors are those of `prepared_again`.
     """
     prepared = prepared_again(run, memo)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_exchanges(prepared, run))
+    return run_whole(_exchanges(prepared, run))
 
 
 async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:

@@ -5,7 +5,6 @@ Nothing is sent: engines are opened offline, and what the memo does not hold is 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
 from svr_async.engine.flow import bounded_map
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
 from svr_async.evaluation.orders import Orders
@@ -60,8 +59,7 @@ def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = No
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for a frontier", hint="use .html, .csv or .json")
     loaded = [RunFolder.load(run) for run in runs]
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        found = runner.run(frontier_of(loaded))
+    found = run_whole(frontier_of(loaded))
     if figures is not None:
         write_figures(figures, tuple(frontier_figures(loaded, found)))
     if kind == "html":

@@ -12,6 +12,8 @@ from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import Word
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.run_view import run_in_short, run_sheet
+from svr_async.vocabulary.sheet_html import sheet_html
 
 
 class Listener:
@@ -52,6 +54,12 @@ class EvalResult:
     items: Sequence[Item] = field(repr=False)  # asyncio takes the repr of a main task that has ended
     total: int
     signal: int = 0
+
+    def __repr__(self) -> str:
+        return f"<EvalResult {run_in_short(self.metrics)}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        return sheet_html(run_sheet(str(self.folder), self.metrics))
 
     @property
     def complete(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.source import STDIN
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.stopper import Stopper
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation import wording
@@ -88,8 +87,7 @@ def measure(settings: EvalSettings, repeats: int, told: Callable[[str], object] 
         cost = f"about {wording.dollars(usd)}" if usd is not None else "price not entered"
         told(f"asking {wording.plural(len(runs[0].record.pairs), 'pair')} {repeats} times: "
              f"{wording.plural(repeats * planned['calls'], 'call')}, {cost}")  # fmt: skip
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            passes, facts = runner.run(_ask(runs))
+        passes, facts = run_whole(_ask(runs))
     panel = facts.get("judges") or [facts]
     return measured_noise(
         passes,

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import Word
 from svr_async.errors import SvrError
@@ -41,8 +41,8 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)
     job = orjson.loads(_first_line())
-    with watching_as_told(_silent), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_do(replace(from_plain(job["settings"]), out=Path(job["folder"])), output))
+    with watching_as_told(_silent):
+        run_whole(_do(replace(from_plain(job["settings"]), out=Path(job["folder"])), output))
 
 
 def _silent(_: str) -> None:

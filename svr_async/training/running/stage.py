@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.training.rounds.answers import Outcomes
 from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
@@ -35,8 +34,7 @@ def run_stage(
         async with open_run(settings, data, listener or Silent()) as run:
             return await work(run), run.session.stages.outcomes
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(main())
+    return run_whole(main())
 
 
 def count_calls(settings: TrainSettings, work: Callable[[Session], Awaitable[Any]], listener: Listener) -> None:

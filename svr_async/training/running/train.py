@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import loop_factory
+from svr_async.engine.loops import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import TrainedOn
+from svr_async.scoring.bank_view import bank_sheet
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.answers import Outcomes, unanswered_lines
 from svr_async.training.rounds.dev_choice import chosen_round
@@ -33,6 +34,8 @@ from svr_async.training.running.settings import TrainSettings, train_config
 from svr_async.training.store.round_stores import drop_rounds, keep_round
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, small_dev_warnings
+from svr_async.vocabulary.sheet import Line
+from svr_async.vocabulary.sheet_html import sheet_html
 
 STORES = "stores"  # in a training's folder: a feature store for each round
 
@@ -56,6 +59,14 @@ class TrainResult:
     price: Price | None = None
     written: tuple[EngineStats, Price | None] | None = None
 
+    def __repr__(self) -> str:
+        return f"<TrainResult {self.record['headline']}, {self.bank!r}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        lines = [Line(str(self.record["headline"]), loud=True), Line(str(self.folder), label="folder")]
+        told = [Line(warning, label="warning") for warning in self.warnings]
+        return sheet_html(chain(lines, told, bank_sheet(self.bank)))
+
     @property
     def outcomes(self) -> Outcomes:
         """How many questions of each stage had which outcome."""
@@ -71,8 +82,7 @@ def train(settings: TrainSettings, listener: Listener | None = None) -> TrainRes
     keep_bank(settings.out, "stages", "record.json")
     data = load_data(settings)
     require_solved(train_config(settings), settings.learning_curve)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_train(settings, data, listener or Silent()))
+    return run_whole(_train(settings, data, listener or Silent()))
 
 
 async def _train(settings: TrainSettings, data: TrainingData, listener: Listener) -> TrainResult:

@@ -1,0 +1,121 @@
+"""The library by example, typed: `python examples/library.py` runs offline, `… URL#MODEL` asks an endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+from svr_async import (
+    Answer,
+    Bank,
+    Engine,
+    EvalSettings,
+    Explanation,
+    PairVerdict,
+    Ranking,
+    Run,
+    Score,
+    SvrError,
+    TrainSettings,
+    evaluate,
+    explain,
+    judge_pairs,
+    judge_pairs_sync,
+    load_run,
+    rank,
+    rank_sync,
+    run_sync,
+    score,
+    score_pair_sync,
+    train,
+)
+
+PROMPT = "Name a prime number below ten, in one sentence."
+GOOD = [{"role": "assistant", "content": "Seven is a prime number."}]  # messages will do wherever a text does
+POOR = "Great question! Numbers are fun. Let me think about it. It could be nine, or perhaps it is not!"
+
+
+def write_pairs(path: Path) -> Path:
+    """Write preference pairs of our own making."""
+    rows = (
+        f'{{"prompt": "What is {n} and {n}?", "chosen": "{2 * n}.", "rejected": "Great question! Perhaps {2 * n}."}}'
+        for n in range(1, 61)
+    )
+    path.write_text("\n".join(rows))
+    return path
+
+
+def one_pair(judge: str) -> PairVerdict:
+    """Judge a pair from code that cannot await; in a notebook too."""
+    verdict = score_pair_sync(PROMPT, GOOD, POOR, engine=judge)
+    for part in verdict.contributions:
+        print(f"{part.value:+.2f}  {part.rubric.text}")
+    return verdict
+
+
+async def many(judge: str) -> tuple[list[PairVerdict], Ranking]:
+    """Judge pairs and rank responses with one engine, which is open for the length of the block."""
+    async with Engine(judge, max_calls=100) as engine:
+        verdicts = await judge_pairs([(PROMPT, GOOD, POOR), {"prompt": PROMPT, "a": POOR, "b": GOOD}], engine=engine)
+        return verdicts, await rank(PROMPT, [GOOD, POOR, "Nine."], engine=engine)
+
+
+def plainly(judge: str) -> tuple[list[PairVerdict], Ranking]:
+    """Do the same without await."""
+    with Engine(judge, max_calls=100) as engine:
+        verdicts = judge_pairs_sync([(PROMPT, GOOD, POOR), {"prompt": PROMPT, "a": POOR, "b": GOOD}], engine=engine)
+        return verdicts, rank_sync(PROMPT, [GOOD, POOR, "Nine."], engine=engine)
+
+
+def digits(reply: str) -> int:
+    """Read a whole number; the text of a ValueError is told to the model, which is asked again."""
+    try:
+        return int(reply.strip().strip("."))
+    except ValueError:
+        raise ValueError("Answer with digits only.") from None
+
+
+async def own_questions(judge: str) -> list[Answer[int]]:
+    """Put questions of our own: kept in the memo, retried, within a cap. An answer without a value says why."""
+    async with Engine(judge, max_calls=50) as engine:
+        questions = [f"How many letters has the word {word!r}? Digits only." for word in ("seven", "eleven")]
+        return await asyncio.gather(*(engine.ask(text, read=digits, max_tokens=200) for text in questions))
+
+
+def a_run(folder: Path) -> tuple[Run, Explanation]:
+    """Judge the sample that is shipped, read the run back, and take one decision apart."""
+    result = evaluate(EvalSettings(benchmark="rubricbench", sample=True, judge="rules", out=folder))
+    run = load_run(result.folder)
+    print(run.to_arrow().num_rows, "items,", run.to_arrow("rubrics").num_rows, "rubrics judged")
+    return run, explain(run, run.items[0].id)
+
+
+def a_bank(folder: Path) -> Bank:
+    """Train a bank on pairs of our own making."""
+    pairs = write_pairs(folder / "pairs.jsonl")
+    result = train(TrainSettings(pairs=pairs, judge="rules", rounds=1, out=folder / "trained"))
+    return Bank.load(result.folder / "bank")
+
+
+def a_score(bank: Bank, judge: str) -> Score:
+    """Score a response alone, on the bank's rubrics for the prompt."""
+    return run_sync(score("What is 2 and 2?", "4.", bank=bank, engine=judge))
+
+
+def main(judge: str) -> None:
+    """Run all of it."""
+    folder = Path(mkdtemp())
+    print(one_pair(judge))
+    print(*plainly(judge), *asyncio.run(many(judge)), sep="\n")
+    print(*a_run(folder / "run"), a_score(a_bank(folder), judge), sep="\n")
+    if judge != "rules":  # offline checks answer no questions
+        print(*asyncio.run(own_questions(judge)), sep="\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else "rules")
+    except SvrError as error:
+        sys.exit(error.one_line())

@@ -1,0 +1,26 @@
+"""One decision of a run with its texts, wherever they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from svr_async.evaluation.reporting.explain import Explanation, explain_item
+from svr_async.evaluation.runfolder import Run, load_run
+from svr_async.evaluation.running.data import texts_of_run
+
+
+def explain(
+    run: Run | str | os.PathLike[str], item: str, *, data: Path | None = None, benchmark: str | None = None
+) -> Explanation:
+    """Take one decision of a run, or of the run in a folder, apart: each rubric's verdicts and signed contribution.
+
+    Texts that the run does not keep are read from `data`, in the format of `benchmark` (the run's own unless given).
+    UsageError names the nearest ids where there is no such item.
+    """
+    loaded = run if isinstance(run, Run) else load_run(run)
+    found = explain_item(loaded, item)
+    if found.texts is not None and data is None:
+        return found
+    texts = texts_of_run(loaded, [item], data, benchmark)
+    return explain_item(loaded, item, texts=texts.get(item))

@@ -1,0 +1,204 @@
+"""The library without await: engines opened by `with` and over several calls, many pairs, scores, own questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import name_judge, pairs, serving
+from small_bank import checked_bank, planted_bank
+
+from svr_async import (
+    Engine,
+    judge_pairs,
+    judge_pairs_sync,
+    rank_sync,
+    run_sync,
+    score_pair,
+    score_pair_sync,
+    score_sync,
+)
+from svr_async.errors import BudgetError, UsageError
+from svr_async.judges.rules.judge import RulesJudge
+from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.pair import Side
+
+PROMPT = "Name a colour, in at most ten words."
+SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimServer]:
+    """Serve the judge `sim` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    with serving() as found:
+        name_judge(tmp_path, found.base_url)
+        yield found
+
+
+async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServer) -> None:
+    """Also inside a running loop: connections and what is known of failures last for the block, a memo hit is free."""
+    one, two = pairs(2)
+    with Engine("sim", memo="memo") as engine:
+        found = score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine)
+        ranked = rank_sync(two.prompt, [two.chosen, two.rejected], bank=planted_bank(), engine=engine)
+        assert (found.winner, len(ranked.order), server.stats()["calls"]) == (Side.A, 2, 2)
+        assert score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine) == found
+        stats = engine.stats()
+        assert stats is not None
+        assert (stats.sent, stats.memo_hits) == (2, 1)
+    assert not engine.is_open
+
+
+async def test_an_engine_can_stay_open_over_calls_and_cells() -> None:
+    """`open` and `close` do what the block does; a name, or an engine that is not open, is opened for one call."""
+    engine = await Engine("rules").open()
+    found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=engine)
+    assert repr(engine) == "<Engine rules, open>"
+    await engine.close()
+    for other in ("rules", Engine("rules"), engine, RulesJudge()):
+        assert (await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=other)).margin == found.margin
+    assert not engine.is_open
+
+
+async def test_an_engine_of_another_loop_is_refused() -> None:
+    """An engine belongs to the loop that it was opened on, and the error says which calls go with it."""
+    async with Engine("rules") as engine:
+        with pytest.raises(UsageError, match="belongs to another event loop") as caught:
+            score_pair_sync(PROMPT, SHORT, LONG, engine=engine)
+        assert "_sync" in caught.value.hint
+    with Engine("rules") as engine:
+        with pytest.raises(UsageError, match="belongs to another event loop"):
+            await score_pair(PROMPT, SHORT, LONG, engine=engine)
+        assert (engine.label, engine.stats()) == ("rules (offline checks, no model)", None)
+
+
+def test_many_pairs_are_judged_in_the_order_given() -> None:
+    """Tuples and rows of data sets, texts and messages: each pair has the verdict that it has alone."""
+    asked = [{"role": "user", "content": PROMPT}]
+    short, long = ([{"role": "assistant", "content": text}] for text in (SHORT, LONG))
+    rows: list[Any] = [
+        (PROMPT, SHORT, LONG),
+        {"prompt": PROMPT, "a": LONG, "b": SHORT},
+        {"prompt": asked, "chosen": short, "rejected": long},
+        {"prompt": asked, "chosen": asked + short, "rejected": asked + long, "id": 3},
+    ]
+    found = judge_pairs_sync(rows, bank=checked_bank(), engine="rules")
+    alone = score_pair_sync(PROMPT, SHORT, LONG, bank=checked_bank(), engine="rules")
+    assert alone.margin
+    assert [verdict.margin for verdict in found] == [alone.margin, -alone.margin, alone.margin, alone.margin]
+    assert judge_pairs_sync([], engine="rules") == []
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"prompt": "q", "a": "x"}, "there is no 'b' in it"),
+        ({"question": "q", "chosen": "x", "rejected": "y"}, "there is no 'prompt' in it"),
+        (("q", "x"), "it is no pair"),
+        ("q x y", "it is no pair"),
+        (("q", "x", 3), "a response is a text, not int"),
+        (("q", "x", [{"role": "user", "content": "y"}]), "ends with a message of the assistant, not of the user"),
+        (("q", "x", [{"role": "assistant", "content": None}]), "a response cannot be used"),
+        (([], "x", "y"), "the prompt cannot be used"),
+    ],
+)
+async def test_a_row_that_is_no_pair_is_named(row: Any, says: str) -> None:
+    """Before the first pair is judged, in one line with the row's number and what a pair looks like."""
+    judge = RulesJudge()
+    with pytest.raises(UsageError, match=f"pair 2: .*{says}") as caught:
+        await judge_pairs([("q", "x", "y"), row], engine=judge)
+    assert caught.value.hint
+
+
+def test_a_response_may_be_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One message counts as its content, turns that repeat the prompt do not count, the use of a tool is told."""
+    from svr_async.serving.texts import as_prompt, as_response
+
+    prompt = as_prompt([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}])
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
+    said = {"role": "assistant", "content": "4"}
+    for form in ("4", said, [said], (said,), [*asked, said], [{"from": "gpt", "value": "4"}]):
+        assert as_response(form, prompt) == "4"
+    tool = [{"role": "assistant", "content": "I add."}, {"role": "tool", "content": "4"}, said]
+    assert as_response(tool, prompt) == "assistant: I add.\n\ntool: 4\n\nassistant: 4"
+
+
+def test_a_response_is_scored_alone() -> None:
+    """The score is the mean of what the judge could decide, weighed by importance; the other rubrics are listed too."""
+    bank = checked_bank()
+    found = score_sync(PROMPT, "- Blue.\n- Red.", bank=bank, engine="rules")
+    assert found.value == pytest.approx(1.0)
+    assert {part.rubric.text: part.value for part in found.parts}["Sounds like a friend."] is None
+    assert score_sync(PROMPT, SHORT, bank=bank, engine="rules").value == pytest.approx(0.9 / 1.4)
+    unknown = score_sync(PROMPT, LONG, bank=planted_bank(), engine="rules")
+    assert (unknown.value, unknown.outcome) == (None, "scored")
+    with pytest.raises(UsageError, match="takes the rubrics of a bank"):
+        score_sync(PROMPT, SHORT, bank=None, engine="rules")  # type: ignore[arg-type]
+
+
+def test_a_question_of_ones_own_goes_the_way_of_all(server: SimServer) -> None:
+    """It is kept in the memo, another sample is another call, and a cap holds for it."""
+    with Engine("sim", memo="memo", max_calls=2) as engine:
+        first = run_sync(engine.ask("Name a prime."))
+        assert (first.outcome, run_sync(engine.ask([{"role": "user", "content": "Name a prime."}]))) == (
+            "scored",
+            first,
+        )
+        assert server.stats()["calls"] == 1
+        assert run_sync(engine.ask("Name a prime.", sample=1, temperature=0.7)).requests != first.requests
+        with pytest.raises(BudgetError):
+            run_sync(engine.ask("Name another."))
+    with Engine("sim", memo="memo", offline=True) as engine:
+        assert run_sync(engine.ask("Name a prime.", read=len)).value == len(first.value or "")
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again(server: SimServer) -> None:
+    """A ValueError of the reader is told to the model; when that does not help it is an outcome, and no value."""
+    read: list[str] = []
+
+    def number(reply: str) -> int:
+        read.append(reply)
+        raise ValueError("Say a number.")
+
+    with Engine("sim", memo="memo") as engine:
+        found = run_sync(engine.ask("Name a prime.", read=number, max_tokens=50))
+    assert (found.value, found.outcome, found.detail) == (None, "parse_error", "Say a number.")
+    assert len(read) == server.stats()["calls"] > 1
+
+
+def test_a_judge_that_writes_nothing_is_asked_nothing() -> None:
+    """Offline checks have no model behind them, and it is said so."""
+    with Engine("rules") as engine, pytest.raises(UsageError, match="writes no texts"):
+        run_sync(engine.ask("Name a prime."))
+
+
+def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
+    """A repr is one short line; the HTML has rubrics and label, and what stands in a text is no markup."""
+    bank, wild = checked_bank(), "<script>alert(1)</script>"
+    verdict = score_pair_sync(PROMPT, SHORT, LONG, bank=bank, engine="rules")
+    ranking = rank_sync(PROMPT, [SHORT, LONG, wild], bank=bank, engine="rules")
+    told = score_sync(wild, wild, bank=bank, engine="rules")
+    for found in (verdict, ranking, told):
+        assert "by rules (offline checks, no model)" in repr(found)
+        assert len(repr(found)) < 150
+        assert "rules (offline checks, no model)" in found._repr_html_()
+        assert "<script" not in found._repr_html_()
+    assert repr(verdict).startswith("<PairVerdict A is better, margin +")
+    assert "The response is at most 10 words long." in verdict._repr_html_()
+    assert repr(bank) == "<Bank checked, 3 rubrics, selector uniform, top 6>"
+    assert "Sounds like a friend." in bank._repr_html_()
+
+
+async def test_a_verdict_that_failed_says_why() -> None:
+    """Where there is no margin the outcome and its detail stand in its place."""
+    from test_serving_pairs import Failing
+
+    found = await score_pair(PROMPT, SHORT, LONG, bank=checked_bank(), engine=Failing())
+    assert repr(found).startswith("<PairVerdict no verdict: refusal")
+    assert "I would rather not" in found._repr_html_()
+    assert isinstance(found.to_json(), Mapping)
+    await asyncio.sleep(0)

@@ -1,0 +1,117 @@
+"""What lies in `examples/` runs: the notebook in a real kernel, the typed file against a simulated endpoint."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from rig import serving
+
+from svr_async.judges.rules.registry import rubric_for
+from svr_async.scoring.bank import BankRubric, RubricBank
+from svr_async.vocabulary.rubric import Check
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
+STRICT = "import warnings; warnings.simplefilter('error')"
+INTERRUPTED = """
+import asyncio, signal, threading
+from svr_async import run_sync
+cell = threading.get_ident()
+async def endless():
+    asyncio.get_running_loop().call_soon(signal.pthread_kill, cell, signal.SIGINT)
+    await asyncio.Event().wait()
+try:
+    run_sync(endless())
+except KeyboardInterrupt:
+    print("stopped, and then", score_pair_sync(PROMPT, GOOD, POOR, engine=JUDGE).winner)
+"""
+
+
+def html_of(cell: Any) -> str:
+    """Return what a cell shows as HTML, all of its outputs."""
+    return "".join(one["data"].get("text/html", "") for one in cell["outputs"] if "data" in one)
+
+
+def text_of(cell: Any) -> str:
+    """Return what a cell prints or shows as text, all of its outputs."""
+    return "".join(one.get("text", "") or one["data"]["text/plain"] for one in cell["outputs"])
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    """What is in the repository is what a person opens: no results of another day, no counts of executions."""
+    cells = nbformat.read(NOTEBOOK, as_version=4)["cells"]  # type: ignore[no-untyped-call]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
+
+
+def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell runs as it stands, warnings are errors, results are shown as tables, an error with its hint.
+
+    The stop button, a SIGINT to the kernel, ends a call, and the next one works.
+    """
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    own = list(book["cells"])
+    stopped = nbformat.v4.new_code_cell(INTERRUPTED)  # type: ignore[no-untyped-call]
+    failing = nbformat.v4.new_code_cell("load_run('nowhere')", metadata={"tags": ["raises-exception"]})  # type: ignore[no-untyped-call]
+    book["cells"] = [nbformat.v4.new_code_cell(STRICT), *own, stopped, failing]  # type: ignore[no-untyped-call]
+    NotebookClient(book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    shown = {str(cell["source"]).splitlines()[-1]: cell for cell in own if cell["cell_type"] == "code"}
+    for last in ("verdict", "ranking", "run", "explain(run, mistakes[0])"):
+        assert "<table" in html_of(shown[last]), last
+    assert "rules (offline checks, no model)" in html_of(shown["verdict"])
+    assert "did you mean sample_chat_1" in text_of(shown["    print(error.one_line())"])
+    assert text_of(stopped) == "stopped, and then A\n"
+    (error,) = failing["outputs"]
+    assert error["ename"] == "UsageError"
+    assert "To mend it: give a folder that svr eval has written" in "\n".join(error["traceback"])
+
+
+@pytest.fixture(scope="module")
+def library() -> ModuleType:
+    """Load the typed example."""
+    spec = importlib.util.spec_from_file_location("library_example", ROOT / "examples" / "library.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_typed_example_runs(library: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts do what they say; the training in it is the one that docs/library.md prints, and is run from there."""
+    monkeypatch.chdir(tmp_path)
+    assert library.one_pair("rules").winner == "A"
+    verdicts, ranking = library.plainly("rules")
+    assert [verdict.winner for verdict in verdicts] == ["A", "B"]
+    assert ranking.best == 0
+    run, explanation = library.a_run(tmp_path / "run")
+    assert (len(run.items), explanation.item.id) == (66, run.items[0].id)
+    short = RubricBank(rubrics=(BankRubric(rubric=rubric_for(Check.of("max_words", n=5))),))
+    assert library.a_score(short, "rules").value == pytest.approx(1.0)
+
+
+async def test_its_own_questions_go_through_the_engine(
+    library: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A simulated endpoint answers them with no digits: it is asked again each time, and there is an outcome."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SVR_MEMO", str(tmp_path / "memo"))
+    with serving() as server:
+        judge = f"{server.base_url}#gpt-oss-120b"
+        verdicts, ranking = await library.many(judge)
+        assert (len(verdicts), ranking.method) == (2, "pairwise")
+        before = server.stats()["calls"]
+        answers = await library.own_questions(judge)
+        assert [answer.detail for answer in answers] == ["Answer with digits only."] * 2
+        assert server.stats()["calls"] > before + len(answers)
