@@ -183,9 +183,9 @@ def show_explanation(found: Explanation) -> None:
 
     from svr_async.commands.screen import safe_console
     from svr_async.evaluation.reporting.explain import (
+        counts_note,
         decision_in_words,
         in_words,
-        nearer_note,
         verdict_reasons,
         votes_in_words,
         why,
@@ -198,8 +198,7 @@ def show_explanation(found: Explanation) -> None:
     console.print(*which, Text(decision_in_words(found), style="bold"))
     if found.rows:
         _show_rubrics(console, found)
-        if note := nearer_note(found):
-            console.print(Text(note, style="dim"))
+        console.print(Text(counts_note(found), style="dim"))
         console.print(Text(one_line(in_words(found), 400)))
     elif found.item.margin is not None and found.of_run:
         console.print("the judge gave its verdict directly, without rubrics")
@@ -259,7 +258,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
         ("━" * left).rjust(BAR_CELLS),
         ("│", "dim"),
         ("━" * right).ljust(BAR_CELLS),
-        style="cyan" if left else "yellow",
+        style="magenta" if left else "yellow",
     )
 
 
