@@ -21,14 +21,15 @@ def against_chance(metrics: Mapping[str, Any], interval: Sequence[float] | None)
     if low > EVEN:
         return "The whole interval lies above 50 %: better than a coin flip."
     accuracy, scored, bounds = (metrics.get(f"accuracy{name}") for name in ("", "_scored", "_bounds"))
-    if accuracy is not None and accuracy < EVEN and bounds and bounds[1] > EVEN and (scored is None or scored >= EVEN):
+    below = high < EVEN or (accuracy is not None and accuracy < EVEN)
+    if below and bounds and bounds[1] > EVEN and (scored is None or scored >= EVEN):
         return _put_below(scored)
     if high < EVEN:
         return (
             "Below chance: the whole interval lies below 50 %, worse than a coin flip. "
             "Look which way round the labels are, and what leads the judge astray."
         )
-    if accuracy is not None and accuracy < EVEN:
+    if below:
         return "Below 50 %, though the interval contains it: fewer right than a coin flip expects, perhaps by chance."
     return "The interval contains 50 %: not told apart from a coin flip."
 

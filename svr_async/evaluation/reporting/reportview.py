@@ -25,16 +25,6 @@ from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_in
 MAX_PROMPT_CHARS = 4_000
 MAX_RESPONSE_CHARS = 6_000
 SHORT = 4  # rows of a table of scores that is not folded up
-OUTCOME_WORDS = {
-    "scored": "the judge preferred one response",
-    "tie": "the evidence was exactly balanced; counts as wrong",
-    "parse_error": "no verdict could be read in the reply",
-    "refusal": "the judge declined to answer",
-    "context_too_long": "the pair does not fit the judge's context",
-    "truncated": "the reply ended before its verdict",
-    "api_error": "the endpoint gave no reply",
-    "invalid_input": "the row could not be judged as it stands",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +115,7 @@ class RunView:
 def view_run(run: Run) -> RunView:
     """Work out what is shown of a run."""
     interval, official = accuracy_interval(run), own_scores(run.metrics)
-    sizes = _sizes(run)
+    sizes, subsets = _sizes(run), _subsets(run)
     return RunView(
         benchmark=benchmark_name(run),
         title=run_title(run),
@@ -144,8 +134,8 @@ def view_run(run: Run) -> RunView:
         reading=against_chance(run.metrics, interval),
         headline=_headline(run.metrics),
         domains=_domains(run.metrics),
-        subsets=_subsets(run),
-        rubrics=view_rubrics([run]),
+        subsets=subsets,
+        rubrics=view_rubrics(run),
         official=tuple(
             row for name, value in official.items() for row in _scores({name: value}, 0) if row.value and not row.depth
         ),
@@ -244,9 +234,16 @@ def _sizes(run: Run) -> Counter[str]:
 def _score_tables(official: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[ScoreTable]:
     """Yield the nested tables of a benchmark's own scores with the pairs of what they name."""
     for key, value in official.items():
-        head, *rows = list(_scores({key: value}, 0)) or [None]
-        if head is not None and not head.value:
-            yield ScoreTable(name=head.name, rows=tuple(replace(row, n=sizes.get(row.name)) for row in rows if row))
+        rows = list(_scores({key: value}, 0))
+        if rows and not rows[0].value:
+            sized = tuple(replace(row, n=sizes.get(row.name)) for row in rows[1:])
+            yield ScoreTable(name=rows[0].name, rows=sized)
+
+
+def _told(table: ScoreTable, subsets: Sequence[DomainRow]) -> bool:
+    """Whether a table of scores repeats the accuracies of the subsets."""
+    known = {row.name: wording.percent(row.accuracy) for row in subsets}
+    return all(known.get(row.name) == row.value for row in table.rows)
 
 
 def _scores(value: Mapping[str, Any], depth: int) -> Iterator[ScoreRow]:
@@ -283,7 +280,7 @@ def _outcomes(metrics: Mapping[str, Any]) -> tuple[OutcomeRow, ...]:
     counts = {name: int(n or 0) for name, n in (metrics.get("outcomes") or {}).items()}
     total = sum(counts.values()) or 1
     return tuple(
-        OutcomeRow(name=name.replace("_", " "), meaning=OUTCOME_WORDS.get(name, ""), n=n, share=n / total)
+        OutcomeRow(name=name.replace("_", " "), meaning=wording.OUTCOME_WORDS.get(name, ""), n=n, share=n / total)
         for name, n in counts.items()
         if n
     )
@@ -305,7 +302,7 @@ def _verdict_shares(run: Run) -> tuple[tuple[str, str, float], ...]:
 def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
     """Word the order audit; `lean_a` is the share of verdicts for the response shown first."""
     audited = number(order.get("audited"))
-    facts = [Fact(name="Order shown", value=_policy(str(order.get("policy") or wording.UNKNOWN)))]
+    facts = [Fact(name="Order shown", value=wording.order_in_words(str(order.get("policy") or wording.UNKNOWN)))]
     if audited is not None:
         facts.append(Fact(name="Judged in both orders", value=wording.count(audited)))
     for key, name, note in (
@@ -318,16 +315,6 @@ def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
         if value is not None:
             facts.append(Fact(name=name, value=wording.percent(value), note=note))
     return tuple(facts)
-
-
-def _policy(policy: str) -> str:
-    words = {
-        "ab": "as in the data set",
-        "ba": "swapped",
-        "both": "both orders, averaged",
-        "hash": "by a hash of the pair's id",
-    }
-    return words.get(policy, policy)
 
 
 def _mistakes(run: Run) -> tuple[Explanation, ...]:

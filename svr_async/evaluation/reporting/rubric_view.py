@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from svr_async.evaluation.reporting.rubric_tables import deciding, effects_of, notes_of
-from svr_async.evaluation.rubric_effects import RubricEffect
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects
 from svr_async.evaluation.runfolder import Run
 
 MOST_FOLDED = 100
@@ -30,9 +29,13 @@ class RubricsView:
     untold: int
 
 
-def view_rubrics(runs: Sequence[Run]) -> RubricsView | None:
-    """Work out what the rubrics of runs did; None where no rubric was used on two pairs."""
-    found = effects_of(runs)
+def view_rubrics(run: Run) -> RubricsView | None:
+    """Work out what the rubrics of a run did, by domain; None where no rubric was used on two pairs."""
+    return view_effects(effects_of([run]), "Domain")
+
+
+def view_effects(found: RubricEffects, group: str) -> RubricsView | None:
+    """Choose what a page shows of effects that are told by a `group`; None where no rubric was used on two pairs."""
     chosen = deciding(found)
     if not chosen.best:
         return None
@@ -41,7 +44,7 @@ def view_rubrics(runs: Sequence[Run]) -> RubricsView | None:
         best=chosen.best,
         worst=chosen.worst[::-1],
         others=others,
-        group="Run" if len(runs) > 1 else "Domain",
+        group=group,
         summed=found.summed,
         notes=tuple(notes_of(found)),
         untold=len(found.rubrics) - len(chosen.best) - len(chosen.worst) - len(others),

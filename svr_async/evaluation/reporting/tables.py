@@ -196,7 +196,7 @@ def to_csv(runs: Sequence[Run]) -> str:
     for run in runs:
         texts = (run.name, str(run.metrics["benchmark"]), str(run.metrics["method"]), run.judge_label)
         start = [csv_text(text) for text in (*texts, " ".join(mark_words(run)))]
-        for score, group, *numbers in _csv_rows(run.metrics):
+        for score, group, *numbers in (*_csv_rows(run.metrics), *_csv_rubrics(run)):
             writer.writerow([*start, csv_text(score), csv_text(group), *numbers])
     return out.getvalue()
 
@@ -217,6 +217,16 @@ def _csv_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, value in (metrics.get("outcomes") or {}).items():
         yield ("outcome", name, None, value, None, None)
     yield ("cost_usd", "", None, metrics.get("cost_usd"), None, None)
+
+
+def _csv_rubrics(run: Run) -> Iterator[tuple[Any, ...]]:
+    """Yield how often each rubric was right and its net effect, in pairs, by the rubric's id."""
+    found = effects_of([run])
+    for one in found.rubrics:
+        low, high = one.total.ci95 or (None, None)
+        yield ("rubric_right", one.id, one.total.leaned, one.total.accuracy, low, high)
+        if found.summed:
+            yield ("rubric_net", one.id, one.total.used, one.total.net, None, None)
 
 
 def csv_text(text: str) -> str:
