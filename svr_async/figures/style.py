@@ -16,7 +16,7 @@ MARKERS = "os^Dvp<>hX"  # by place, so that colour is not all that tells series 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Colours on a light or a dark page: those of the report's style sheet, and one a place for runs, never green or red.
+    """Colours on a light or a dark page: those of the report's style sheet, and one a place for runs: no green, no red.
 
     `ends` are the colours of a heat map's 0 and 1, `over` is of text on each.
     """

@@ -84,7 +84,7 @@ def rubric_tables(
     rows = (*chosen.best, *chosen.worst)
     yield Table(
         caption=f"{caption}: {len(rows)} of {wording.plural(len(found.rubrics), 'rubric')}"
-        + (", the best net effect first" if found.summed else ", the oftenest right first"),
+        + (", the best net effect first" if found.summed else ", those right on the most pairs first"),
         heads=(*heads, *labels),
         rows=tuple(_row(one, groups, found, counts=counts, whole=width is None) for one in rows),
         notes=(*numbered, *notes_of(found)),
