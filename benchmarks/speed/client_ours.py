@@ -36,7 +36,12 @@ def questions(count: int, run: str) -> Iterator[Question[list[dict[str, Any]]]]:
     for body in bodies(count, run):
         turns = tuple((turn["role"], turn["content"]) for turn in body["messages"])
         request = Request(
-            endpoint="bench", model=body["model"], messages=turns, max_tokens=2048, params=(("temperature", 0.0),)
+            endpoint="bench",
+            model=body["model"],
+            messages=turns,
+            max_tokens=2048,
+            params=(("temperature", 0.0),),
+            signature="comparisons",  # each reply has it: as where a judge repeats the nonce
         )
         yield Question(request=request, parse=parse, sketch=list)
 

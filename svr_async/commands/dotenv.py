@@ -6,25 +6,43 @@ import os
 import re
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from svr_async.errors import ConfigError
 
 FILE = Path(".env")
 MOST_BYTES = 2**20
 LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
-NOT_OURS = ("PATH", "PYTHON", "LD_", "DYLD_")
-"""What begins so is left alone: it would change which programs run here."""
+NOT_OURS = ("PATH", "PYTHON", "LD_", "DYLD_", "HOME", "XDG_CONFIG", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+"""What begins so is left alone: it would change which programs run here, what is the user's own, or who listens."""
+ADDRESS, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
 def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set the variables of a file, where there is one that can be read, which are not set; nothing of it is shown."""
+    """Set the variables of a file, where there is one that can be read, which are not set; nothing of it is shown.
+
+    ConfigError for an address of the file to which a key would go that is not of the file.
+    """
     try:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return
-    for name, value in read_dotenv(text):
-        if not name.startswith(NOT_OURS) and "\0" not in value:
+    found = dict(read_dotenv(text))
+    if ADDRESS in found and ADDRESS not in environment and KEY in environment and not _is_here(found[ADDRESS]):
+        raise ConfigError(
+            f"{path} sends ${KEY} of the environment to {urlsplit(found[ADDRESS]).hostname or found[ADDRESS][:80]}",
+            hint=f"set {ADDRESS} yourself, put the key into {path} too, or take the address out of it",
+        )
+    for name, value in found.items():
+        if not name.upper().startswith(NOT_OURS) and "\0" not in value:
             environment.setdefault(name, value)
+
+
+def _is_here(address: str) -> bool:
+    """Whether an address is one of this machine."""
+    return urlsplit(address).hostname in {"127.0.0.1", "::1", "localhost"}
 
 
 def read_dotenv(text: str) -> Iterator[tuple[str, str]]:

@@ -21,13 +21,17 @@ WIDE = 112  # columns from which there is room for the table
 
 
 @click.command()
+@click.option("--allow", is_flag=True, help="Allow ./judges.toml, as it stands, to send keys where it says.")
 @common
-def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
+def judges(config: object, as_json: bool, *, allow: bool) -> None:  # noqa: ARG001  (--config is read before)
     """List the judges that `--judge` knows.
 
     \b
     Example:  svr judges --json
     """
+    if allow:
+        _allow()
+        return
     from svr_async.judges.endpoints import known_endpoints
     from svr_async.judges.profiles import load_profiles, profile_paths
 
@@ -44,6 +48,22 @@ def judges(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
     console.print("[dim]Prices are dollars per million tokens, in / cached / out, as listed on their day.[/]")
     console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
+
+
+def _allow() -> None:
+    """Allow the file of the working folder, and say what that allows."""
+    from svr_async.errors import UsageError
+    from svr_async.evaluation.safetext import one_line
+    from svr_async.judges.profiles import profile_paths
+    from svr_async.judges.trust import allow
+
+    path = profile_paths()[0]
+    if not path.is_file():
+        raise UsageError(f"there is no {path}", hint="svr judges --allow allows the judges.toml of the working folder")
+    told = allow(path)
+    for what in told:
+        click.echo(f"allowed: {one_line(what, 200)}")
+    click.echo(f"{path} is allowed as it stands" + ("" if told else ": it sends no key that is set anywhere new"))
 
 
 def _facts(profile: Profile) -> dict[str, Any]:
@@ -85,11 +105,14 @@ def _blocks(profiles: Mapping[str, Profile]) -> str:
     return "\n".join(lines)
 
 
-def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, str, str, str, str]]:
+def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, ...]]:
+    from svr_async.evaluation.safetext import for_terminal
+
+    named = [(name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()]
     return [
         ("rules", "–", "offline checks, no model", "–", "free"),
         ("recorded:PATH", "–", "replies or scores from a file", "–", "free"),
-        *((name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()),
+        *(tuple(for_terminal(text) for text in row) for row in named),
     ]
 
 

@@ -102,9 +102,9 @@ def run(command: click.Command, name: str, args: Sequence[str] | None = None) ->
 
 
 def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
-    load_dotenv()
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
+        load_dotenv()
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
     except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
         return _expected(name, error)

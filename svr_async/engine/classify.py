@@ -129,14 +129,15 @@ def classify_status(
     if status == 429 or "rate_limit_exceeded" in words:
         return _rate_limit(headers, detail)
     faulty = status == 500 and FAULTY_WORDS.search(message)
-    if (status in TRANSIENT_STATUSES or status >= 500 or status == 200) and not faulty:
+    success = 200 <= status < 300
+    if (status in TRANSIENT_STATUSES or status >= 500 or success) and not faulty:
         return Failure(
             kind=Kind.TRANSIENT,
             detail=detail,
             wait_s=retry_after(headers),
             billed=Billed.UNKNOWN,
             signature=signature,
-            answered=status in {200, 500},
+            answered=success or status == 500,
             status=status,
         )
     return Failure(kind=Kind.ITEM, detail=detail, signature=signature, status=status)
@@ -144,7 +145,7 @@ def classify_status(
 
 def _status_within(status: int, code: Any) -> int:
     """Return the status that a gateway put into the error of a reply with status 200, where there is one."""
-    return code if status == 200 and type(code) is int and 400 <= code < 600 else status
+    return code if 200 <= status < 300 and type(code) is int and 400 <= code < 600 else status
 
 
 def _fatal(status: int, words: set[str], message: str, detail: str, path: str) -> Failure | None:

@@ -407,7 +407,7 @@ class CallEngine:
         """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        return last.fresh() if tries == 1 or reply.refused else first.with_repair(reply.answer, problem)
+        return last.fresh() if tries == 1 or not reply.whole else first.with_repair(reply.answer, problem)
 
     def _check_memo(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
@@ -439,6 +439,8 @@ def _parse(question: Question[T], reply: Reply, tries: int) -> T:
         raise ReplyRejectedError(f"The judge refused ({reply.finish_reason}).")
     if reply.truncated:
         raise ReplyRejectedError("The answer was cut off by the token limit.")
+    if not reply.whole:
+        raise ReplyRejectedError(f"The answer was broken off ({reply.finish_reason[:40]}).")
     try:
         return question.parse(reply.answer)
     except ReplyRejectedError:

@@ -9,10 +9,21 @@ from typing import Any
 
 import orjson
 
+from svr_async.engine.endpoint_json import json_value
+
 MAX_CREDIBLE_TOKENS = 100_000_000
 OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
 THOUGHTS_END = "</think>"
 LONE_END = re.compile(rf"{THOUGHTS_END}[ \t]*$", re.MULTILINE)
+
+
+WHOLE = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "COMPLETE", ""})
+TRUNCATED = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
+REFUSED = frozenset({
+    "content_filter", "refusal", "safety", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII",
+    "guardrail_intervened", "sensitive",
+})  # fmt: skip
+"""How answers end, in the words of the endpoints that we know. What stands nowhere here is no answer: error, abort …"""
 
 
 class BadBodyError(ValueError):
@@ -48,14 +59,19 @@ class Reply:
         return without_thoughts(self.text)
 
     @property
+    def whole(self) -> bool:
+        """Whether the model ended the answer itself, as far as the endpoint says."""
+        return self.finish_reason in WHOLE
+
+    @property
     def truncated(self) -> bool:
         """Whether the answer ran into the token limit."""
-        return self.finish_reason == "length"
+        return self.finish_reason in TRUNCATED
 
     @property
     def refused(self) -> bool:
         """Whether a content filter or the model's refusal field ended the answer."""
-        return self.finish_reason in {"content_filter", "refusal"}
+        return self.finish_reason in REFUSED
 
     def to_bytes(self) -> bytes:
         """Return the reply as JSON for the memo: what orjson makes of the object itself, in half the time."""
@@ -98,16 +114,19 @@ class Reply:
 
 
 def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:
-    """Return the JSON of a reply; BadBodyError for another status, or where the body is not JSON.
+    """Return the JSON of a reply; BadBodyError where it is no success, or where the body is not JSON.
 
     That the JSON is complete is the only proof that the body is: a connection that closes early can look like success.
     """
-    if status != HTTPStatus.OK:
+    if not 200 <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise BadBodyError(preview(body) or "an empty body")
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
+        value = json_value(body)
+    except ValueError:
         raise BadBodyError(f"the body of {len(body)} bytes is not JSON: {preview(body)}") from None
+    if isinstance(value, dict) and value.get("error"):  # whatever stands beside it
+        raise BadBodyError("the reply is an error")
+    return value
 
 
 def preview(body: bytes, limit: int = 120) -> str:
@@ -131,11 +150,6 @@ def without_thoughts(text: str) -> str:
         return text if found is None or text.lstrip().startswith("{") else text[found.end() :].lstrip()
     _, ended, rest = text[opened.end() :].partition(f"</{opened[1]}>")
     return rest.lstrip() if ended else ""
-
-
-def clean_text(text: str) -> str:
-    """Return a text that can be written as UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def token_count(value: Any) -> int | None:

@@ -53,7 +53,8 @@ class Request:
     how earlier versions had the endpoint in the key, where that was otherwise. `no_cache` asks gateways in between for
     a fresh answer; it is not part of the key. `wire` is how the endpoint is spoken to, which the key knows by the body
     alone: profiles give endpoints on other wires another identity. `sample` tells several answers to one question
-    apart: it is part of the key, from 1 on, and of no body.
+    apart: it is part of the key, from 1 on, and of no body. `signature` is what the reply is asked to repeat, "" where
+    it is asked for nothing of the kind: a transport knows by it whose reply a reply is.
     """
 
     endpoint: str
@@ -66,6 +67,7 @@ class Request:
     spelled: str = ""
     wire: Wire = field(default=OPENAI, repr=False)
     sample: int = 0
+    signature: str = ""
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the POST."""

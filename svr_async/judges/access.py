@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from svr_async.errors import ConfigError
 from svr_async.judges.profile import Profile, variable_in
+from svr_async.judges.trust import refuse_unasked
 
 if TYPE_CHECKING:
     from svr_async.engine.http.client import HttpTransport
@@ -24,7 +25,11 @@ def transport_to(profile: Profile, base_url: str, *, timeout_s: float) -> HttpTr
 
 
 def extras_of(profile: Profile) -> Extras:
-    """Return what a profile sends beside its wire's own, with the values of the variables that it names."""
+    """Return what a profile sends beside its wire's own, with the values of the variables that it names.
+
+    ConfigError where nobody but a file of the working folder says that it goes there.
+    """
+    refuse_unasked(profile)
     from svr_async.engine.http.extras import Extras
     from svr_async.engine.secrets import Secret
 

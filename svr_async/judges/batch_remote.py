@@ -16,8 +16,8 @@ from svr_async.errors import CoverageError, RefusedError, UsageError
 from svr_async.judges.access import extras_of
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.profiles import load_profiles
+from svr_async.judges.trust import LOOPBACK, refuse_unasked
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
 Step = Callable[[BatchClient, State], Awaitable[State]]
 
@@ -72,7 +72,10 @@ def _vouched(address: str, key_env: str, given: str) -> bool:
     """Whether the user, not the folder alone, says that a key goes to an address: a flag, a profile, this machine."""
     if given or urlsplit(address).hostname in LOOPBACK:
         return True  # a flag that names another address has been refused before
-    return any(one.base_url == address and one.key_env == key_env for one in load_profiles().values())
+    vouching = [one for one in load_profiles().values() if one.base_url == address and one.key_env == key_env]
+    for profile in vouching:
+        refuse_unasked(profile)
+    return bool(vouching)
 
 
 def begun(export: Export, state: State | None, base_url: str, window: str) -> State:

@@ -35,7 +35,8 @@ class Profile:
     `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
     `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
     `wire` is how the endpoint is spoken to. `system_role` "user" puts what the system says ahead of the user's message,
-    for models that know no system. `identity` stands for it in the memo.
+    for models that know no system. `identity` stands for it in the memo. `from_folder`: a file of the working folder
+    says so, which may be anybody's (`trust.py`).
     """
 
     name: str
@@ -69,6 +70,7 @@ class Profile:
     tpm: float | None = None
     identity: str = ""
     source: str = SHIPPED
+    from_folder: bool = False
 
     def __post_init__(self) -> None:
         _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)

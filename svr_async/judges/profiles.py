@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
@@ -34,20 +34,40 @@ _WORDS = {str: "a text", int: "a whole number", Mapping: "a table", _TEXT_OR_LIS
 
 def profile_paths(directory: Path | None = None) -> tuple[Path, ...]:
     """Return where users' judges.toml are looked for, the nearest first."""
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return ((directory or Path.cwd()) / "judges.toml", config / "svr-async" / "judges.toml")
+    return ((directory or Path.cwd()) / "judges.toml", config_folder() / "judges.toml")
+
+
+def config_folder() -> Path:
+    """Return the folder of the user's own configuration."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "svr-async"
 
 
 def load_profiles(directory: Path | None = None) -> dict[str, Profile]:
     """Return all profiles by name: shipped ones, then the user's, then those of the working directory on top."""
+    folder, own = profile_paths(directory)
+    merged = _merged((own, folder))
+    return {
+        name: _profile(name, table, source, from_folder=source == str(folder) and folder != own)
+        for name, (table, source) in merged.items()
+    }
+
+
+def own_profiles() -> dict[str, Profile]:
+    """Return the profiles by name that no working directory has changed: shipped ones, then the user's on top."""
+    merged = _merged((config_folder() / "judges.toml",))
+    return {name: _profile(name, table, source) for name, (table, source) in merged.items()}
+
+
+def _merged(paths: Iterable[Path]) -> dict[str, tuple[Mapping[str, Any], str]]:
+    """Return the tables of the shipped profiles with those of the files on top, each with where it is from."""
     tables = _parse(resources.files("svr_async.judges").joinpath("profiles.toml").read_text("utf-8"), SHIPPED)
-    merged = {name: (table, SHIPPED) for name, table in tables.items()}
-    for path in reversed(profile_paths(directory)):
+    merged: dict[str, tuple[Mapping[str, Any], str]] = {name: (table, SHIPPED) for name, table in tables.items()}
+    for path in paths:
         if path.is_file():
             for name, table in _parse(_read(path), str(path)).items():
                 base = merged.get(name, ({}, ""))[0]
                 merged[name] = ({**base, **table}, str(path))
-    return {name: _profile(name, table, source) for name, (table, source) in merged.items()}
+    return merged
 
 
 def _read(path: Path) -> str:
@@ -69,8 +89,8 @@ def _parse(text: str, source: str) -> dict[str, Any]:
     return tables
 
 
-def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
-    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls"} | {"endpoint"}
+def _profile(name: str, table: Mapping[str, Any], source: str, *, from_folder: bool = False) -> Profile:
+    known = {field.name for field in fields(Profile)} - {"name", "source", "base_urls", "from_folder"} | {"endpoint"}
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
@@ -78,7 +98,7 @@ def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
             raise ConfigError(f"{source}: judge {name} has the unknown setting {key!r}", hint=hint)
     try:
         values = _values(name, table, source)
-        return Profile(name=name, source=source, **values)
+        return Profile(name=name, source=source, from_folder=from_folder, **values)
     except ConfigError as error:
         message = error.message.removeprefix(f"{source}: ").removeprefix(f"judge {name}: ")
         raise ConfigError(f"{source}: judge {name}: {message}", hint=error.hint) from None
@@ -173,4 +193,4 @@ def _moved(profile: Profile, base_url: str) -> Profile:
     if not base_url or base_url.rstrip("/") == ",".join(profile.base_urls):
         return profile
     identity = profile.identity if profile.identity != profile.address else ""
-    return replace(profile, base_url=base_url, base_urls=(), identity=identity)
+    return replace(profile, base_url=base_url, base_urls=(), identity=identity, from_folder=False)

@@ -109,6 +109,7 @@ class QuestionWriter:
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=form is not None, form=form),
             wire=profile.spoken,
+            signature=self.signature(name, material),
         )
 
     def signature(self, name: str, material: Material) -> str:

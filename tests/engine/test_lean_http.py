@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import select
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +20,9 @@ from rig import until
 from svr_async.engine.classify import Billed, Kind
 from svr_async.engine.http import connection, lean
 from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.http.connection import MAX_HEAD_BYTES, MOST_PARTS, ReplyHeaders, unpacked
+from svr_async.engine.http.connection import MAX_HEAD_BYTES, MOST_PARTS, Connection, ReplyHeaders, unpacked
 from svr_async.engine.http.lean import LeanTransport
+from svr_async.engine.http.on_aiohttp import AiohttpTransport
 from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply
 from svr_async.engine.loops import loop_factory
 from svr_async.engine.request import Request
@@ -27,7 +32,8 @@ from svr_async.errors import UsageError
 BODY = b'{"choices": [{"message": {"content": "yes"}}]}'
 OK = b"HTTP/1.1 200 OK\r\n"
 WHOLE = OK + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
-REQUEST = Request(endpoint="e", model="m", messages=(("user", "hello"),))
+REQUEST = Request(endpoint="e", model="m", messages=(("user", "hello"),), signature="yes")
+UNSIGNED = replace(REQUEST, signature="")
 Answer = Callable[[int, asyncio.StreamWriter], Awaitable[None] | None]
 
 
@@ -38,10 +44,12 @@ class Server:
         self.answer = answer
         self.connections = self.requests = 0
         self.heads: list[bytes] = []
+        self.writers: list[asyncio.StreamWriter] = []
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(out)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -186,6 +194,121 @@ async def test_bytes_that_nobody_asked_for_close_a_waiting_connection() -> None:
         await until(lambda: not client._alive)
         assert (await client.send(REQUEST)).body == BODY
         assert server.connections == 2
+
+
+def numbered(number: int) -> Request:
+    """Return a question that is like no other, whose reply repeats nothing."""
+    return replace(UNSIGNED, messages=(("user", f"number {number}"),))
+
+
+@pytest.mark.parametrize("client", [LeanTransport, AiohttpTransport])
+async def test_a_question_that_is_answered_twice_never_answers_the_next_one(client: type[LeanTransport]) -> None:
+    """Whenever within 30 ms the second reply comes, each of many questions without a signature gets its own reply."""
+
+    async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+                content = orjson.loads(body)["messages"][0]["content"]
+                found = orjson.dumps({"choices": [{"message": {"content": content}}]})
+                reply = OK + b"Content-Length: %d\r\n\r\n" % len(found) + found
+                for after in (0.03, 0.03 + int(content.split()[1]) % 7 * 0.005):
+                    asyncio.get_running_loop().call_later(after, out.write, reply)
+        out.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    asked = client(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1", Secret(""))
+
+    async def told(number: int) -> bool:
+        with suppress(CallFailedError):  # more came than one reply: it is asked again
+            return f"number {number}".encode() in (await asked.send(numbered(number))).body
+        return True
+
+    async with listening:
+        for at in range(0, 70, 10):
+            assert all(await asyncio.gather(*(told(number) for number in range(at, at + 10))))
+        await asked.close()
+
+
+async def test_a_reply_without_the_signature_of_its_question_ends_its_connection() -> None:
+    """What a judge answers without repeating what it was asked to may be to another question: nothing follows it."""
+    other = replace(REQUEST, signature="another")
+    async with client_of(lambda _, out: out.write(WHOLE)) as (client, server):
+        for _ in range(3):
+            assert (await client.send(other)).body == BODY
+        assert server.connections == 3
+        assert not client._alive or not client._idle
+
+
+async def test_a_connection_rests_after_a_reply_without_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves again when it has been silent for long enough, or where very many rest at once."""
+    async with client_of(lambda _, out: out.write(WHOLE)) as (client, server):
+        await client.send(UNSIGNED)
+        await client.send(UNSIGNED)
+        assert server.connections == 2
+        monkeypatch.setattr(lean, "REST_S", 0.0)
+        await client.send(UNSIGNED)
+        assert server.connections == 2
+        monkeypatch.setattr(lean, "REST_S", 60.0)
+        monkeypatch.setattr(lean, "MOST_RESTING", 1)
+        await client.send(UNSIGNED)
+        assert server.connections == 2
+
+
+async def test_more_than_one_reply_on_a_used_connection_is_asked_again() -> None:
+    """There it cannot be told which reply is to the last question: the call fails as one that may have been billed."""
+    async with client_of(lambda n, out: out.write(WHOLE * min(n, 2))) as (client, _):
+        await client.send(REQUEST)
+        with pytest.raises(CallFailedError, match="more came than one reply") as caught:
+            await client.send(REQUEST)
+        assert (caught.value.failure.kind, caught.value.failure.billed) == (Kind.TRANSIENT, Billed.UNKNOWN)
+        assert not client._idle
+
+
+async def test_bytes_before_the_question_are_no_reply_to_it() -> None:
+    """What has arrived on an idle connection, unread so far, is seen before the next request is written."""
+    async with client_of(lambda _, out: out.write(WHOLE)) as (client, server):
+        await client.send(REQUEST)
+        (idle,) = client._idle
+        ours = idle._transport.get_extra_info("socket")
+        idle._transport.pause_reading()  # as while the event loop has no time
+        server.writers[0].write(WHOLE.replace(b"yes", b"bad"))
+        await until(lambda: bool(select.select([ours], [], [], 0)[0]))
+        assert (await client.send(REQUEST)).body == BODY
+        assert server.connections == 2
+
+
+async def test_any_number_of_interim_replies_is_passed_over() -> None:
+    """Two thousand 102s before a reply neither end it nor count as its headers."""
+    async with client_of(writes(b"HTTP/1.1 102 Processing\r\n\r\n" * 3000, WHOLE)) as (client, _):
+        assert (await client.send(REQUEST)).body == BODY
+
+
+async def test_trailers_are_no_headers() -> None:
+    """What follows a body in chunks cannot say how the body is to be read, or how long to wait."""
+    chunked = OK + b"Retry-After: 1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+    trailers = b"Retry-After: 500\r\nContent-Encoding: gzip\r\n\r\n"
+    async with client_of(writes(chunked + trailers)) as (client, _):
+        reply = await client.send(REQUEST)
+        assert (reply.body, reply.headers["retry-after"]) == (BODY, "1")
+
+
+async def test_a_failed_reply_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that was closed on a reply that is too large holds no part of it, as long as it is remembered."""
+    monkeypatch.setattr(connection, "MAX_BODY_BYTES", 100_000)
+    held: list[Connection] = []
+
+    class Remembered(Connection):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            held.append(self)
+
+    monkeypatch.setattr(lean, "Connection", Remembered)
+    async with client_of(writes(OK + b"Content-Length: 400000\r\n\r\n" + b"x" * 400_000)) as (client, _):
+        with pytest.raises(CallFailedError, match="larger than"):
+            await client.send(REQUEST)
+        assert [(one._parts, one._blocks) for one in held] == [([], [])]
 
 
 async def test_connections_idle_for_long_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
+from svr_async.engine.endpoint_json import clean_text
+from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
 from svr_async.engine.wires import registry
 from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
 

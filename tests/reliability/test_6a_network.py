@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,18 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def raw_server(answer: Answer, *, read: bool = True, **options: Any) -> AsyncIterator[str]:
-    """Serve connections by a function of (number of the connection, writer); yields the address, without a scheme."""
+async def raw_server(answer: Answer, *, unread: int = 0, **options: Any) -> AsyncIterator[str]:
+    """Serve connections by a function of (number of the connection, writer); yields the address, without a scheme.
+
+    The first `unread` connections are answered without the question having been read.
+    """
     count = 0
 
     async def serve(reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         nonlocal count
         number, count = count, count + 1
         try:
-            if read:
+            if number >= unread:
                 await read_request(reader)
             await answer(number, out)
             await out.drain()
@@ -252,7 +256,9 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
     settings: dict[str, Any] = {"attempts": 1, "wait_s": 60.0, "max_wait_s": 60.0, "concurrency": 1}
     async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, **settings) as engine:
         for number in range(40):
-            done = await asyncio.wait_for(engine.complete(ask(f"q{number}")), 30)
+            question = ask(f"q{number}")
+            signed = replace(question, request=replace(question.request, signature="yes"))
+            done = await asyncio.wait_for(engine.complete(signed), 30)
             assert done.value == "yes"
         assert (served, engine.stats().retries, engine.stats().failed) == (40, 39, 0)
 
@@ -374,13 +380,11 @@ async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path)
     """A 200 that comes before the request was taken, with the connection then closed, is at worst a lost call."""
 
     async def answer(number: int, out: asyncio.StreamWriter) -> None:
-        if number < 2:
-            out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
-        else:
-            out.write(WHOLE)
+        empty = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
+        out.write(empty if number < 2 else WHOLE)
 
     async with (
-        raw_server(answer, read=False) as address,
+        raw_server(answer, unread=2) as address,
         engine_at(f"http://{address}", memo_folder) as engine,
     ):
         assert (await engine.complete(ask("x" * 300_000))).value == "yes"

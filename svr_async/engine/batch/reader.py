@@ -139,7 +139,7 @@ class Readers:
 
     def _to_keep(self, key: bytes, kept: Kept) -> Reply | None:
         reply = self.results.get(key)
-        if reply is None or any(key in reader.rejected for reader in self.readers) or reply.truncated or reply.refused:
+        if reply is None or any(key in reader.rejected for reader in self.readers) or not reply.whole:
             kept.unreadable += 1
             return None
         told = any(key.hex() in reader.told for reader in self.readers)

@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 import orjson
 
 from svr_async.engine.classify import classify_status
+from svr_async.engine.endpoint_json import json_value
 from svr_async.engine.reply import BadBodyError, Reply
 from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.openai import WIRE
@@ -71,8 +72,8 @@ class ResultLine:
 def read_line(data: bytes) -> ResultLine:
     """Read a line as OpenAI's Batch API, its clones and `vllm run-batch` write it; DamagedLineError otherwise."""
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as problem:
+        value = json_value(data)
+    except ValueError as problem:
         raise DamagedLineError(f"not JSON ({str(problem)[:80]})") from None
     if not isinstance(value, dict) or not isinstance(value.get("custom_id"), str):
         raise DamagedLineError("no object with a custom_id")

@@ -7,6 +7,7 @@ anything else, so that a thousand connections hold no memory of their own and no
 from __future__ import annotations
 
 import asyncio
+import select
 import zlib
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -21,6 +22,7 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES  # of a reply, chunk heads and trailers included
 MOST_PARTS = 1024  # of a body that are held one by one: a chunk of two bytes takes thirty times its length
 MAX_HEADER_BYTES = 8190  # one header, as aiohttp has it
+GZIP = b"\x1f\x8b"  # how a member begins
 
 
 class ReplyHeaders(Mapping[str, str]):
@@ -52,9 +54,9 @@ class Connection(asyncio.BufferedProtocol):
     """Sends one request at a time; `reusable` says whether another may follow."""
 
     __slots__ = (
-        "_blocks", "_buffer", "_complete", "_found", "_head_bytes", "_head_read", "_headers", "_keep", "_loop",
-        "_parser", "_parts", "_reply_bytes", "_status", "_surplus", "_transport", "_waiter", "_wire_bytes",
-        "idle_since", "lost", "on_header", "reusable",
+        "_blocks", "_buffer", "_complete", "_early", "_found", "_head_bytes", "_head_read", "_headers", "_keep",
+        "_loop", "_parser", "_parts", "_poll", "_reply_bytes", "_served", "_status", "_surplus", "_transport",
+        "_waiter", "_wire_bytes", "idle_since", "lost", "on_header", "reusable",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
@@ -68,19 +70,23 @@ class Connection(asyncio.BufferedProtocol):
         self.lost: asyncio.Future[None] = loop.create_future()
         self.reusable = False
         self.idle_since = 0.0
+        self._served = 0
+        self._forget()
 
     # --- for the client -----------------------------------------------------------------------------------------------
 
     def post(self, data: bytes) -> asyncio.Future[RawReply]:
         """Send a whole request; the future gives the reply or a CallFailedError."""
         self._found.clear()
-        self._parts: list[bytes] = []
-        self._blocks: list[bytes] = []
         self._status = self._head_bytes = self._reply_bytes = self._wire_bytes = 0
-        self._head_read = self._complete = self._surplus = self._keep = False
+        self._head_read = self._complete = self._surplus = self._keep = self._early = False
         self._waiter = waiter = self._loop.create_future()
         self._transport.write(data)
         return waiter
+
+    def silent(self) -> bool:
+        """Whether nothing has arrived that was not read: bytes of no request of ours, or the end of the stream."""
+        return not self._poll.poll(0)
 
     def fail(self, error: CallFailedError) -> None:
         """End the exchange under way with an error, and the connection with it."""
@@ -93,6 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once: whatever may still come is not wanted."""
         self.reusable = False
         self._waiter = None
+        self._forget()
         if self._transport is not None:
             self._transport.abort()
 
@@ -101,6 +108,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = transport
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self.reusable = True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (asyncio names it)
@@ -112,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiter is None:
             self.abort()  # bytes without a request
             return
+        if not self._wire_bytes:
+            self._early = self._transport.get_write_buffer_size() > 0
         self._wire_bytes += nbytes
         if self._wire_bytes > MAX_WIRE_BYTES:
             self.fail(too_large())
@@ -135,7 +146,6 @@ class Connection(asyncio.BufferedProtocol):
         """Take the end of the stream for the end of a reply that names no length."""
         self.reusable = False
         if self._waiter is not None and self._head_read and not self._framed():
-            self._headers = self._found
             self._finish(self._waiter)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -161,8 +171,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._status = self._parser.get_status_code()
         self._head_read = self._status >= 200
+        self._headers = self._found.copy()  # what follows the body is no header
         if self._head_bytes > MAX_HEADER_BYTES:
-            longest = max(len(name) + len(value) for name, value in self._found.items())
+            longest = max((len(name) + len(value) for name, value in self._found.items()), default=0)
             if longest > MAX_HEADER_BYTES:
                 self.fail(broken("HeaderTooLarge", f"a header of {longest} bytes"))
 
@@ -186,18 +197,23 @@ class Connection(asyncio.BufferedProtocol):
         if self._head_read:
             self._complete = True
             self._keep = self._parser.should_keep_alive()  # the parser forgets it after this call
-            self._headers = self._found.copy()
+        self._head_bytes = 0  # of an interim reply: each has a head of its own
         self._found.clear()
 
     # --- the reply ----------------------------------------------------------------------------------------------------
 
     def _framed(self) -> bool:
-        return any(name.lower() in {b"content-length", b"transfer-encoding"} for name in self._found)
+        return any(name.lower() in {b"content-length", b"transfer-encoding"} for name in self._headers)
+
+    def _forget(self) -> None:
+        """Hold no part of a body: a closed connection may live on for a while in the frames of an error."""
+        self._parts: list[bytes] = []
+        self._blocks: list[bytes] = []
 
     def _finish(self, waiter: asyncio.Future[RawReply]) -> None:
-        unsent = self._transport.get_write_buffer_size() > 0
-        if unsent and self._status == HTTPStatus.OK:
-            self.fail(broken("EarlyReply", "the reply came before the request was sent"))
+        doubt = self._doubt()
+        if doubt is not None:
+            self.fail(doubt)
             return
         parts = [*self._blocks, *self._parts] if self._blocks else self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -209,10 +225,25 @@ class Connection(asyncio.BufferedProtocol):
                 self.fail(error)
                 return
         self._waiter = None
-        if unsent or self._surplus or not self._keep:
+        self._served += 1
+        self._forget()
+        if self._early or self._surplus or not self._keep:
             self.reusable = False
         if not waiter.done():
             waiter.set_result(RawReply(status=self._status, headers=ReplyHeaders(self._headers), body=body))
+
+    def _doubt(self) -> CallFailedError | None:
+        """Say why an answer may be to another question: it began before this one was out, or more than it came.
+
+        What more comes on a connection's first reply can be to nothing else that was asked on it.
+        """
+        if self._status >= HTTPStatus.MULTIPLE_CHOICES:
+            return None
+        if self._early or self._transport.get_write_buffer_size() > 0:
+            return broken("EarlyReply", "the reply came before the request was sent")
+        if self._surplus and self._served:
+            return broken("SurplusReply", "more came than one reply, so that it is not known which is the right one")
+        return None
 
 
 def unpacked(body: bytes, coding: str) -> bytes:
@@ -223,13 +254,22 @@ def unpacked(body: bytes, coding: str) -> bytes:
     if coding not in {"gzip", "x-gzip", "deflate"}:
         raise broken("ContentEncoding", "a content coding that was not asked for")
     bare = coding == "deflate" and body[:1] and body[0] & 0x0F != zlib.DEFLATED
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
+    data, rest = _inflated(body, -zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS, MAX_BODY_BYTES)
+    while rest.startswith(GZIP):  # a gzip stream may have several members
+        more, rest = _inflated(rest, 32 + zlib.MAX_WBITS, MAX_BODY_BYTES - len(data))
+        data += more
+    return data
+
+
+def _inflated(body: bytes, window: int, most: int) -> tuple[bytes, bytes]:
+    """Return one stream unpacked and what follows it; CallFailedError where it is broken or larger than `most`."""
+    inflater = zlib.decompressobj(window)
     try:
-        data = inflater.decompress(body, MAX_BODY_BYTES)
+        data = inflater.decompress(body, most + 1)
     except zlib.error as error:
         raise broken("ContentEncoding", f"cannot be unpacked: {error}") from None
-    if inflater.unconsumed_tail:
+    if len(data) > most:
         raise too_large(packed=True)
     if not inflater.eof:
         raise broken("ContentEncoding", "the compressed body was cut off")
-    return data
+    return data, inflater.unused_data

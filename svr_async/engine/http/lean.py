@@ -1,5 +1,9 @@
 """The default HTTP client: plain POSTs to one origin over kept-alive connections, at a quarter of aiohttp's cost.
 
+A reply is never given to another question: nothing may have arrived before a request is written, and a connection is
+used again at once only after a reply that repeats the signature of its question. After any other answer it rests for
+REST_S first, in which a second answer to the same question would show and close it.
+
 No task, timer or header dictionary a call: one sweep watches the deadlines of all calls, and the request's head is
 encoded once. It follows no redirect, speaks HTTP/1.1 only and knows no proxy: where the environment names one for the
 endpoint, `client.py` takes `AiohttpTransport`.
@@ -12,8 +16,10 @@ import contextlib
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -38,6 +44,8 @@ from svr_async.engine.wires.openai import WIRE as OPENAI
 DNS_TTL_S = 60.0
 SWEEP_S = 0.02
 CLOSE_S = 1.0
+REST_S = 0.1  # after a reply that might be to another question, before the next request
+MOST_RESTING = 256  # beyond, the one that has rested longest goes on: at 10,000 calls a second after 25 ms
 SAFE = "/%:@!$&'()*+,;=~?"  # in a path or a query
 AddressInfo = tuple[int, int, int, str, Any]
 
@@ -61,6 +69,7 @@ class LeanTransport:
         self._extra = {**extras.head(wire, key), **headers}
         self._origin: _Origin | None = None
         self._idle: list[Connection] = []
+        self._resting: deque[Connection] = deque()
         self._alive: set[Connection] = set()
         self._due: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -89,11 +98,7 @@ class LeanTransport:
             raise
         finally:
             del self._due[connection]
-        if connection.reusable:
-            connection.idle_since = loop.time()
-            self._idle.append(connection)
-        else:
-            connection.abort()
+        self._keep(connection, request, reply, loop.time())
         return self._without_key(reply)
 
     async def close(self) -> None:
@@ -102,6 +107,7 @@ class LeanTransport:
             self._timer.cancel()
             self._timer = None
         self._idle.clear()
+        self._resting.clear()
         alive = list(self._alive)
         for connection in alive:
             connection.fail(broken("Closed", "by us, the connection was closed"))
@@ -116,16 +122,33 @@ class LeanTransport:
             raise bad_url(error) from None
         return origin
 
+    def _keep(self, connection: Connection, request: Request, reply: RawReply, now: float) -> None:
+        """Keep a connection for further requests; close one whose reply does not repeat what it was asked to."""
+        connection.idle_since = now
+        signed = request.signature.encode()
+        if not connection.reusable:
+            connection.abort()
+        elif signed and signed in reply.body:
+            self._idle.append(connection)
+        elif signed and reply.status < HTTPStatus.MULTIPLE_CHOICES:
+            connection.abort()
+        else:
+            self._resting.append(connection)
+
     def _take_idle(self, now: float) -> Connection | None:
         """Return the connection that was used last; those that have been idle for too long are closed."""
-        idle = self._idle
+        resting, idle = self._resting, self._idle
+        while resting and (now - resting[0].idle_since >= REST_S or len(resting) > MOST_RESTING):
+            connection = resting.popleft()
+            if _usable(connection, now):
+                return connection
         while idle:
             connection = idle.pop()
             if now - connection.idle_since > KEEPALIVE_S:  # those below have been idle for longer still
                 for old in (connection, *idle):
                     old.abort()
                 idle.clear()
-            elif connection.reusable:
+            elif _usable(connection, now):
                 return connection
         return None
 
@@ -148,6 +171,9 @@ class LeanTransport:
             if isinstance(error, ConnectionError) and error.errno:  # asyncio's own words name the call and a tuple
                 told = os.strerror(error.errno)
             raise cannot_connect(type(error).__name__, told) from error
+        if not (origin.encrypted or connection.silent()):
+            connection.abort()
+            raise broken("EarlyReply", "bytes came before anything was asked")
         self._alive.add(connection)
         connection.lost.add_done_callback(lambda _: self._alive.discard(connection))
         return connection
@@ -167,6 +193,14 @@ class LeanTransport:
         return reply if body is reply.body else RawReply(status=reply.status, headers=reply.headers, body=body)
 
 
+def _usable(connection: Connection, now: float) -> bool:
+    """Whether a connection may take a request; it is closed where it may not."""
+    if connection.reusable and connection.silent() and now - connection.idle_since <= KEEPALIVE_S:
+        return True
+    connection.abort()
+    return False
+
+
 class _Origin:
     """Where the requests go: addresses, certificate check, and the head that all requests share."""
 
@@ -181,6 +215,11 @@ class _Origin:
         self._addresses: list[AddressInfo] = []
         self._fresh_until = 0.0
         self._lookup: asyncio.Task[list[AddressInfo]] | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether bytes may arrive that are no reply: those of TLS."""
+        return self._tls is not None
 
     def request(self, request: Request) -> bytes:
         """Return the bytes of a request."""

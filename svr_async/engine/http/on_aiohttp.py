@@ -1,4 +1,8 @@
-"""The HTTP client on aiohttp: for endpoints behind a proxy, for Windows, and where SVR_HTTP=aiohttp asks for it."""
+"""The HTTP client on aiohttp: for endpoints behind a proxy, for Windows, and where SVR_HTTP=aiohttp asks for it.
+
+Where a reply repeats the signature of its question, a reply to another one is told apart, and connections are used
+again; a question without one has a connection of its own, since aiohttp does not say what else arrived on it.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +51,22 @@ class AiohttpTransport:
         self._hidden = extras.hidden(key)
         self._timeout_s = timeout_s
         self._extra = {**headers, **extras.head(wire, key)}
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     @property
     def opened(self) -> bool:
         """Whether a connection was ever asked for."""
-        return self._session is not None
+        return bool(self._sessions)
 
     async def send(self, request: Request) -> RawReply:
         """Post the request and read the reply, whatever its status."""
-        if self._session is None:
-            self._session = self._open()
+        again = bool(request.signature)
+        if again not in self._sessions:
+            self._sessions[again] = self._open(again=again)
         headers = {"Cache-Control": "no-cache"} if request.no_cache else None
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._post(self._session, request.body_bytes, headers)
+                return await self._post(self._sessions[again], request.body_bytes, headers)
         except TimeoutError:
             raise timed_out(self._timeout_s) from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
@@ -69,17 +74,19 @@ class AiohttpTransport:
             raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
 
     async def close(self) -> None:
-        """Close the session and wait for its connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close the sessions and wait for their connections."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self, *, again: bool) -> aiohttp.ClientSession:
+        """Return a session whose connections are used again, or one that closes each after its reply."""
+        kept = {"keepalive_timeout": KEEPALIVE_S} if again else {"force_close": True}
         tracing = aiohttp.TraceConfig()
         tracing.on_connection_reuseconn.append(_note_reuse)
         headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **self._extra}
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, **kept),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             headers=headers,
             proxy=self._proxy,

@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
+from svr_async.engine.endpoint_json import clean_text, json_value
+from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
 from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
 
 VERSION = "2023-06-01"
@@ -113,8 +114,8 @@ def _read_usage(value: Any) -> Usage:
 def error_in_body(data: bytes) -> dict[str, Any]:
     """Return the error of a body, its type in the words of `classify.py`; empty where there is none."""
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        value = json_value(data)
+    except ValueError:
         return {}
     error = value.get("error") if isinstance(value, dict) else None
     if not isinstance(error, dict):

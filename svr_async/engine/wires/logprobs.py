@@ -43,7 +43,7 @@ def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
     """
     value = json_of(data, status)
     told = openai.read_completion(data, status)
-    if told.refused:
+    if not (told.whole or told.truncated):
         return told
     tops = _alternatives(value["choices"][0])
     masses = {answer: sum(_mass(one, word) for one in tops) for word, answer in WORDS.items()}

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
+from svr_async.engine.endpoint_json import clean_text, json_value
+from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
 from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
 
 
@@ -85,8 +86,8 @@ def read_completion(data: bytes, status: int = HTTPStatus.OK) -> Reply:
 def error_in_body(data: bytes) -> dict[str, Any]:
     """Return the `error` object of a body, whatever its status; empty where there is none."""
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        value = json_value(data)
+    except ValueError:
         return {}
     if isinstance(value, list) and value:  # Google's endpoint wraps its errors so
         value = value[0]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-import orjson
-
+from svr_async.engine.endpoint_json import json_value
 from svr_async.engine.reply import BadBodyError, Reply, json_of
 from svr_async.engine.wires.contract import Asked, Wire
 from svr_async.engine.wires.decisions import params
@@ -52,8 +51,8 @@ def error(data: bytes) -> dict[str, Any]:
     if found:
         return found
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        value = json_value(data)
+    except ValueError:
         return {}
     if not isinstance(value, dict) or "answers" in value:
         return {}
