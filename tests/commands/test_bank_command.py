@@ -12,8 +12,8 @@ import orjson
 import pytest
 from click.testing import CliRunner
 from made_history import made_history
-from made_run import made_items, write_run
 from rich.console import Console
+from small_runs import item, write_run
 
 from svr_async.commands import screen
 from svr_async.commands.bank.command import bank
@@ -141,18 +141,18 @@ def test_effect_tells_what_each_rubric_did_in_runs(
     """Of runs with the bank's rubrics, by run; a run without any of them, or none at all, is one line."""
     known = Rubric(text=next(iter(TEXTS)))
     items = [
-        replace(item, rubrics=tuple(replace(row, id=known.id, text=known.text) for row in item.rubrics[:1]))
-        for item in made_items(n=30)
+        replace(one, rubrics=tuple(replace(row, id=known.id, text=known.text) for row in one.rubrics))
+        for one in (item(1), item(2), item(3, correct=False))
     ]
-    runs = [write_run(tmp_path / name, items=items) for name in ("first", "second")]
+    runs = [write_run(tmp_path / name, items) for name in ("first", "second")]
     shown = call("effect", folder, *runs)
     assert "small: 1 of 1 rubric" in shown
     assert known.text in shown
     assert "4 of the bank's 5 rubrics were judged on no pair of these runs" in shown
     (told,) = orjson.loads(call("effect", folder, *runs, "--json"))
     assert told["id"] == known.id
-    assert len(told["by_group"]) == 2
-    strange = write_run(tmp_path / "strange")
+    assert [(one["saved"], one["errors"]) for one in told["by_group"].values()] == [(2, []), (2, [])]
+    strange = write_run(tmp_path / "strange", [item(1)])
     assert fail("effect", folder, strange) == 2
     assert "no rubric of the bank was judged in" in capsys.readouterr().err
     page = tmp_path / "page.html"
