@@ -17,6 +17,7 @@ from svr_async.version import __version__
 COMMANDS = {
     "eval": ("svr_async.commands.eval.command:evaluate", "Judge a benchmark or a file of pairs with a method."),
     "report": ("svr_async.commands.report:report", "Write a run, or several, as HTML, Markdown, LaTeX or CSV."),
+    "view": ("svr_async.commands.view:view", "Open a page with every item of a run, or of two side by side."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),

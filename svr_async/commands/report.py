@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -32,19 +33,24 @@ FORMATS = ("html", "md", "tex", "csv")
     metavar="DIR",
     help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
 )
+@click.option("--summary", is_flag=True, help="One run's page without its items: small, and without a script.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
 @common
 def report(
     runs: tuple[Path, ...],
     out: Path | None,
     frontier: bool,
     figures: Path | None,
+    summary: bool,
+    data: Path | None,
     config: object,  # noqa: ARG001  (read before)
     as_json: bool,
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
 
     RUN is a run's folder, or a bank's: then the page shows how it was fitted, what is in it, and what its rubrics did
-    in the runs named beside it. The HTML page is one file: no scripts, no requests; it can be mailed as it is.
+    in the runs named beside it. The HTML page is one file that makes no requests and can be mailed as it is. The page
+    of one run has a table of all its items, which svr view opens at once.
 
     \b
     Examples:
@@ -59,11 +65,17 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
+    from svr_async.errors import UsageError
     from svr_async.evaluation.reporting.bank_report import write_bank_report
 
     bank, judged = bank_and_runs(runs)
     target = out or default_target(runs)
-    n_bytes = write_report(runs, target, figures) if bank is None else write_bank_report(bank, target, figures, judged)
+    if data is not None and (len(runs) > 1 or summary or bank is not None):
+        raise UsageError("--data is for the items of one run", hint="svr view RUN RUN --data PATH shows those of two")
+    if bank is None:
+        n_bytes = write_report(runs, target, Written(figures=figures, items=len(runs) == 1 and not summary, data=data))
+    else:
+        n_bytes = write_bank_report(bank, target, figures, judged)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
@@ -105,20 +117,35 @@ def default_target(runs: tuple[Path, ...]) -> Path:
     return Path("comparison.html")
 
 
-def write_report(runs: tuple[Path, ...], target: Path, figures: Path | None = None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What is written beside the summary: figures into a folder, all items into the page, with the texts of `data`."""
+
+    figures: Path | None = None
+    items: bool = False
+    data: Path | None = None
+
+
+def write_report(runs: tuple[Path, ...], target: Path, more: Written) -> int:
     """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
     from svr_async.errors import UsageError
     from svr_async.evaluation.reporting.report import render_report
     from svr_async.evaluation.reporting.run_figures import draw_runs
     from svr_async.evaluation.reporting.tables import render_table
     from svr_async.evaluation.runfolder import RunFolder, write_atomic
+    from svr_async.evaluation.running.view import page_of
 
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
     loaded = [RunFolder.load(run) for run in runs]
-    drawn = draw_runs(loaded, figures) if figures else ()
-    text = render_report(loaded, figures=drawn) if kind == "html" else render_table(loaded, kind)
+    drawn = draw_runs(loaded, more.figures) if more.figures else ()
+    if kind != "html":
+        text = render_table(loaded, kind)
+    elif more.items:
+        text = page_of(loaded, data=more.data, figures=drawn)
+    else:
+        text = render_report(loaded, figures=drawn)
     data = text.encode()
     write_atomic(target, data)
     return len(data)

@@ -1,4 +1,7 @@
-"""The report: one self-contained HTML file without scripts, fonts or requests, safe with hostile texts inside."""
+"""The report: one self-contained HTML file without fonts or requests, safe with hostile texts inside.
+
+It has no script, or with all items in it our own alone, which the content security policy admits by its digest.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
+from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
 from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.runfolder import Run
@@ -23,24 +27,33 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render_report(runs: Sequence[Run], *, comparison: Comparison | None = None, figures: Sequence[Drawn] = ()) -> str:
+def render_report(
+    runs: Sequence[Run],
+    *,
+    comparison: Comparison | None = None,
+    figures: Sequence[Drawn] = (),
+    items: ItemPart | None = None,
+) -> str:
     """Return the report of one run, or of several with their comparison first, as an HTML document.
 
     Every value is escaped where it is written, and hidden characters (controls, bidi marks) are shown as ⟨U+202E⟩.
-    The page has no script and forbids all requests by its content security policy. The same runs give the same bytes.
+    The content security policy forbids all requests, and every script but the one that shows `items`, where there are
+    any; that writes them as text alone. The same runs give the same bytes.
     """
     if not runs:
         raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
     if len(runs) > 1 and comparison is None:
         comparison = compare_runs(runs, require_shared=False, cluster=item_of)
     template = environment().get_template("report.html.j2")
+    style, script = (template_text("report.css"), "") if items is None else _with_items()
     page = template.render(
         views=[view_run(run) for run in runs],
         comparison=comparison,
         differences=_differences(runs),
         max_prompt=MAX_PROMPT_CHARS,
         max_response=MAX_RESPONSE_CHARS,
-        **page_head(template_text("report.css"), figures),
+        items=items,
+        **page_head(style, figures, script),
     )
     return page.strip() + "\n"
 
@@ -51,11 +64,19 @@ def _differences(runs: Sequence[Run]) -> dict[str, Parted]:
     return {title: one for title, one in found.items() if one is not None}
 
 
-def page_head(style: str, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
-    """Return style sheet and figures, and the content security policy that allows these and nothing else."""
+def _with_items() -> tuple[str, str]:
+    """Return style sheet and script of a page with items; each part of the script is a file of one subject."""
+    parts = "\n".join(template_text(f"items/{name}.js") for name in SCRIPTS)
+    return template_text("report.css") + template_text("items/items.css"), f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+def page_head(style: str, figures: Sequence[Drawn] = (), script: str = "") -> dict[str, Any]:
+    """Return style sheet, figures and script, and the content security policy that allows these and nothing else."""
     images = "img-src data:; " if figures else ""
-    policy = f"default-src 'none'; {images}style-src 'sha256-{_sha256(style)}'; base-uri 'none'; form-action 'none'"
-    return {"style": _as_markup(style), "policy": policy, "figures": figures}
+    scripts = f"script-src 'sha256-{_sha256(script)}'; " if script else ""
+    styles = f"style-src 'sha256-{_sha256(style)}'"
+    policy = f"default-src 'none'; {images}{scripts}{styles}; base-uri 'none'; form-action 'none'"
+    return {"style": _as_markup(style), "script": _as_markup(script), "policy": policy, "figures": figures}
 
 
 @cache
@@ -103,7 +124,7 @@ def template_text(name: str) -> str:
 def _as_markup(text: str) -> Any:
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704  (the package's own style sheet)
+    return Markup(text)  # noqa: S704  (the package's own style sheet or script)
 
 
 def _sha256(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,12 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.explain import item_of_run
 from svr_async.evaluation.run import run_evaluation
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.running.bench import evaluation_of, open_bench
+from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.judges.model import SIMULATED_FINGERPRINT
 from svr_async.judges.reply_text import direct_reason, reasons_in
+from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:
     from svr_async.engine.reply import Reply
@@ -120,7 +121,7 @@ def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, memo: Pat
     """
     digits = None if begins is None else key_digits(begins)
     item = item_of_run(run, item_id) if item_id is not None else _item_with(run, digits or "")
-    prepared = _prepared(run, memo)
+    prepared = prepared_again(run, memo)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         asked = runner.run(_asked(prepared, item.id))
     wanted = [key for key in asked if digits is None or key.startswith(digits)]
@@ -128,8 +129,7 @@ def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, memo: Pat
         raise UsageError(f"the item {item.id} of {run.path} has no call {digits}", hint="leave KEY out to see them all")
     place, failures = prepared.settings.limits.memo, FailureLog(run.path / "failures.jsonl")
     calls = tuple(_call(key, asked[key], item, place, failures) for key in wanted)
-    secrets = [text for judge in prepared.judges.judges if judge.profile for text in _secrets(judge.profile)]
-    return Found(calls=calls, memo=place, secrets=tuple(secrets))
+    return Found(calls=calls, memo=place, secrets=secrets_of(prepared))
 
 
 def _item_with(run: Run, digits: str) -> Item:
@@ -142,7 +142,8 @@ def _item_with(run: Run, digits: str) -> Item:
     return found[key]
 
 
-def _prepared(run: Run, memo: Path | None) -> Prepared:
+def prepared_again(run: Run, memo: Path | None) -> Prepared:
+    """Return what a run was made of, offline; UsageError or ArtefactError where its data is not there any more."""
     settings = settings_of(run)
     if settings.data == STDIN:
         raise UsageError(f"{run.path} judged what came on standard input, which is not kept", hint="leave --run out")
@@ -155,17 +156,21 @@ def _prepared(run: Run, memo: Path | None) -> Prepared:
 
 
 async def _asked(prepared: Prepared, item_id: str) -> Asked:
-    asked: dict[str, tuple[Request, Price | None]] = {}
     bench = await open_bench(prepared)
     try:
-        for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
-            engine.on_asked = _noting(asked, engine.price)
-        pairs = [pair for pair in prepared.record.pairs if pair.id == item_id]
-        stopper = Stopper()
-        await run_evaluation(evaluation_of(prepared, bench, pairs), stopper)
-        stopper.reraise()
+        return await asked_of(prepared, bench, [pair for pair in prepared.record.pairs if pair.id == item_id])
     finally:
         await bench.close()
+
+
+async def asked_of(prepared: Prepared, bench: Bench, pairs: Sequence[PreferencePair]) -> Asked:
+    """Judge pairs of a run again with what the memo holds, and return the requests that this takes."""
+    asked: dict[str, tuple[Request, Price | None]] = {}
+    for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
+        engine.on_asked = _noting(asked, engine.price)
+    stopper = Stopper()
+    await run_evaluation(evaluation_of(prepared, bench, pairs), stopper)
+    stopper.reraise()
     return asked
 
 
@@ -182,6 +187,11 @@ def _call(key: str, asked: tuple[Request, Price | None], item: Item, memo: Path,
     usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
     failure = None if failed is None else (failed[0].value, failed[1])
     return Call(key=key, kept=kept, request=request, item=item.id, usd=usd, failure=failure)
+
+
+def secrets_of(prepared: Prepared) -> tuple[str, ...]:
+    """Return the values that must not be shown: keys and headers of the judges."""
+    return tuple(text for judge in prepared.judges.judges if judge.profile for text in _secrets(judge.profile))
 
 
 def _secrets(profile: Profile) -> list[str]:

@@ -1,0 +1,71 @@
+// Labels of people: kept in this browser where it lets us, and saved as the file that `svr labels` reads.
+
+const labels = new Map();  // id → {label, note}
+const shelf = () => `svr-async labels ${last().digest}`;
+const kindOfLabel = place => {
+  const held = labels.get(index.id[place]);
+  if (!held?.label) return "none";
+  return held.label === saidOf(place) ? "agree" : "disagree";
+};
+
+// Return what the judge said as a label: A, B or tie; nothing where it gave no verdict.
+function saidOf(place) {
+  return last().margin[place] === null ? "" : named(last().predicted, place) || "tie";
+}
+
+function readLabels() {
+  try {
+    for (const [id, held] of JSON.parse(localStorage.getItem(shelf()) ?? "[]")) labels.set(String(id), held);
+    part("labeller").value = localStorage.getItem("svr-async labeller") ?? "";
+  } catch { /* a browser that keeps nothing for files: they are kept until the page is closed */ }
+}
+
+function keepLabel(id, held) {
+  if (held.label || held.note) labels.set(id, held);
+  else labels.delete(id);
+  keepLabels();
+}
+
+function keepLabels() {
+  try {
+    localStorage.setItem(shelf(), JSON.stringify([...labels]));
+    localStorage.setItem("svr-async labeller", part("labeller").value);
+  } catch { /* as above */ }
+  const given = [...labels.values()].filter(held => held.label).length;
+  part("save-labels").textContent = `Save ${plural(given, "label")}`;
+  part("labelling").hidden = labels.size === 0;
+}
+
+// `picked` says that a person chose the item: such labels tell how judge and people agree, and enter no rate.
+function labelRows() {
+  const labeller = part("labeller").value.trim();
+  const given = [...labels].filter(([, held]) => held.label);
+  return given.map(([id, held]) => ({ id, label: held.label, labeller, note: held.note ?? "", picked: "page" }));
+}
+
+// Return the form in which a person agrees or disagrees with the verdict, and says why.
+function labelForm(place) {
+  const id = index.id[place], said = saidOf(place), held = { label: "", note: "", ...labels.get(id) };
+  const box = make("fieldset", "label-box", make("legend", "", "What do you say?"));
+  for (const label of ["A", "B", "tie"]) {
+    const input = make("input");
+    Object.assign(input, { type: "radio", name: "items-label", value: label, checked: held.label === label });
+    input.addEventListener("change", () => { held.label = label; keepLabel(id, held); });
+    const what = label === "tie" ? "equally good" : `${label} is better`;
+    box.append(make("label", "", input, said ? `${label === said ? "Agree" : "Disagree"}: ${what}` : what));
+  }
+  const why = make("input", "why");
+  Object.assign(why, { type: "text", value: held.note, placeholder: "why (optional)", maxLength: 2000 });
+  why.setAttribute("aria-label", "Why");
+  why.addEventListener("input", () => { held.note = why.value; keepLabel(id, held); });
+  const none = make("button", "quiet", "No label");
+  none.type = "button";
+  none.addEventListener("click", () => {
+    Object.assign(held, { label: "", note: "" });
+    box.querySelectorAll("[type=radio]").forEach(input => { input.checked = false; });
+    why.value = "";
+    keepLabel(id, held);
+  });
+  box.append(why, none);
+  return box;
+}

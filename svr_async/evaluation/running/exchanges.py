@@ -1,0 +1,48 @@
+"""Every request of a run with its reply, for a page: made out again from data, settings and memo, without a call."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from svr_async.engine.loops import loop_factory
+from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
+from svr_async.evaluation.runfolder import Run
+from svr_async.evaluation.running.bench import Bench, open_bench
+from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, secrets_of
+from svr_async.evaluation.running.prepared import Prepared
+from svr_async.observability.redaction import Redactor
+
+KEY_DIGITS = 12  # of a memo key: enough for `svr call show`
+
+
+def exchanges_of(run: Run, memo: Path | None = None) -> Exchanges:
+    """Return the calls that the items of a run list, those whose reply is in the memo; keys of judges are masked.
+
+    Errors are those of `prepared_again`.
+    """
+    prepared = prepared_again(run, memo)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_exchanges(prepared, run))
+
+
+async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:
+    bench = await open_bench(prepared)
+    try:
+        wanted = {item.id for item in run.items}
+        asked = await asked_of(prepared, bench, [pair for pair in prepared.record.pairs if pair.id in wanted])
+        redactor = Redactor(secrets_of(prepared))
+        return {item.id: _of_keys(item.requests, asked, bench, redactor) for item in run.items}
+    finally:
+        await bench.close()
+
+
+def _of_keys(keys: tuple[str, ...], asked: Asked, bench: Bench, redactor: Redactor) -> list[Exchange]:
+    memos = [judge.engine.memo for judge in bench.judges if judge.engine is not None]
+    found = []
+    for key in keys:
+        reply = next(filter(None, (memo.get(bytes.fromhex(key)) for memo in memos)), None)
+        if key in asked and reply is not None:
+            turns = tuple((role, redactor.text(text)) for role, text in asked[key][0].messages)
+            found.append(Exchange(key=key[:KEY_DIGITS], asked=turns, reply=redactor.text(reply.text)))
+    return found

@@ -1,0 +1,92 @@
+"""Writing a page with all items of a run, or of two side by side, with reasons, texts of the run's data, and calls."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from svr_async.adapters.source import STDIN
+from svr_async.errors import SvrError, UsageError
+from svr_async.evaluation.reasons import with_reasons
+from svr_async.evaluation.reporting.item_page import MOST_RUNS, item_part
+from svr_async.evaluation.reporting.report import render_report
+from svr_async.evaluation.runfolder import Run, RunFolder, Texts
+from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.running.exchanges import exchanges_of
+from svr_async.evaluation.running.frontier import judged_pairs, settings_of
+from svr_async.evaluation.wording import count
+from svr_async.figures.files import Drawn
+from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.pair import prompt_text
+
+
+def write_page(
+    runs: Sequence[Path],
+    target: Path | None,
+    *,
+    data: Path | None = None,
+    calls: bool = False,
+    memo: Path | None = None,
+    first: bool = False,
+) -> tuple[Path, int]:
+    """Write the page of a run, or of two, with all items in it; return where it lies, and its bytes.
+
+    Without a `target` it goes to a folder of its own among the temporary ones.
+
+    Texts are those of `data`, or of the run's own data where that is still there; without them the page says so. With
+    `calls` it has requests and replies too, from `memo` or the run's own. `first`: it opens with the items. UsageError
+    for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
+    """
+    loaded = [RunFolder.load(run) for run in runs]
+    page = page_of(loaded, data=data, calls=calls, memo=memo, first=first).encode()
+    place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
+    write_atomic(place, page)
+    return place, len(page)
+
+
+def page_of(
+    runs: Sequence[Run],
+    *,
+    data: Path | None = None,
+    calls: bool = False,
+    memo: Path | None = None,
+    first: bool = False,
+    figures: Sequence[Drawn] = (),
+) -> str:
+    """Return the page; see `write_page`."""
+    if len(runs) > MOST_RUNS:
+        raise UsageError(f"a page shows the items of one run or of two, not of {len(runs)}", hint="name two of them")
+    texts, notes = known_texts(runs[0], data)
+    exchanges = [exchanges_of(run, memo) for run in runs] if calls else []
+    whole = [replace(run, items=with_reasons(run.path, run.items)) for run in runs]
+    part = item_part(whole, texts, exchanges=exchanges, notes=notes, first=first)
+    return render_report(runs, figures=figures, items=part)
+
+
+def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple[str, ...]]:
+    """Return the texts of a run's items by id, and a note where only those are known that the run keeps itself."""
+    if data is not None:
+        return texts_of_run(run, [item.id for item in run.items], data), ()
+    try:
+        settings = settings_of(run)
+        if settings.data == STDIN:
+            raise UsageError("what came on standard input is not kept")
+        pairs = judged_pairs(settings, run)
+    except SvrError as error:
+        known = f"{count(len(run.examples))} of {count(len(run.items))} items"
+        return run.examples, (f"Texts of {known} alone: {error.message}. --data PATH names the run's data.",)
+    return {
+        pair.id: Texts(prompt=prompt_text(pair.prompt), response_a=pair.response_a, response_b=pair.response_b)
+        for pair in pairs
+    }, ()
+
+
+def open_page(page: Path) -> bool:
+    """Open a page in the browser; False where there is none."""
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except (webbrowser.Error, OSError):
+        return False

@@ -1,0 +1,144 @@
+"""`svr view` and the items of `svr report`: what the page holds, read back from its packed parts."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+import re
+import shutil
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import name_judge, serving, svr_here, write_bench
+
+from svr_async.evaluation.runfolder import RunFolder
+
+PACKED = re.compile(r'<script type="application/octet-stream" id="items-(index|block-\d+)">([^<]*)</script>')
+
+
+@pytest.fixture(scope="module", autouse=True)
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Judge a few pairs in both orders and some in one, and work in their folder; the endpoint is gone then."""
+    folder, before = tmp_path_factory.mktemp("viewed"), Path.cwd()
+    os.chdir(folder)
+    try:
+        with serving() as sim:
+            write_bench(folder / "bench.jsonl", 4)
+            name_judge(folder, sim.base_url)
+            flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "-q")
+            assert svr_here(*flags, "--order", "both", "--out", "both") == 0
+            assert svr_here(*flags, "--order", "ba", "--limit", "2", "--out", "ba") == 0
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+def packed_in(page: str) -> dict[str, Any]:
+    """Return the index and the blocks of a page."""
+    found = PACKED.findall(Path(page).read_text())
+    return {name: orjson.loads(gzip.decompress(base64.b64decode(data))) for name, data in found}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """Return the line of a command that exits with 2."""
+    capsys.readouterr()
+    assert svr_here(*args) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line
+
+
+def test_the_page_holds_every_item_with_its_texts() -> None:
+    """Index and block tell id, margins of both orders, reasons, and the texts of the run's data."""
+    assert svr_here("view", "both", "--no-open", "--out", "page.html") == 0
+    held, run = packed_in("page.html"), RunFolder.load("both")
+    rows = [orjson.loads(line) for line in Path("bench.jsonl").read_bytes().splitlines()]
+    block = held["block-0"]
+    assert held["index"]["id"] == [item.id for item in run.items]
+    assert held["index"]["runs"][0]["margin"] == [item.margin for item in run.items]
+    assert [one["runs"][0]["margins"] for one in block["items"]] == [item.margins for item in run.items]
+    assert block["texts"][block["items"][1]["prompt"]] in str(rows[1])
+    assert len(block["items"][0]["runs"][0]["verdict"]) == 2
+    assert len(set(block["texts"])) == len(block["texts"])
+
+
+def test_calls_are_put_in_on_demand_without_asking_anybody() -> None:
+    """With --calls each item has request and reply of both orders; the responses in the requests are stored once."""
+    assert svr_here("view", "both", "--no-open", "--calls", "--out", "calls.html") == 0
+    block = packed_in("calls.html")["block-0"]
+    one = block["items"][0]
+    calls = one["runs"][0]["calls"]
+    assert len(calls) == 2
+    for call in calls:
+        parts = [number for _, numbers in call["asked"] for number in numbers]
+        assert {one["response_a"], one["response_b"]} <= set(parts)
+        assert "[[" in block["texts"][call["reply"]]
+    assert one["runs"][0]["keys"] == [call["key"] for call in calls]
+
+
+def test_two_runs_share_a_page() -> None:
+    """Items that both judged stand once, with the columns of either run."""
+    assert svr_here("view", "both", "ba", "--no-open", "--out", "two.html") == 0
+    index = packed_in("two.html")["index"]
+    assert len(index["id"]) == 2
+    assert [run["order"]["names"] for run in index["runs"]] == [["both"], ["ba"]]
+
+
+def test_the_browser_is_given_a_page_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --out the page lies among the temporary files and opens with its items; the run stays as it is."""
+    opened: list[str] = []
+
+    def note(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", note)
+    before = sorted(Path("ba").iterdir())
+    assert svr_here("view", "ba", "--json") == 0
+    told = orjson.loads(capsys.readouterr().out)
+    assert opened == [Path(told["out"]).as_uri()]
+    assert told["opened"] is True
+    assert 'data-first="yes"' in Path(told["out"]).read_text()
+    assert sorted(Path("ba").iterdir()) == before
+    shutil.rmtree(Path(told["out"]).parent)
+
+
+def test_a_report_has_items_and_a_summary_none() -> None:
+    """`svr report RUN` holds all items behind its summary; with --summary there is no script in the page."""
+    assert svr_here("report", "ba", "--out", "report.html") == 0
+    assert len(packed_in("report.html")["index"]["id"]) == 2
+    assert svr_here("report", "ba", "--summary", "--out", "summary.html") == 0
+    assert "<script" not in Path("summary.html").read_text()
+
+
+def test_data_that_is_gone_is_told_in_the_page(tmp_path: Path) -> None:
+    """The page then has the texts that the run keeps, says so, and takes the data from --data."""
+    moved = tmp_path / "bench.jsonl"
+    shutil.move("bench.jsonl", moved)
+    try:
+        assert svr_here("view", "both", "--no-open", "--out", "bare.html") == 0
+        (note,) = packed_in("bare.html")["index"]["notes"]
+        assert "--data PATH" in note
+        assert svr_here("view", "both", "--no-open", "--data", moved, "--out", "bare.html") == 0
+        assert packed_in("bare.html")["index"]["notes"] == []
+    finally:
+        shutil.move(moved, "bench.jsonl")
+
+
+def test_what_cannot_be_viewed_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three runs, runs that share nothing, another suffix, a folder that is no run."""
+    assert "not of 3" in refused(capsys, "view", "both", "ba", "ba", "--no-open")
+    assert "one run" in refused(capsys, "report", "both", "ba", "--data", "bench.jsonl")
+    assert "is HTML" in refused(capsys, "view", "both", "--out", "page.csv")
+    assert "not a run folder" in refused(capsys, "view", str(tmp_path))
+    shutil.copytree("ba", tmp_path / "other")
+    items = (tmp_path / "other" / "items.jsonl").read_text().replace('"id":"', '"id":"x')
+    (tmp_path / "other" / "items.jsonl").write_text(items)
+    assert "share no item" in refused(capsys, "view", "both", tmp_path / "other", "--no-open")

@@ -1,0 +1,37 @@
+"""Pages with all items, written for a browser: of a coherent run with texts, and of one whose every text attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from svr_async.evaluation.items import Item, Reason
+from svr_async.evaluation.opinions import Vote
+from svr_async.evaluation.reporting.item_blocks import Exchange
+from svr_async.evaluation.reporting.item_page import item_part
+from svr_async.evaluation.reporting.report import render_report
+from svr_async.evaluation.runfolder import Run, Texts
+
+
+def write_item_page(
+    file: Path, runs: Sequence[Run], texts: dict[str, Texts], *, exchange: Exchange | None = None, first: bool = True
+) -> Path:
+    """Write the page of one run or two to a file; every item has the exchange, where there is one."""
+    calls = [{item.id: [exchange] for item in run.items} for run in runs] if exchange else []
+    part = item_part(runs, texts, exchanges=calls, notes=(), first=first)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(render_report(runs, items=part), encoding="utf-8")
+    return file
+
+
+def with_words(run: Run, text: str) -> Run:
+    """Return the run with reasons, votes and a judge's name of this text on every item."""
+    return replace(run, items=tuple(_worded(item, text) for item in run.items))
+
+
+def _worded(item: Item, text: str) -> Item:
+    reasons = [Reason(rubric=row.id, shown=row.shown, judge="", text=text) for row in item.rubrics[:2]]
+    vote = Vote(judge=text, part="jury", order=text, outcome="scored", margin=0.5, predicted="A", detail=text)
+    verdict = Reason(rubric="", shown="ba", judge=text, text=text)
+    return replace(item, reasons=(*reasons, verdict), votes=(vote,), judge=text, order=text)
