@@ -52,6 +52,8 @@ def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[
     root = url.removesuffix("/v1")
     own = {"skywork": f"rm:{root}", "rm-r1": f"{url}#sim-weak", "rubric-arm": f"{url}#sim-strong"}
     own["rubric-arm-proposer"] = own["qwen3-8b"] = own["rm-r1"]
+    if flags.rrd:  # some 234,000 calls more; without it RRD's row is absent, since the endpoint lists no such model
+        own["gpt-4o"] = own["gemini-2.5-pro"] = own["rubric-arm"]
     judges = [text for role, judge in own.items() for text in ("--judge", f"{role}={judge}")]
     same = ["--data", str(flags.out / "data"), "--base-url", url, "--memo", str(flags.out / "memo")]
     return svr(
@@ -100,6 +102,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="of the endpoint; the same one finds the same memo again")
     parser.add_argument("--train", type=int, default=1500, help="training pairs")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rrd", action="store_true", help="RRD's row too, some 234,000 calls")
     parser.add_argument("--tables", nargs="+", default=["all"])
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)

@@ -110,23 +110,31 @@ def load_dataset(
         raise DataError(
             f"0 usable pairs in {path} ({collected.why_none()})", hint="see `svr data show` for the columns"
         )
-    contradicting = _contradicting(pairs)
     mismatch = counts.mismatch(collected.n_rows, collected.groups)
     if mismatch and official:
         raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
+    contradicting = _contradicting(pairs)
+    made = _dataset(name, path, pairs, collected)
+    return replace(
+        made,
+        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs, contradicting)),
+        official=bool(counts.rows) and not mismatch and not collected.invalid,
+        readings=tuple(readings),
+        origin=source.origin,
+        contradicting=contradicting,
+    )
+
+
+def _dataset(name: str, path: Path, pairs: tuple[PreferencePair, ...], collected: _Collector) -> Dataset:
+    """Return what was collected, without what is said of it."""
     return Dataset(
         name=name,
         pairs=pairs,
         source=path,
         digest=pairs_digest(pairs),
         n_rows=collected.n_rows,
-        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs, contradicting)),
         skipped=dict(collected.skipped()),
-        official=bool(counts.rows) and not mismatch and not collected.invalid,
-        readings=tuple(readings),
-        origin=source.origin,
         repeated=collected.repeated(),
-        contradicting=contradicting,
         tied=tuple(collected.used().tied),
     )
 

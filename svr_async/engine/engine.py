@@ -70,6 +70,11 @@ class CallEngine:
         self.config = config or EngineConfig()
         self.memo = memo
         self.price = price
+        self._planned: set[bytes] = set()
+        self._claims: Claims | None = None
+        self._stopped = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
         self._flights: dict[bytes, asyncio.Future[Completion[Any]] | None] = {}
         self._failures = FailureLog() if failures is None else failures  # an empty log is falsy
         self._counters = Counters()
@@ -86,6 +91,10 @@ class CallEngine:
         )
         self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
         self._probe = LagProbe(self._flights.__len__, self._tell_facts if watch else None)
+        self._tell_nobody()
+
+    def _tell_nobody(self) -> None:
+        """Begin with nothing seen, and with nobody who wants to be called."""
         self._behind = SeenKeys()
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
@@ -93,11 +102,6 @@ class CallEngine:
         self.on_recalled: Callable[[Request, Reply, int], None] = lambda _request, _reply, _expected: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
         self.on_asked: Callable[[Request], None] = lambda _: None
-        self._planned: set[bytes] = set()
-        self._claims: Claims | None = None
-        self._stopped = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = os.getpid()
 
     async def __aenter__(self) -> Self:
         return self

@@ -94,9 +94,9 @@ class Item:
         What only juries have is else left out, and so is what only decision judges say.
         """
         alone = () if self.votes else ("judge",)
-        value = _without(self, "reasons", *alone, *(() if self.votes else ("votes",)))
-        value["rubrics"] = [_without(row, *alone, *(() if row.chances else ("chances",))) for row in self.rubrics]
-        return orjson.dumps(value) + b"\n"
+        value = _kept(self, ("reasons", *alone, *(() if self.votes else ("votes",))))
+        value["rubrics"] = [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Item:
@@ -112,9 +112,13 @@ def _chances_in(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
     return None if held is None else (held[0], held[1], held[2])
 
 
-def _without(record: RubricRow | Item, *names: str) -> dict[str, Any]:
+def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of a record but for some, in their order; orjson writes the records in it by itself."""
-    return {field.name: getattr(record, field.name) for field in fields(record) if field.name not in names}
+    names = ITEM_NAMES if isinstance(record, Item) else ROW_NAMES
+    return {name: getattr(record, name) for name in names if name not in left_out}
+
+
+ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
 
 
 def build_item(
@@ -152,7 +156,7 @@ def item_from(pair: PreferencePair, opinion: Opinion, *, alone: bool = True) -> 
         gold=None if gold is None else gold.value,
         correct=None if gold is None else (scored and preferred is gold),
         margin=_rounded(decision.margin),
-        margins={order: _rounded(margin) or 0.0 for order, margin in opinion.margins.items()},
+        margins={order: settled(margin) for order, margin in opinion.margins.items()},
         rubrics=tuple(_row(entry, rows, alone) for rows in opinion.rows for entry in rows.decision.contributions),
         flags=decision.flags,
         detail=decision.detail,
@@ -168,7 +172,7 @@ def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
     decision = rows.decision
     told = [(part.rubric.id, part.comparison.reason) for part in decision.contributions if part.comparison is not None]
     for rubric, text in [("", decision.reason), *told]:
-        if kept := _capped(clean_text(text).strip()):
+        if text and (kept := _capped(clean_text(text).strip())):
             yield Reason(rubric=rubric, shown=decision.shown.value, judge="" if alone else rows.judge, text=kept)
 
 
@@ -184,7 +188,7 @@ def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:
 
 
 def _rounded_vote(vote: Vote) -> Vote:
-    sums = {name: _rounded(value) or 0.0 for name, value in vote.contributions.items()}
+    sums = {name: settled(value) for name, value in vote.contributions.items()}
     return replace(vote, margin=_rounded(vote.margin), contributions=sums)
 
 
@@ -193,15 +197,15 @@ def _row(entry: Contribution, rows: Rows, alone: bool) -> RubricRow:
     return RubricRow(
         id=entry.rubric.id,
         text=entry.rubric.text,
-        alpha=_rounded(entry.alpha) or 0.0,
-        weight=_rounded(entry.weight) or 0.0,
-        importance=_rounded(entry.importance) or 0.0,
+        alpha=settled(entry.alpha),
+        weight=settled(entry.weight),
+        importance=settled(entry.importance),
         filler=entry.filler,
         a=None if made is None else made.a.value,
         b=None if made is None else made.b.value,
         better=None if made is None or made.better is None else Side(made.better).value,
         delta=_rounded(entry.delta),
-        contribution=_rounded(entry.value) or 0.0,
+        contribution=settled(entry.value),
         shown=rows.decision.shown.value,
         rephrased=entry.rephrased,
         judge="" if alone else rows.judge,

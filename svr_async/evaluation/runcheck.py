@@ -57,7 +57,9 @@ def _is_marks(value: Any) -> bool:
 
 
 def _one_of(*allowed: Any) -> Test:
-    return lambda value: any(value is entry or (isinstance(value, str) and value == entry) for entry in allowed)
+    texts = frozenset(entry for entry in allowed if isinstance(entry, str))
+    others = [entry for entry in allowed if not isinstance(entry, str)]
+    return lambda value: value in texts if isinstance(value, str) else any(value is entry for entry in others)
 
 
 def _optional(test: Test) -> Test:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,8 @@ class RunFolder:
         return self.path / "report.html"
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Run:
-        """Read and check a run folder.
+    def load(path: str | os.PathLike[str], items: Sequence[Item] | None = None) -> Run:
+        """Read and check a run folder; `items` are those that were just written there, which are then not read.
 
         UsageError where there is no run, ArtefactError (file and line named) where a file is missing or garbled,
         StorageError where it cannot be read. `examples.jsonl` may be absent: the texts are then unknown.
@@ -106,7 +106,7 @@ class RunFolder:
             path=folder.path,
             manifest=_check(_read_object(folder.manifest), MANIFEST, f"{folder.manifest}"),
             metrics=_check(_read_object(folder.metrics), METRICS, f"{folder.metrics}"),
-            items=tuple(_item(row, where) for where, row in _read_lines(folder.items)),
+            items=_read_items(folder.items) if items is None else _as_read(items),
             examples=dict(_example(row, where) for where, row in examples),
         )
 
@@ -159,6 +159,15 @@ def _parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 def _garbled(where: str, problem: str) -> ArtefactError:
     return ArtefactError(f"{where}: {problem}", hint="run svr eval again; what was judged is in the memo")
+
+
+def _read_items(path: Path) -> tuple[Item, ...]:
+    return tuple(_item(row, where) for where, row in _read_lines(path))
+
+
+def _as_read(items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return items as their lines hold them: without reasons, which lie in a file of their own."""
+    return tuple(replace(item, reasons=()) if item.reasons else item for item in items)
 
 
 def _item(row: dict[str, Any], where: str) -> Item:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal
 
 Role = Literal[
-    "", "ours", "printed", "train", "dev", "ahead", "behind", "other", "negatives", "active"
+    "", "ours", "printed", "train", "dev", "ahead", "behind", "other", "negatives", "active", "best"
 ]  # what a colour means
 Ends = tuple[float, float]
 

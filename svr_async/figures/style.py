@@ -41,7 +41,7 @@ LIGHT = Theme(
     roles={
         "ours": "#1d5f82", "dev": "#1d5f82", "train": "#5b606a", "printed": "#1c1f24",
         "ahead": "#2b6a4d", "behind": "#a33a35", "other": "#9a9da3",
-        "negatives": "#a4551c", "active": "#7a4b8f",
+        "negatives": "#a4551c", "active": "#7a4b8f", "best": "#1c1f24",
     },
     places=("#1d5f82", "#a4551c", "#0f766e", "#7a4b8f", "#8a6d00", "#9d3c7c", "#3f8fa8", "#5b606a"),
     ends=("#f3f1ec", "#1d5f82"),
@@ -56,7 +56,7 @@ DARK = Theme(
     roles={
         "ours": "#7fb7d6", "dev": "#7fb7d6", "train": "#a3a8b2", "printed": "#e9e7e1",
         "ahead": "#8ccbaa", "behind": "#ee9a94", "other": "#6d737d",
-        "negatives": "#d99b6a", "active": "#c6a3da",
+        "negatives": "#d99b6a", "active": "#c6a3da", "best": "#e9e7e1",
     },
     places=("#7fb7d6", "#d99b6a", "#63c7bd", "#c6a3da", "#d8c060", "#e59ac8", "#9fdbe6", "#a3a8b2"),
     ends=("#20242b", "#7fb7d6"),

@@ -66,7 +66,13 @@ class Evidence:
 
 
 def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
-    """Return what structures are learned from: the data set's own pairs, or a sample of them.
+    """Return what structures are learned from: the data set's own pairs, or a sample of them."""
+    bare = bare_evidence(train, config)
+    return replace(bare, alike=likeness_of(bare.merged, judged_of(bare.merged), config))
+
+
+def bare_evidence(train: FitArrays, config: FitConfig) -> Evidence:
+    """Return the evidence without the likeness of criteria.
 
     Hard negatives are left out: they were written to fail, so they say nothing of how often a rubric decides.
     """
@@ -85,7 +91,7 @@ def evidence_of(train: FitArrays, config: FitConfig) -> Evidence:
         features=features_of(train),
         views=_views(criteria.mined(mined), worded_of(train, mined)),
         mined=criteria.mined(mined),
-        alike=likeness_of(merged, judged_of(merged), config),
+        alike=None,
         source=part.pair_source,
     )
 

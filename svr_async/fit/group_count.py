@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from svr_async.fit.grouping import Size, View, associate, groups_of, likely_groups, marks_of
+from svr_async.fit.grouping import Size, View, associate, likely_groups, marks_of, told_groups
 from svr_async.fit.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
@@ -123,8 +123,8 @@ class _Part:
     def told(self, size: Size) -> Floats:
         """Return the log-likelihood of what was mined from each prompt that was left out."""
         view = self._views[size.view]
-        groups = groups_of(self._associations[size.view], self._features, view, size, self._seed)
-        rates = rates_of(likely_groups(groups.gates(self._features), view), self._mined)
+        groups, gates = told_groups(self._associations[size.view], self._features, view, size, self._seed)
+        rates = rates_of(likely_groups(gates, view), self._mined)
         return _likelihood(groups.gates(self._unseen), rates, self._given)
 
 

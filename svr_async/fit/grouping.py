@@ -20,6 +20,8 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from svr_async.fit.threads import rows_of
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 View = Literal["rubrics", "words"]
@@ -29,6 +31,7 @@ TOLD = 2.5  # times the squared length that a word's direction has by chance
 MOST_DIRECTIONS = 64
 MOST_COLUMNS = 2048  # words, and rubrics, the most frequent
 MOST_CLUSTERED = 1024  # words, those that tell most
+BLOCK = 64  # words that are gone through at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +87,13 @@ def associate(features: Any, mined: Any) -> Association | None:
         return None
     said, gave = marks_of(features[:, words]), marks_of(mined[:, rubrics])
     count, n_said, n_gave = features.shape[0], _sums(said), _sums(gave)
-    expected = np.outer(n_said, n_gave) / count
-    spread = np.sqrt(np.outer(n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count))
-    scores = (np.asarray((said.T @ gave).todense()) - expected) / np.maximum(spread, 1e-9)
-    return Association(words=words, frequency=n_said, direction=_leading(scores.astype(np.float32)))
+    together = np.asarray((said.T @ gave).todense())
+    varied, spread = n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count
+    scores = np.empty(together.shape, np.float32)
+    for rows in rows_of(len(words), BLOCK):
+        expected = np.outer(n_said[rows], n_gave) / count
+        scores[rows] = (together[rows] - expected) / np.maximum(np.sqrt(np.outer(varied[rows], spread)), 1e-9)
+    return Association(words=words, frequency=n_said, direction=_leading(scores))
 
 
 def groups_of(association: Association | None, features: Any, mined: Any, size: Size, seed: int) -> Groups:
@@ -95,15 +101,25 @@ def groups_of(association: Association | None, features: Any, mined: Any, size: 
 
     A feature's score is what it says where it has its usual value.
     """
+    return told_groups(association, features, mined, size, seed)[0]
+
+
+def told_groups(
+    association: Association | None, features: Any, mined: Any, size: Size, seed: int
+) -> tuple[Groups, Floats]:
+    """Return the groups of prompts that the words tell, and their gates (prompt, group) for the rows of `features`."""
     if association is None or size.groups < 2:
-        return one_group(features.shape[1])
+        groups = one_group(features.shape[1])
+        return groups, groups.gates(features)
     told, cluster, score = _clustered(association, size, seed)
     words = association.words[told]
     usual = _sums(features[:, words]) / association.frequency[told]
     scores = np.zeros((features.shape[1], size.groups))
     scores[words, cluster] = score / np.maximum(usual, 1e-9)
-    share = likely_groups(softmax(features @ scores), mined).mean(axis=0)
-    return Groups(words=scores, bias=np.log(np.maximum(share, 1 / features.shape[0])))
+    said = np.asarray(features @ scores)
+    share = likely_groups(softmax(said), mined).mean(axis=0)
+    bias = np.log(np.maximum(share, 1 / features.shape[0]))
+    return Groups(words=scores, bias=bias), softmax(said + bias)
 
 
 def softmax(values: Floats) -> Floats:

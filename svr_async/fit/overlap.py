@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 SHRINKAGE = 20.0  # κ, in pairs judged on both
 ALIKE = 0.3  # a correlation below this is not counted as repetition by the diversity term
+MOST_WHOLE = 2048  # rows and columns of a sparse matrix that is looked up whole
 DIFFERENCE = 0.05  # ε: judgements that differ less than this are as good as the same
 
 
@@ -45,10 +46,16 @@ def _correlations(z: Any, judged: Any) -> tuple[Any, Any, Floats, Floats]:
     if not len(i):
         return i, j, np.zeros(0), np.zeros(0)
     squares, together = (z.multiply(z).T @ judged).tocsr(), (judged.T @ judged).tocsr()
-    length = np.sqrt(np.asarray(squares[i, j]).ravel() * np.asarray(squares[j, i]).ravel())
-    count = np.asarray(together[i, j]).ravel()
+    length = np.sqrt(entries_at(squares, i, j) * entries_at(squares, j, i))
+    count = entries_at(together, i, j)
     value = products / np.maximum(length, 1e-12)
     return i, j, value, value * count / (count + SHRINKAGE)
+
+
+def entries_at(matrix: Any, i: Any, j: Any) -> Floats:
+    """Return entries of a sparse matrix (n,), by their rows and columns; a small one is faster looked up whole."""
+    whole = matrix.toarray() if max(matrix.shape) <= MOST_WHOLE else matrix
+    return np.asarray(whole[i, j], np.float64).ravel()
 
 
 def _sparse(value: Floats, i: Any, j: Any, kept: Any, size: int) -> Any:

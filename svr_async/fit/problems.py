@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.integer]
 SLOTS = 16  # problems that one call of the program has room for
 CANDIDATES = 4  # gates that a batch has room for, at least
 ROWS = 1.75  # and so many topics a pair in the mean, so that batches of the same pairs share one compiled program
+BLOCK = 1024  # rows that a CPU goes through at a time: they stay near, and blocks of padding are passed over
 LEAST_GATE = 0.02  # of a pair's largest; smaller ones are left out
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
@@ -108,6 +109,13 @@ def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
     )
 
 
+def compile_ahead(z: Any, topics: int, *, alike: Any = None) -> None:
+    """Have the program compiled that problems on these pairs take, with so many topics (`batch_of`)."""
+    pairs = z.shape[0]
+    gates = Gates(topic=np.zeros((pairs, 1), np.int32), value=np.ones((pairs, 1)), topics=topics)
+    _run(batch_of(z, [gates], alike=alike), [])
+
+
 def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     """Solve each problem; return V >= 0 of each, (topic, rubric) with the topics of its gates."""
     workers = processors() if jax.default_backend() == "cpu" else 1
@@ -134,7 +142,7 @@ def _tasks(batch: Batch, problems: Sequence[Problem]) -> Task:
     parts = np.array([batch.topics[each.gates] ** 0.5 for each in problems])
     common = np.array([each.penalties.common for each in problems])
     numbers: dict[str, Any] = {
-        "gates": np.array([each.gates for each in problems]),
+        "gates": np.array([each.gates for each in problems], np.int32),
         "own": np.array([each.penalties.sparsity for each in problems]) * noise / parts,
         "common": np.where(common > 0, common * noise, NOTHING),
         "diversity": np.array([each.penalties.diversity for each in problems]),
@@ -148,21 +156,25 @@ def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
     return np.concatenate([values, np.zeros(slots - len(values))]).astype(dtype)
 
 
-def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Singles]:
-    """Return piece, topic and gate of every gate that is not 0 (candidate, row), by pairs, and their sums by topic.
+def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Ints, Singles]:
+    """Return piece, topic and gate of every gate that is not 0 (candidate, block, row), by pairs.
 
+    The last two are how many blocks each candidate needs, and the sums of gates by topic (candidate, topic).
     `per_pair` is how many pieces each pair has, `room` how many candidates and topics there is room for.
     """
     held = [_laid_out(each, per_pair) for each in gates]
     pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
-    size = room[0], roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
-    last = pieces - 1
-    piece, topic = np.full(size, last, np.int32), np.zeros(size, np.int32)
-    gate, share = np.zeros(size, np.float32), np.zeros(room, np.float32)
+    rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
+    block = min(rows, BLOCK) if jax.default_backend() == "cpu" else rows
+    size = room[0], -(-rows // block), block
+    piece, topic, gate = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32)
+    share, blocks = np.zeros(room, np.float32), np.zeros(room[0], np.int32)
     for number, (each, (own, topics, values)) in enumerate(zip(gates, held, strict=True)):
-        piece[number, : len(own)], topic[number, : len(own)], gate[number, : len(own)] = own, topics, values
+        for whole, part in ((piece, own), (topic, topics), (gate, values)):
+            whole[number].ravel()[: len(own)] = part
         share[number, : each.topics] = np.bincount(each.topic.ravel(), each.value.ravel(), minlength=each.topics)
-    return piece, topic, gate, share
+        blocks[number] = -(-len(own) // block)
+    return piece, topic, gate, blocks, share
 
 
 def _laid_out(gates: Gates, per_pair: Ints) -> tuple[Ints, Ints, Floats]:

@@ -42,9 +42,9 @@ class Design(NamedTuple):
     """What problems choose from. Entries lie in pieces of equal width, so that one long pair widens no other.
 
     `rubric`, `z` (piece, width), padding has z = 0; `owner` (piece,) is the pair of a piece. Gates are rows, one for
-    each piece and topic that its pair has: `piece`, `topic`, `gate` (candidate, row), padding has gate 0. `share`
-    (candidate, topic) sums the gates of all pairs, `price` (candidate, topic, rubric) multiplies λ. `alike` is S, as
-    edges or, where they are many, whole (rubric, rubric).
+    each piece and topic that its pair has: `piece`, `topic`, `gate` (candidate, block, row), padding has gate 0, and
+    `blocks` (candidate,) hold more than padding. `share` (candidate, topic) sums the gates of all pairs, `price`
+    (candidate, topic, rubric) multiplies λ. `alike` is S, as edges or, where they are many, whole (rubric, rubric).
     """
 
     rubric: jax.Array
@@ -53,6 +53,7 @@ class Design(NamedTuple):
     piece: jax.Array
     topic: jax.Array
     gate: jax.Array
+    blocks: jax.Array
     share: jax.Array
     price: jax.Array
     alike: Edges | jax.Array
@@ -68,11 +69,15 @@ class Task(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """One problem, spread out: `column` (row, width) into the effects laid flat, and gate · z there."""
+    """One problem, spread out: `column` (row, width) into the effects laid flat, and gate · z there.
+
+    Rows lie in blocks, (block, row) each, of which those past `blocks` hold padding alone and are never looked at.
+    """
 
     column: jax.Array
     value: jax.Array
-    owner: jax.Array  # (row,)
+    owner: jax.Array  # (block, row)
+    blocks: jax.Array
     alike: Edges | jax.Array
     nothing: jax.Array  # a zero for each pair (pair,)
     pairs: jax.Array  # how many there are
@@ -112,9 +117,10 @@ def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubric
     share = design.share[task.gates]
     apart = task.diversity * share[:, None]
     problem = _Problem(
-        column=topic[:, None] * rubrics + design.rubric[piece],
-        value=gate[:, None] * design.z[piece],
+        column=topic[..., None] * rubrics + design.rubric[piece],
+        value=gate[..., None] * design.z[piece],
         owner=design.owner[piece],
+        blocks=design.blocks[task.gates],
         alike=design.alike,
         nothing=nothing,
         pairs=jnp.sum(share),
@@ -185,16 +191,26 @@ def _bending(before: jax.Array, after: jax.Array) -> jax.Array:
 
 def _margins(problem: _Problem, effects: jax.Array) -> jax.Array:
     """Return Σ_k gate_k V_k · z of each pair (pair,)."""
-    parts = effects.ravel().at[problem.column].get(mode=IN_BOUNDS) * problem.value
-    sums = _times(parts, jnp.ones(parts.shape[1]))  # on a CPU several times as fast as a sum of what is looked up
-    return problem.nothing.at[problem.owner].add(sums, mode=IN_BOUNDS, indices_are_sorted=True)
+    flat, ones = effects.ravel(), jnp.ones(problem.column.shape[-1])
+
+    def block(number: jax.Array, found: jax.Array) -> jax.Array:
+        parts = flat.at[problem.column[number]].get(mode=IN_BOUNDS) * problem.value[number]
+        sums = _times(parts, ones)  # on a CPU several times as fast as a sum of what is looked up
+        return found.at[problem.owner[number]].add(sums, mode=IN_BOUNDS, indices_are_sorted=True)
+
+    return cast("jax.Array", jax.lax.fori_loop(0, problem.blocks, block, problem.nothing))
 
 
 def _slopes(problem: _Problem, slope: jax.Array) -> jax.Array:
     """Return Σ_pairs slope · gate · z, (topic, rubric): the margins' transpose."""
     topics, rubrics = len(problem.apart), problem.firm.shape[1]
-    parts = slope[problem.owner][:, None] * problem.value
-    return jnp.zeros(topics * rubrics).at[problem.column].add(parts, mode=IN_BOUNDS).reshape(topics, rubrics)
+
+    def block(number: jax.Array, found: jax.Array) -> jax.Array:
+        parts = slope[problem.owner[number]][:, None] * problem.value[number]
+        return found.at[problem.column[number]].add(parts, mode=IN_BOUNDS)
+
+    none = jnp.zeros(topics * rubrics)
+    return cast("jax.Array", jax.lax.fori_loop(0, problem.blocks, block, none)).reshape(topics, rubrics)
 
 
 def _repeated(alike: Edges | jax.Array, effects: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ none. The best six rubrics are then six criteria.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,11 @@ MOST_PAIRS = 100_000  # solved on a sample of this many
 class Wanted:
     """A problem: `gates` (pair, topic) with rows of sum 1, penalties, and `price` (topic, rubric), which multiplies λ.
 
-    `start` (topic, rubric) is what is returned where nothing survives the L1 terms: an empty bank decides nothing.
+    `start` gives what (topic, rubric) is returned where nothing survives the L1 terms: an empty bank decides nothing.
     """
 
     gates: Floats
-    start: Floats
+    start: Callable[[], Floats]
     penalties: Penalties
     price: Floats | None = None
 
@@ -56,6 +56,6 @@ def solve(z: Any, wanted: Sequence[Wanted], *, alike: Any = None) -> list[Floats
     problems = [Problem(gates=place, penalties=each.penalties) for place, each in enumerate(wanted)]
     found = [effects.astype(np.float64) for effects in solutions(batch, problems)]
     return [
-        effects if np.isfinite(effects).all() and effects.any() else each.start
+        effects if np.isfinite(effects).all() and effects.any() else each.start()
         for effects, each in zip(found, wanted, strict=True)
     ]

@@ -153,19 +153,25 @@ def penalties_of(form: Structure, *, diversity: float) -> Penalties:
 def used_points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:
     """Return 1, ½ or 0 by k and pair (k, pair): F of the best k of the whole bank, of which those not judged say 0.
 
-    `gates` (pair, topic), `effects` (topic, rubric), sparse `z` (pair, rubric).
+    `gates` (pair, topic) with rows of sum 1, `effects` (topic, rubric), sparse `z` (pair, rubric).
     """
     some = np.flatnonzero(effects.any(axis=0))  # the others say 0
     if not len(some):
         return np.full((len(top_ks), z.shape[0]), 0.5)
     most = min(max(top_ks), len(some))
-    score = np.maximum(gates.astype(np.float32) @ effects[:, some].astype(np.float32), 0)
+    best, held = _ranked(gates[:1] if gates.shape[1] == 1 else gates, effects[:, some], most)
+    said = np.take_along_axis(z[:, some].toarray(), np.broadcast_to(best, (z.shape[0], most)), axis=1)
+    margins = (held * said).cumsum(axis=1)
+    return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
+
+
+def _ranked(gates: Floats, effects: Floats, most: int) -> tuple[Ints, Floats]:
+    """Return which rubrics have the highest scores and what these are, (row, most) each, the highest first."""
+    score = np.maximum(gates.astype(np.float32) @ effects.astype(np.float32), 0)
     best = np.argpartition(score, -most, axis=1)[:, -most:]
     held = np.take_along_axis(score, best, axis=1)
     order = np.argsort(-held, axis=1, kind="stable")
-    best, held = np.take_along_axis(best, order, axis=1), np.take_along_axis(held, order, axis=1)
-    margins = (held * np.take_along_axis(z[:, some].toarray(), best, axis=1)).cumsum(axis=1)
-    return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
+    return np.take_along_axis(best, order, axis=1), np.take_along_axis(held, order, axis=1)
 
 
 def _chosen(structures: Sequence[Structure], points: Floats, left_out: LeftOut, *, few: bool) -> Choice:

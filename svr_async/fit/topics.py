@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,16 +30,17 @@ from svr_async.fit.choices import Choice, Structure
 from svr_async.fit.common import LEAST_SOURCES, large_sources, moments_of, weights
 from svr_async.fit.config import FitConfig
 from svr_async.fit.correlates import correlates
-from svr_async.fit.evidence import Evidence, drawn, evidence_of, is_asked
+from svr_async.fit.evidence import Evidence, bare_evidence, drawn, is_asked, likeness_of
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
 from svr_async.fit.group_count import Views, best_size
 from svr_async.fit.grouping import Groups, Size
+from svr_async.fit.problems import compile_ahead
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import Wanted, solve
 from svr_async.fit.structure import MOST_GATES, choose, penalties_of
-from svr_async.fit.threads import in_threads
+from svr_async.fit.threads import in_threads, side_by_side
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 from svr_async.fit.wordings import judged_of
 
@@ -64,16 +66,37 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
-        known = evidence_of(train, config)
-        best = config.structure.size if config.structure else _best_size(known, config)
-        aside = _correlates(known, best, config) if is_asked(config) else []
-        evidence = known.without(aside)
-        choice = Choice(structure=config.structure) if config.structure else _choice(evidence, best, config)
+        bare = bare_evidence(train, config)
+        judged = judged_of(bare.merged)
+        best, alike = side_by_side(partial(_best_size, bare, config), partial(likeness_of, bare.merged, judged, config))
+        known = replace(bare, alike=alike)
+        chosen, _ = side_by_side(partial(_chosen, known, best, config), partial(_compiled, known, best, config))
+        evidence, choice = chosen
         selector = _selector(train, evidence, (choice.structure, *choice.beside), config)
-        return Solved(selector=selector, choice=replace(choice, aside=_wordings(known, aside)))
+        return Solved(selector=selector, choice=choice)
+
+
+def _chosen(known: Evidence, best: Size, config: FitConfig) -> tuple[Evidence, Choice]:
+    """Return the evidence without what only goes with the label, and the structure that it tells."""
+    aside = _correlates(known, best, config) if is_asked(config) else []
+    evidence = known.without(aside)
+    choice = Choice(structure=config.structure) if config.structure else _choice(evidence, best, config)
+    return evidence, replace(choice, aside=_wordings(known, aside))
+
+
+def _compiled(evidence: Evidence, best: Size, config: FitConfig) -> None:
+    """Have the program of the last solution compiled meanwhile, where it is another than the first and will be used.
+
+    Of checks that a program decides, one weight a rubric is taken more often than not.
+    """
+    if config.structure is None and is_asked(config) and len(evidence.prompt) > FIRST_PAIRS:
+        rows = _solved_rows(evidence, config.seed)
+        compile_ahead(evidence.merged[rows], best.groups, alike=evidence.alike)
 
 
 def _best_size(evidence: Evidence, config: FitConfig) -> Size:
+    if config.structure:
+        return config.structure.size
     prompts = np.unique(evidence.prompt)
     views: Views = {name: view[prompts] for name, view in evidence.views.items()}
     return best_size(evidence.features[prompts], views, most=config.hidden, seed=config.seed)
@@ -186,13 +209,17 @@ def _solved(
     wanted = [
         Wanted(
             gates=each[rows],
-            start=np.maximum(shrunken(merged, each[rows]), 0),
+            start=partial(_means, merged, each[rows]),
             penalties=penalties_of(form, diversity=diversity),
             price=price,
         )
         for each, price, form in zip(gates, prices, structures, strict=True)
     ]
     return solve(merged, wanted, alike=evidence.alike)
+
+
+def _means(z: Any, gates: Floats) -> Floats:
+    return np.maximum(shrunken(z, gates), 0)
 
 
 def _solved_rows(evidence: Evidence, seed: int) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.group_count import Views
-from svr_async.fit.grouping import Association, Groups, Size, View, associate, groups_of, likely_groups
+from svr_async.fit.grouping import Association, Groups, Size, View, associate, likely_groups, told_groups
 from svr_async.fit.price import prices
 
 Floats = npt.NDArray[np.float64]
@@ -40,8 +40,8 @@ def trained_groups(
     """
     inside = features[prompts]
     view = views[size.view][prompts] if views else None
-    groups = groups_of(association, inside, view, size, seed)
-    known = likely_groups(groups.gates(inside), view)
+    groups, gates = told_groups(association, inside, view, size, seed)
+    known = likely_groups(gates, view)
     likely = groups.gates(features)
     likely[prompts] = known
     return TrainedGroups(groups=groups, likely=likely, price=prices(known, None if mined is None else mined[prompts]))

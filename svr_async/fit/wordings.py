@@ -19,6 +19,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from svr_async.fit.overlap import entries_at
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 
@@ -110,9 +112,9 @@ def _alike(z: Any) -> tuple[list[tuple[int, int]], dict[tuple[int, int], float]]
         return [], {}
     sums = (z.T @ judged).tocsr()
     squares, products = (z.multiply(z).T @ judged).tocsr(), (z.T @ z).tocsr()
-    mean_i, mean_j = _pick(sums, i, j) / n, _pick(sums, j, i) / n
-    spread = (_pick(squares, i, j) / n - mean_i**2) * (_pick(squares, j, i) / n - mean_j**2)
-    r = np.clip((_pick(products, i, j) / n - mean_i * mean_j) / np.sqrt(np.maximum(spread, 1e-9)), -0.99, 0.99)
+    mean_i, mean_j = entries_at(sums, i, j) / n, entries_at(sums, j, i) / n
+    spread = (entries_at(squares, i, j) / n - mean_i**2) * (entries_at(squares, j, i) / n - mean_j**2)
+    r = np.clip((entries_at(products, i, j) / n - mean_i * mean_j) / np.sqrt(np.maximum(spread, 1e-9)), -0.99, 0.99)
     sure = np.arctanh(r) * np.sqrt(n - 3)
     found = np.flatnonzero((r >= LEAST) & (sure >= SURE))
     found = found[np.argsort(-sure[found], kind="stable")]
@@ -145,10 +147,6 @@ def _mean_agreement(of: Ints, count: int, agreement: dict[tuple[int, int], float
             total[of[i]] += r
             known[of[i]] += 1
     return np.where(known > 0, total / np.maximum(known, 1), 1.0)
-
-
-def _pick(matrix: Any, i: Ints, j: Ints) -> Floats:
-    return np.asarray(matrix[i, j], np.float64).ravel()
 
 
 def judged_of(z: Any) -> Any:

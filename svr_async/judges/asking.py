@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, cast
 
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, Request
@@ -24,7 +24,6 @@ T = TypeVar("T")
 TOKENS_OF_A_SAMPLE = 400
 
 
-@runtime_checkable
 class Model(Protocol):
     """A judge that is a model which writes texts."""
 
@@ -57,8 +56,8 @@ class Ask(Generic[T]):
 def model_behind(judge: Judge) -> Model:
     """Return the model behind a judge; UsageError for one that writes nothing."""
     model = getattr(judge, "model", judge)  # of `J+rules`, J
-    if isinstance(model, Model) and isinstance(model.writer, QuestionWriter):
-        return model
+    if isinstance(getattr(model, "writer", None), QuestionWriter) and hasattr(model, "engine"):
+        return cast("Model", model)
     raise UsageError(f"the judge {judge.name} writes no texts", hint="name a text judge of `svr judges`")
 
 

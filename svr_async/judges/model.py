@@ -143,7 +143,7 @@ def _named(rubrics: Sequence[Rubric]) -> list[tuple[str, Rubric]]:
 
 
 def _global_rows(rows: Mapping[str, RubricComparison], rubrics: Sequence[Rubric]) -> dict[str, RubricComparison]:
-    return {rubric.id: replace(rows[local], rubric_id=rubric.id) for local, rubric in _named(rubrics) if local in rows}
+    return {rubric.id: rows[local].of(rubric.id) for local, rubric in _named(rubrics) if local in rows}
 
 
 def _global_scores(scores: Mapping[str, float], rubrics: Sequence[Rubric]) -> dict[str, float]:

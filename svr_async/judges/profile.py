@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from svr_async.engine.money import Price
@@ -113,7 +114,7 @@ class Profile:
     @property
     def endpoint(self) -> str:
         """The identity as the memo has it: the names of this machine are one."""
-        return THIS_MACHINE.sub(r"\g<1>127.0.0.1", self.identity)
+        return _this_machine(self.identity)
 
     @property
     def spelled(self) -> str:
@@ -155,6 +156,11 @@ class Profile:
             extra=tuple(self.extra_body.items()),
         )
         return self.spoken.params(settings)
+
+
+@cache
+def _this_machine(identity: str) -> str:
+    return THIS_MACHINE.sub(r"\g<1>127.0.0.1", identity)
 
 
 def variable_in(value: str) -> str | None:

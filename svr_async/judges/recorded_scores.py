@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from typing import Any
 import orjson
 
 from svr_async.errors import ConfigError
-from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.scalar import LARGEST_SCORE, by_scores, refuse
+from svr_async.judges.protocol import Answer, Preference
+from svr_async.judges.scalar import LARGEST_SCORE, OnlyScores, by_scores
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.numbers import is_number
-from svr_async.vocabulary.pair import Order, Presentation, Prompt, parse_prompt, prompt_text
-from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.pair import Order, Presentation, parse_prompt, prompt_text
 from svr_async.vocabulary.verdict import Outcome
 
 SUFFIX = ".csv"
@@ -32,7 +31,7 @@ KNOWN = "id, score_a and score_b; or prompt, response and score"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedScores:
+class RecordedScores(OnlyScores):
     """Replays scores by pair id, or by prompt and response. Pairs without both scores are unscored, and counted."""
 
     path: Path
@@ -64,25 +63,6 @@ class RecordedScores:
             return (a, b) if shown.order is Order.AB else (b, a)
         prompt, find = prompt_text(shown.prompt), self.responses.get
         return find(_key(prompt, shown.response_a)), find(_key(prompt, shown.response_b))
-
-    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Refuse in a line: scores are no rubrics."""
-        refuse(self.name)
-
-    async def compare(
-        self,
-        shown: Presentation,  # noqa: ARG002
-        rubrics: Sequence[Rubric],  # noqa: ARG002
-        *,
-        overall: bool,  # noqa: ARG002
-        note: str = "",  # noqa: ARG002
-    ) -> Answer[Comparisons]:
-        """Refuse in a line: scores are no verdicts on rubrics."""
-        refuse(self.name)
-
-    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Refuse in a line: scores are no verdicts on rubrics."""
-        refuse(self.name)
 
 
 def holds_scores(path: Path, data: bytes) -> bool:

@@ -24,8 +24,41 @@ LARGEST_SCORE = 1e300  # the difference of two scores is then still a number
 DIRECT = "it gives a response a score and reads no rubrics: ask it with --method vanilla"
 
 
+class OnlyScores:
+    """What a judge that scores responses, and reads no rubrics, says to all else: one line that refuses it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """Who it is; a judge has its own."""
+        raise NotImplementedError
+
+    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
+        """Refuse: it writes nothing."""
+        self._refuse()
+
+    async def compare(
+        self,
+        shown: Presentation,  # noqa: ARG002
+        rubrics: Sequence[Rubric],  # noqa: ARG002
+        *,
+        overall: bool,  # noqa: ARG002
+        note: str = "",  # noqa: ARG002
+    ) -> Answer[Comparisons]:
+        """Refuse: it reads no rubrics."""
+        self._refuse()
+
+    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
+        """Refuse: it reads no rubrics."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UsageError(f"the judge {self.name} cannot judge by rubrics", hint=DIRECT)
+
+
 @dataclass(frozen=True, slots=True)
-class ScalarJudge:
+class ScalarJudge(OnlyScores):
     """An endpoint that scores responses: the margin is the difference of two scores, equal ones are a tie.
 
     A request holds one prompt and one response, so the memo has the score of a response for all its pairs and orders.
@@ -59,25 +92,6 @@ class ScalarJudge:
             return replace(lost, requests=requests)
         return Answer(value=by_scores(a.value, b.value), requests=requests)
 
-    async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:  # noqa: ARG002
-        """Refuse in a line: it writes nothing."""
-        refuse(self.name)
-
-    async def compare(
-        self,
-        shown: Presentation,  # noqa: ARG002
-        rubrics: Sequence[Rubric],  # noqa: ARG002
-        *,
-        overall: bool,  # noqa: ARG002
-        note: str = "",  # noqa: ARG002
-    ) -> Answer[Comparisons]:
-        """Refuse in a line: it reads no rubrics."""
-        refuse(self.name)
-
-    async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:  # noqa: ARG002
-        """Refuse in a line: it reads no rubrics."""
-        refuse(self.name)
-
     async def _scored(self, prompt: Prompt, response: str) -> Answer[float]:
         done = await ask_within(self.engine, self.profile, scoring(self.profile, prompt, response))
         return without_value(done) if done.value is None else Answer(value=done.value, requests=(done.key,))
@@ -86,11 +100,6 @@ class ScalarJudge:
 def by_scores(a: float, b: float) -> Preference:
     """Return the preference that two scores make: their difference."""
     return Preference(margin=a - b, reason=f"Response A scores {a:.6g}, response B {b:.6g}.")
-
-
-def refuse(name: str) -> NoReturn:
-    """Raise the UsageError of a judge that only scores, where it is asked for more."""
-    raise UsageError(f"the judge {name} cannot judge by rubrics", hint=DIRECT)
 
 
 def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,21 @@ class TrainedBank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Folders of runs and banks by what recipes name; all else is read from them."""
+    """Folders of runs and banks by what recipes name; all else is read from them, each run once (`held`)."""
 
     runs: Mapping[RunSpec, Path | Absent]
     banks: Mapping[str, Path | Absent]
     preset: str = "default"
+    held: dict[Path, Run] = field(default_factory=dict)
 
     def run(self, spec: RunSpec) -> Run | Absent:
         """Return a run with its items, or why there is none."""
         place = self.runs.get(spec, Absent(why="not run"))
-        return place if isinstance(place, Absent) else RunFolder.load(place)
+        if isinstance(place, Absent):
+            return place
+        if place not in self.held:
+            self.held[place] = RunFolder.load(place)
+        return self.held[place]
 
     def bank(self, name: str) -> TrainedBank | Absent:
         """Return a bank, or why there is none."""

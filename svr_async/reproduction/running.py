@@ -10,11 +10,13 @@ from typing import Any
 
 import orjson
 
-from svr_async.adapters import get_adapter
+from svr_async.adapters import Dataset, get_adapter
 from svr_async.engine.signals import draining
 from svr_async.engine.stopper import StoppedError, Stopper
 from svr_async.engine.words import About, Word
 from svr_async.errors import BudgetError, StorageError, SvrError
+from svr_async.evaluation.runfolder import Run, RunFolder
+from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.evaluate import run_now
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
@@ -70,9 +72,10 @@ class Work:
     seats: dict[str, Seat]
     banks: dict[str, Path | Absent] = field(default_factory=dict)
     runs: dict[RunSpec, Path | Absent] = field(default_factory=dict)
+    held: dict[Path, Run] = field(default_factory=dict)
     calls: int = 0
     usd: float = 0.0
-    _data: dict[str, str] = field(default_factory=dict)
+    _data: dict[str, Dataset] = field(default_factory=dict)
 
     @property
     def limits(self) -> JudgeLimits:
@@ -87,12 +90,12 @@ class Work:
     @property
     def results(self) -> Results:
         """What tables are built from."""
-        return Results(runs=self.runs, banks=self.banks, preset=self.settings.preset)
+        return Results(runs=self.runs, banks=self.banks, preset=self.settings.preset, held=self.held)
 
-    def data_digest(self, name: str, adapter: str) -> str:
-        """Return the digest of a data set, read once."""
+    def dataset(self, name: str, load: Callable[[], Dataset]) -> Dataset:
+        """Return a data set, read once."""
         if name not in self._data:
-            self._data[name] = get_adapter(adapter).load(self.settings.data[name]).digest
+            self._data[name] = load()
         return self._data[name]
 
 
@@ -150,8 +153,8 @@ def training_of(work: Work, spec: BankSpec) -> TrainSettings | Path | Absent:
         return Absent(why=seat.absent)
     if TRAIN not in work.settings.data:
         return Absent(why=NO_PAIRS)
-    digest = work.data_digest(TRAIN, work.settings.adapter)
-    return train_settings(work.settings, spec, seat.judge, digest, work.limits)
+    pairs = work.dataset(TRAIN, lambda: get_adapter(work.settings.adapter).load(work.settings.data[TRAIN]))
+    return train_settings(work.settings, spec, seat.judge, pairs.digest, work.limits)
 
 
 def trained(settings: TrainSettings) -> bool:
@@ -168,6 +171,7 @@ def run_of(work: Work, spec: RunSpec) -> Path | Absent:
         result = run_now(prepared, Hearer(work.say))
         work.calls += result.metrics["calls"]["sent"]
         work.usd += result.metrics["paid_usd"] or 0.0
+        work.held[result.folder] = RunFolder.load(result.folder, result.items)
         if result.signal:
             raise StoppedError(result.signal)
     if _read(prepared.folder / "metrics.json").get("coverage") == 0:
@@ -188,7 +192,11 @@ def evaluation_of(work: Work, spec: RunSpec, banks: dict[str, Path] | None = Non
         if isinstance(bank, Absent):
             return Absent(why=f"bank {spec.bank}: {bank.why}")
         held[spec.bank] = bank
-    prepared = prepare(eval_settings(work.settings, spec, {seat.role: seat.judge for seat in seats}, held, work.limits))
+    settings = eval_settings(work.settings, spec, {seat.role: seat.judge for seat in seats}, held, work.limits)
+    dataset = work.dataset(spec.benchmark, lambda: load_dataset(settings, get_adapter(spec.benchmark)))
+    if not {pair.domain for pair in dataset.pairs} & set(spec.domain):  # another file in the form of the benchmark
+        settings = replace(settings, domain=())
+    prepared = prepare(settings, dataset)
     folder = work.settings.out / "runs" / f"{spec.name}-{prepared.record.digest}"
     return replace(prepared, settings=replace(prepared.settings, out=folder))
 

@@ -10,6 +10,7 @@ from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
+OWN = "pairs"  # pairs of any origin, for recipes of one's own
 TRAIN = "train"
 ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -46,7 +47,7 @@ def data_files(named: Sequence[str]) -> dict[str, Path]:
 
     UsageError for a name that is no benchmark, and for a folder that holds none of them.
     """
-    known, found = (*BENCHMARKS, TRAIN), dict[str, Path]()
+    known, found = (*BENCHMARKS, OWN, TRAIN), dict[str, Path]()
     for text in named:
         name, mark, path = text.partition("=")
         if mark and name in known:

@@ -92,6 +92,10 @@ class RubricComparison:
         """Whether `better` names the response that fails while the other passes."""
         return self.a is not self.b and self.better is not None and (self.a is Verdict.PASS) != (self.better is Side.A)
 
+    def of(self, rubric_id: str) -> RubricComparison:
+        """Return the same judgement under another id."""
+        return RubricComparison(rubric_id, self.a, self.b, self.better, self.reason, self.chances)
+
     def swapped(self) -> RubricComparison:
         """Return the same judgement with the two responses exchanged."""
         better = None if self.better is None else self.better.other()
@@ -130,4 +134,4 @@ class Contribution:
 
     def swapped(self) -> Contribution:
         """Return the same contribution with the two responses exchanged."""
-        return replace(self, comparison=None if self.comparison is None else self.comparison.swapped())
+        return self if self.comparison is None else replace(self, comparison=self.comparison.swapped())

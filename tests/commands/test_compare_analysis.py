@@ -79,9 +79,10 @@ def test_the_form_of_what_both_miss_is_filled_in_and_counted(judged: Cli, tmp_pa
 
 
 def test_what_cannot_be_worked_out_is_one_line(judged: Cli, tmp_path: Path) -> None:
-    """Unknown columns, three runs, other suffixes, unknown categories, broken forms."""
+    """Unknown columns, three runs, other suffixes, unknown categories, ids twice, broken forms."""
     (tmp_path / "odd.csv").write_text("id,category\nx,bad luck\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "twice.csv").write_text("id,category\nx,other\ny,\nx,label noise\n")
     (tmp_path / "broken.jsonl").write_text("{\n")
     for given, says in (
         (("--by", "colour"), "--by colour: items have no such column"),
@@ -92,6 +93,7 @@ def test_what_cannot_be_worked_out_is_one_line(judged: Cli, tmp_path: Path) -> N
         (("--taxonomy", "none.txt"), "no such form: .txt"),
         (("--seed", "-1"), "-1 is not in the range"),
         (("--taxonomy", "odd.csv"), "odd.csv row 1: category 'bad luck' is not known"),
+        (("--taxonomy", "twice.csv"), "twice.csv row 3 has the id 'x' of row 1"),
         (("--taxonomy", "other.csv"), "other.csv row 1 has no id or category"),
         (("--taxonomy", "broken.jsonl"), "broken.jsonl cannot be read"),
     ):

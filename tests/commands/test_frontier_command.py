@@ -161,6 +161,29 @@ def test_changed_data_are_found_out(judged: tuple[Path, SimServer], capsys: pyte
 
 
 @pytest.mark.parametrize(
+    ("spelled", "other", "says"),
+    [
+        ('identity = "sim"', 'identity = "moved"', "put back the memo, or the judge's profile"),
+        ("127.0.0.1", "localhost", "now it is at http://localhost:"),
+    ],
+)
+def test_a_judge_that_is_another_by_now_is_named(
+    judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str], spelled: str, other: str, says: str
+) -> None:
+    """Where its profile gives other memo keys, no empty frontier is drawn: one line says what has no reply, and why."""
+    profiles = Path("judges.toml").read_text()
+    Path("judges.toml").write_text(profiles.replace('identity = "sim"', 'identity = "moved"').replace(spelled, other))
+    try:
+        assert svr_here("report", "small", "--frontier") == 7
+    finally:
+        Path("judges.toml").write_text(profiles)
+    told = capsys.readouterr().err
+    assert "has no reply of small to small" in told
+    assert says in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     "change", [{"limit": 5}, {"benchmark": None}, {"judge": ["small"]}, {"memo": {}}, {"unheard_of": 1}, None]
 )
 def test_a_manifest_that_was_tampered_with_is_refused(

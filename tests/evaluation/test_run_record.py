@@ -15,7 +15,7 @@ from svr_async.adapters.records import Dataset
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.costs import JudgeCost
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, Reason, RubricRow
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, command_line, end_run
 from svr_async.evaluation.running.settings import EvalSettings
@@ -73,6 +73,18 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
     run = RunFolder.load(tmp_path / "run")
     assert list(run.items) == items
     assert run.complete
+
+
+def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
+    """A run that is loaded with the items that it was written from is the one that its files hold, rubrics included."""
+    row = RubricRow(
+        id="r", text="is short", alpha=0.5, weight=1.0, importance=0.5, filler=False, a="pass", b="fail", better="A",
+        delta=1.25, contribution=0.625, shown="ab", chances=(0.9, 0.25, 0.75),
+    )  # fmt: skip
+    reason = Reason(rubric="r", shown="ab", judge="", text="because")
+    items = [replace(item(n), rubrics=(row, replace(row, chances=None)), reasons=(reason,)) for n in range(6)]
+    end_run(tmp_path / "run", record(), items, facts())
+    assert RunFolder.load(tmp_path / "run", items) == RunFolder.load(tmp_path / "run")
 
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:

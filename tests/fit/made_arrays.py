@@ -77,4 +77,5 @@ def solve(
     price: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return V of one problem."""
-    return sparse_margin.solve(z, [sparse_margin.Wanted(gates=gates, start=start, penalties=penalties, price=price)])[0]
+    wanted = sparse_margin.Wanted(gates=gates, start=lambda: start, penalties=penalties, price=price)
+    return sparse_margin.solve(z, [wanted])[0]

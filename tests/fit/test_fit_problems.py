@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,7 +11,17 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from svr_async.fit import problems
-from svr_async.fit.problems import SLOTS, Batch, Gates, Penalties, Problem, batch_of, solutions, sparse_gates
+from svr_async.fit.problems import (
+    SLOTS,
+    Batch,
+    Gates,
+    Penalties,
+    Problem,
+    batch_of,
+    compile_ahead,
+    solutions,
+    sparse_gates,
+)
 from svr_async.fit.sizes import roomy
 from svr_async.fit.solver import RIDGE
 
@@ -145,6 +156,31 @@ def test_a_problem_does_not_depend_on_its_company() -> None:
         assert first.tobytes() == second.tobytes()
     for number in (0, 7, len(wanted) - 1):
         np.testing.assert_array_equal(effects(batch, wanted[number]), together[number])
+
+
+def test_in_how_many_blocks_rows_are_gone_through_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a pair in two blocks add up as they do in one; blocks of padding are passed over."""
+    z, gates = _world()
+    _, wide = _world(uses=4)
+    problem = Problem(penalties=PENALTIES[1])
+    whole = batch_of(z, [gates, wide], alike=_likeness(z.shape[1]))
+    monkeypatch.setattr(problems, "BLOCK", 50)
+    cut = batch_of(z, [gates, wide], alike=_likeness(z.shape[1]))
+
+    assert whole.design.piece.shape[1] == 1
+    assert 1 < int(cut.design.blocks[0]) < cut.design.piece.shape[1]
+    np.testing.assert_allclose(effects(cut, problem), effects(whole, problem), atol=1e-5)
+
+
+def test_what_was_compiled_ahead_is_not_compiled_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The program that was prepared for pairs and a number of topics is the one that their problems take."""
+    z, gates = _world(n_pairs=700, topics=6)
+    with caplog.at_level("WARNING"), jax.log_compiles():
+        compile_ahead(z, 6, alike=_likeness(z.shape[1]))
+        assert "solve_tasks" in caplog.text
+        caplog.clear()
+        effects(batch_of(z, [gates], alike=_likeness(z.shape[1])), Problem(penalties=PENALTIES[0]))
+    assert "solve_tasks" not in caplog.text
 
 
 def test_dense_gates_become_sparse_ones_with_the_same_sum() -> None:

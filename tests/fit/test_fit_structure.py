@@ -163,6 +163,8 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> Non
     for top_k, points in {1: [0, 0.5, 1, 1], 2: [0, 0.5, 0, 1], 99: [0, 1, 0, 1]}.items():
         assert used_points(gates, effects, z, [top_k]).tolist() == [points]
     assert used_points(gates, effects, z, [99, 1]).tolist() == [[0, 1, 0, 1], [0, 0.5, 1, 1]]
+    alone = used_points(np.ones((4, 1)), effects[:1], z, [1, 2])
+    assert alone.tolist() == used_points(np.full((4, 2), 0.5), effects[[0, 0]], z, [1, 2]).tolist()
 
 
 def test_groups_are_bounded_and_need_words_and_mined_rubrics() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
 import sqlite3
 import threading
 import time
@@ -18,8 +19,8 @@ import pytest
 from campaigns import faults, lag_while, outages, refused, smooth, stopped, together
 from fuzzing import fuzz, inert, last_counts
 from hypothesis import HealthCheck, settings
-from nursery import Nursery, Operation, Strike
-from rig import ask, engine_at, sim_process
+from nursery import Ended, Nursery, Operation, Strike
+from rig import ask, engine_at, serving, sim_process, write_bank, write_bench
 from soak_report import note
 from test_memo_machine import MemoMachine
 from trials import KILLED, STORAGE, Site, Tally, killed_at_random, open_site, power_cuts, struck
@@ -64,6 +65,42 @@ def test_a_kill_at_every_commit_boundary(site: Site, mode: str) -> None:
     note("P1", f"kill -9 at every commit boundary ({mode})", trials=tally.trials, killed=tally.killed, lost=0,
          paid_again=0, cut_off_in_flight=tally.cut_off)  # fmt: skip
     assert tally.killed >= 0.8 * count
+
+
+def test_a_reproduction_that_is_killed_five_times(nursery: Nursery, tmp_path: Path) -> None:
+    """P1, P2: killed at random moments and begun again, tables have the bytes of a run without kills, calls in time."""
+    data = ("--data", f"rubricbench={write_bench(tmp_path / 'rubricbench.jsonl', 200)}")
+    banked = ("--bank", str(write_bank(tmp_path / "bank")), "-q")
+    moments = random.Random(8)
+    with serving(SimConfig(latency_ms=10.0)) as sim:
+        asked = (
+            "repro",
+            "gap",
+            "error_overlap",
+            "cost",
+            *data,
+            *banked,
+            "--base-url",
+            sim.base_url,
+            "--concurrency",
+            "16",
+        )
+
+        def made(name: str, kill_after_s: float = 0.0) -> Ended:
+            places = ("--out", str(tmp_path / name), "--memo", str(tmp_path / f"memo-{name}"))
+            return nursery.run(*asked, *places, cwd=tmp_path, kill_after_s=kill_after_s)
+
+        assert made("whole").code == 0
+        whole = sim.stats()["paid"]
+        killed = sum(made("killed", moments.uniform(0.2, 1.5)).code < 0 for _ in range(5))
+        assert made("killed").code == 0
+        paid = sim.stats()["paid"] - whole
+    files = [path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole" / "tables").iterdir()]
+    same = [(tmp_path / name / "report.md").read_bytes() for name in ("whole", "killed")]
+    assert same[0] == same[1]
+    assert all((tmp_path / "whole" / one).read_bytes() == (tmp_path / "killed" / one).read_bytes() for one in files)
+    assert whole <= paid <= whole + killed * 16
+    note("P2", "kill -9 of svr repro, gone on with", killed=killed, calls=whole, paid_again=paid - whole, other_bytes=0)
 
 
 def counted(site: Site, operation: Operation) -> int:

@@ -33,7 +33,7 @@ def test_there_is_a_recipe_for_each_table_and_figure_of_the_paper() -> None:
     """Every label is there, of a kind that somebody builds."""
     recipes = load_recipes()
     assert {recipe.label for recipe in recipes.tables} == TABLES
-    assert {recipe.kind for recipe in recipes.tables} == set(KINDS)
+    assert set(KINDS) - {recipe.kind for recipe in recipes.tables} == {"subsets"}  # of recipes of one's own
 
 
 def test_what_several_tables_need_is_planned_once() -> None:

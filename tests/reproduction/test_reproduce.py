@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from svr_async.reproduction.printed import load_printed
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.reproduction.reproduce import Reproduction, reproduce
 from svr_async.reproduction.results import Absent, Results
-from svr_async.reproduction.settings import ReproSettings
+from svr_async.reproduction.settings import ReproSettings, data_files
 from svr_async.reproduction.table import Table
 from svr_async.reproduction.tables.registry import build
 from svr_async.simulation.benchmark_files import write_benchmarks
@@ -136,6 +137,23 @@ def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction
     del done
 
 
+def test_tables_with_figures_have_the_same_bytes_a_second_time(
+    done: Reproduction, small: ReproSettings, tmp_path: Path
+) -> None:
+    """Figures are drawn from kept runs into files, and into the page, byte for byte as the time before."""
+    del done
+    pytest.importorskip("matplotlib", reason="figures need matplotlib: pip install 'svr-async[figures]'")
+    told = []
+    for name in ("first", "second"):
+        found = reproduce(replace(small, figures=tmp_path / name), ["topk_sensitivity"], quiet)
+        assert found.calls == 0
+        files = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        told.append((files, found.report.read_bytes(), (small.out / "report.md").read_bytes()))
+    assert told[0] == told[1]
+    assert set(told[0][0]) == {f"topk_sensitivity{dark}.{kind}" for dark in ("", "-dark") for kind in ("svg", "png")}
+    assert b"data:image/svg+xml" in told[0][1]
+
+
 def test_a_run_without_one_verdict_is_absent_and_not_nought(small: ReproSettings, tmp_path: Path) -> None:
     """From an empty memo alone nothing is scored: every row keeps the printed number and says why."""
     offline = replace(small, out=tmp_path, limits=JudgeLimits(memo=tmp_path / "memo", offline=True))
@@ -221,3 +239,49 @@ def test_a_model_that_is_not_served_is_absent(small: ReproSettings, tmp_path: Pa
     absent = {row.names[0]: row.absent for row in found.rows if row.absent}
     assert set(absent) == {"Direct pairwise judge", "Scalar RM"}
     assert "none-such" in absent["Direct pairwise judge"]
+
+
+def test_another_file_in_a_benchmarks_form_has_a_cell_of_its_own(small: ReproSettings, tmp_path: Path) -> None:
+    """Subsets that no column is of leave the columns empty; all pairs together have a cell, called not official."""
+    other = tmp_path / "other.jsonl"
+    text = small.data["rewardbench2"].read_text()
+    for name in SIZES["rewardbench2"]:
+        text = text.replace(f'"subset": "{name}"', f'"subset": "Mine/{name}"')
+        text = text.replace(f'"subset":"{name}"', f'"subset":"Mine/{name}"')
+    other.write_text(text)
+    settings = replace(
+        small, out=tmp_path / "out", data={**small.data, "rewardbench2": other}, judge="rules", judges={}, base_url=""
+    )
+    found = reproduce(settings, ["rmbenches"], quiet).tables[0]
+    row = next(row for row in found.rows if row.names == ("SVR (ours)",))
+    cells = {
+        f"{column.span} {column.name}".strip(): cell for column, cell in zip(found.columns, row.cells, strict=True)
+    }
+    assert cells["RewardBench 2 all subsets of the file"].ours is not None
+    assert cells["RewardBench 2 Focus"].ours is None
+    assert cells["RM-Bench Easy"].ours is not None
+    assert not row.absent
+    assert any("NOT OFFICIAL" in note and "Mine/Focus" in note for note in found.notes)
+
+
+def test_recorded_verdicts_take_the_same_road(tmp_path: Path) -> None:
+    """A recipe of one's own over any pairs has a column a domain, and says that what judged was recorded."""
+    pairs = [{"id": f"p{n}", "domain": "ab"[n % 2], "prompt": f"q{n}", "response_a": "x", "response_b": "y",
+              "label": 0} for n in range(4)]  # fmt: skip
+    told = [{"pair_id": f"p{n}", "order": order, "role": "direct", "reply": "[[A]]" if order == "ab" else "[[B]]"}
+            for n in range(3) for order in ("ab", "ba")]  # fmt: skip
+    for name, rows in (("pairs", pairs), ("replies", told)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = ReproSettings(
+        out=tmp_path / "out",
+        data=data_files([str(tmp_path)]),
+        judges={"vanilla": f"recorded:{tmp_path / 'replies.jsonl'}"},
+        limits=JudgeLimits(memo=tmp_path / "memo"),
+        recipes=Path(__file__).parents[2] / "benchmarks" / "paper" / "llmbar",
+    )
+    found = reproduce(settings, ["all"], quiet).tables[0]
+    assert found.marks[0] == "RECORDED"
+    direct, own = found.rows
+    assert [column.name for column in found.columns] == ["a", "b", "All pairs"]
+    assert [cell.ours for cell in direct.cells] == [100, 50, 75]  # the fourth pair was not recorded
+    assert "--judge metrics=recorded:" in own.absent

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.chooser import open_chooser
 from svr_async.training.bank.bank_diff import diff_banks
 from svr_async.training.bank.build import merge_banks
-from svr_async.training.bank.edit import EditPlan, edit_bank, save_in_place
+from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
 from svr_async.training.bank.lint import Kind, lint
 from svr_async.training.running.candidates import load_rubrics
 from svr_async.vocabulary.pair import user_prompt
@@ -160,6 +162,28 @@ def test_an_edit_in_place_keeps_the_former_bank_whole(tmp_path: Path) -> None:
     assert RubricBank.load(folder).digest == after.digest
     with pytest.raises(UsageError, match="is there already"):
         save_in_place(after, folder, former)
+
+
+def test_of_two_edits_into_one_folder_at_once_one_is_refused(tmp_path: Path) -> None:
+    """The folder holds the bank of the one that was not, whole; a third finds it there too."""
+    banks = [edited(fitted(), disabled=[key(place)]) for place in (0, 1)]
+    begin = Barrier(len(banks))
+
+    def write(bank: RubricBank) -> str:
+        begin.wait()
+        try:
+            save_anew(bank, tmp_path / "out")
+        except UsageError as error:
+            return error.message
+        return bank.digest
+
+    with ThreadPoolExecutor(len(banks)) as pool:
+        told = list(pool.map(write, banks))
+    written = RubricBank.load(tmp_path / "out").digest
+    assert written in told
+    assert f"{tmp_path / 'out'} holds a bank" in told
+    with pytest.raises(UsageError, match="holds a bank"):
+        save_anew(banks[0], tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     from svr_async.commands.screen import show
     from svr_async.scoring.bank import RubricBank
     from svr_async.training.bank.bank_diff import diff_banks
-    from svr_async.training.bank.edit import EditPlan, edit_bank, save_in_place
+    from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
     from svr_async.training.bank.sheets import diff_sheet
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
@@ -48,11 +48,11 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
     del plan["config"]
     former = RubricBank.load(folder)
     edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
-    if out is not None and (out / "bank.json").exists():
-        raise UsageError(f"{out} holds a bank", hint="name another folder, or edit that one with --in-place")
-    kept = save_in_place(edited, Path(folder), former.digest) if out is None else folder
-    if out is not None:
-        edited.save(out)
+    if out is None:
+        kept: str | Path = save_in_place(edited, Path(folder), former.digest)
+    else:
+        kept = folder
+        save_anew(edited, out)
     found, place = diff_banks(former, edited), out or folder
     if as_json:
         plain = {

@@ -24,7 +24,7 @@ def frontier_figures(runs: Sequence[Run], found: Frontier) -> Iterator[Figure]:
             points=tuple((point.cost, 100 * point.accuracy) for point in best),
             intervals=tuple(_ends(point.ci95) for point in best),
             labels=tuple(f"{number}" for number in range(1, len(best) + 1)),
-            role="ours",
+            role="best",
         )
     ]
     for kind, words in KINDS.items():

@@ -75,14 +75,17 @@ def read_form(data: bytes, suffix: str, where: str) -> list[dict[str, Any]]:
 
 
 def count_form(rows: Sequence[Mapping[str, Any]], missed: Sequence[tuple[Item, Item]], where: str) -> Taxonomy:
-    """Count a filled form; DataError names the row of a category that there is not."""
-    counts, strangers = Counter[str](), []
+    """Count a filled form; DataError names the row of a category that there is not, or of an id that is there twice."""
+    counts, strangers, seen = Counter[str](), [], dict[str, int]()
     known = {name for item, _ in missed for name in (item.id, csv_text(item.id))}
     for number, row in enumerate(rows, 1):
         category = " ".join(str(row["category"] or "").casefold().split())
         if category and category not in CATEGORIES:
             hint = f"there are {', '.join(CATEGORIES)}"
             raise DataError(f"{where} row {number}: category {row['category']!r} is not known", hint=hint)
+        if (before := seen.setdefault(str(row["id"]), number)) != number:
+            hint = "keep one row for each pair"
+            raise DataError(f"{where} row {number} has the id {row['id']!r} of row {before}", hint=hint)
         counts[category] += 1
         if str(row["id"]) not in known:
             strangers.append(str(row["id"]))

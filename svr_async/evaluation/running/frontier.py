@@ -44,11 +44,11 @@ FORMATS = ("html", "csv", "json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One judge of one run: how it was asked, and where its final failures are noted."""
+    """One judge of one run: how it was asked, and the run, in whose folder its final failures are noted."""
 
     settings: EvalSettings
     judge: SettledJudge
-    folder: Path
+    run: Run
 
 
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:
@@ -80,13 +80,32 @@ async def frontier_of(runs: Sequence[Run]) -> Frontier:
     sources: dict[str, Source] = {}
     for run, own in zip(runs, settings, strict=True):
         for judge in settle_judges(own, method).judges:
-            sources.setdefault(judge.name, Source(settings=own, judge=judge, folder=run.path))
+            sources.setdefault(judge.name, Source(settings=own, judge=judge, run=run))
     columns, extra = [], []
     for source in sources.values():
         whole, smaller = await _read_back(source, method, pairs, orders_of(settings[0]))
+        if not whole.decisions and len(judges_told(source.run)) == 1:
+            raise _no_replies(source)
         columns.append(whole)
         extra += smaller
     return await draw_frontier(pairs, columns, extra, orders_of(settings[0]))
+
+
+def judges_told(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return what the manifest of a run tells of each of its judges."""
+    told: Mapping[str, Any] = run.manifest.get("judge") or {}
+    return told.get("judges") or [told]
+
+
+def _no_replies(source: Source) -> ArtefactError:
+    """Return the error of a run whose only judge has no reply in the memo: its address tells another key."""
+    told, profile = judges_told(source.run)[0].get("base_url"), source.judge.profile
+    now = None if profile is None else profile.base_url
+    memo = f"the memo {source.settings.limits.memo} has no reply of {source.judge.name} to {source.run.path}"
+    if told and now and told != now:
+        hint = f"give {source.judge.name} the address of the run again, in its profile"
+        return ArtefactError(f"{memo}: the run asked it at {told}, now it is at {now}", hint=hint)
+    return ArtefactError(memo, hint="put back the memo, or the judge's profile, that the run was made with")
 
 
 def settings_of(run: Run) -> EvalSettings:
@@ -143,7 +162,7 @@ async def _read_back(
 
     Whether there are any is tried on the first pairs.
     """
-    limits = replace(source.settings.limits, failures=source.folder / "failures.jsonl")
+    limits = replace(source.settings.limits, failures=source.run.path / "failures.jsonl")
     judge = open_judge(source.judge.spec, limits, prompts={pair.id: pair.prompt for pair in pairs})
     try:
         used = rephrasing(method, judge) if source.settings.rephrase else method

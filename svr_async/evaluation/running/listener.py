@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class EvalResult:
 
     folder: Path
     metrics: Mapping[str, Any]
-    items: Sequence[Item]
+    items: Sequence[Item] = field(repr=False)  # asyncio takes the repr of a main task that has ended
     total: int
     signal: int = 0
 

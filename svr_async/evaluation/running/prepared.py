@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from svr_async.adapters import get_adapter
+from svr_async.adapters import Dataset, get_adapter
 from svr_async.adapters.selection import select_pairs
 from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledJudges, settle_judges
@@ -32,17 +32,20 @@ class Prepared:
         return self.settings.out or self.record.default_folder()
 
 
-def prepare(settings: EvalSettings) -> Prepared:
-    """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible."""
+def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> Prepared:
+    """Settle method and judges and load the pairs, opening nothing; SvrError for what makes the run impossible.
+
+    `dataset` is what the settings name, where the caller has read it already.
+    """
     method = choose_method(settings)
     judges = settle_judges(settings, method)
-    return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges))
+    return Prepared(settings=settings, method=method, judges=judges, record=_record(settings, method, judges, dataset))
 
 
-def _record(settings: EvalSettings, method: Method, judges: SettledJudges) -> RunRecord:
+def _record(settings: EvalSettings, method: Method, judges: SettledJudges, dataset: Dataset | None) -> RunRecord:
     """Return what the run folder says about the run; its digest covers all that can change an item."""
     adapter = get_adapter(settings.benchmark)
-    dataset = load_dataset(settings, adapter)
+    dataset = load_dataset(settings, adapter) if dataset is None else dataset
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
     identity = {
         "rubrics": [],

@@ -104,7 +104,7 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     write_atomic(files.examples, _examples(record.pairs, items))
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
-    run = RunFolder.load(folder)
+    run = RunFolder.load(folder, items)
     write_atomic(files.report, render_report([run]).encode())
     for suffix in ("md", "tex"):
         write_atomic(folder / f"table.{suffix}", render_table([run], f".{suffix}").encode())

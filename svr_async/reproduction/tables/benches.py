@@ -15,10 +15,12 @@ from svr_async.reproduction.recipe import Recipe, RecipeRow
 from svr_async.reproduction.results import Absent, Results, judged
 from svr_async.reproduction.scores import Part, evenly, mean_of, scored
 from svr_async.reproduction.table import Cell, Column, Row, Table
-from svr_async.reproduction.tables.accuracy import cell_of, table_of
+from svr_async.reproduction.tables.accuracy import cell_of, parts_of, table_of
 
 Parts = list[Part]
 AVERAGE = "Avg."
+WHOLE = "all subsets of the file"
+SHOWN_NAMES = 6
 TITLES = {"rewardbench": "RewardBench", "rewardbench2": "RewardBench 2", "rmbench": "RM-Bench"}
 Scorer = Callable[[Sequence[Item], str], Parts]
 
@@ -102,21 +104,39 @@ def benches(recipe: Recipe, printed: Printed, results: Results) -> Table:
     """Return a row a method over the twelve columns and their mean, with RewardBench 2 by pairs in the last ones."""
     own = printed.table(recipe.label)
     by_pairs = [place for place in PLACES if place.bench == "rewardbench2"]
+    runs_by_row = [{bench: results.run(run) for bench, run in row.runs.items()} for row in recipe.rows]
+    every = [run for runs in runs_by_row for run in runs.values()]
+    strange = _strange(runs_by_row)
     columns = (
         *(Column(name=place.name.capitalize() if place.bench == "rmbench" else place.name, ranked=True,
                  span=TITLES[place.bench]) for place in PLACES),
         Column(name=AVERAGE, ranked=True),
         *(Column(name=place.name, span="RewardBench 2, by pairs") for place in by_pairs),
+        *(Column(name=WHOLE, span=TITLES[bench]) for bench in strange),
     )  # fmt: skip
-    rows, every = [], []
-    for row in recipe.rows:
-        runs = {bench: results.run(run) for bench, run in row.runs.items()}
-        rows.append(_row(row, runs, own))
-        every += list(runs.values())
-    return table_of(recipe, columns, rows, every)
+    rows = [_row(row, runs, own, tuple(strange)) for row, runs in zip(recipe.rows, runs_by_row, strict=True)]
+    return table_of(recipe, columns, rows, every, [_other(bench, names) for bench, names in strange.items()])
 
 
-def _row(row: RecipeRow, runs: Mapping[str, Run | Absent], own: PrintedTable) -> Row:
+def _strange(runs_by_row: Sequence[Mapping[str, Run | Absent]]) -> Mapping[str, Sequence[str]]:
+    """Return the domains of the benchmarks whose file has none that a column is of."""
+    found: dict[str, Sequence[str]] = {}
+    for bench, run in (entry for runs in runs_by_row for entry in runs.items()):
+        places = [place for place in PLACES if place.bench == bench]
+        if not isinstance(run, Absent) and not any(SCORERS[bench](run.items, place.name) for place in places):
+            found[bench] = sorted({item.domain for item in run.items})
+    return found
+
+
+def _other(bench: str, names: Sequence[str]) -> str:
+    told = ", ".join(names[:SHOWN_NAMES]) + (f" and {len(names) - SHOWN_NAMES} more" if names[SHOWN_NAMES:] else "")
+    return (
+        f"{TITLES[bench]}: NOT OFFICIAL. The file has other subsets ({told}), so the columns are empty; {WHOLE} is the "
+        "accuracy over its pairs, each counting the same, ties and missing verdicts wrong."
+    )
+
+
+def _row(row: RecipeRow, runs: Mapping[str, Run | Absent], own: PrintedTable, strange: Sequence[str]) -> Row:
     items = {bench: run.items for bench, run in runs.items() if not isinstance(run, Absent)}
     parts = [SCORERS[place.bench](items.get(place.bench, ()), place.name) for place in PLACES]
     cells = [
@@ -125,6 +145,7 @@ def _row(row: RecipeRow, runs: Mapping[str, Run | Absent], own: PrintedTable) ->
     whole = scored(mean_of(parts)) if all(parts) else None
     cells.append(cell_of(whole, own.number(row.names, AVERAGE)))
     cells += _by_pairs(items.get("rewardbench2", ()))
+    cells += [cell_of(scored(parts_of(items.get(bench, ()))), None) for bench in strange]
     present = [judged(run) for run in runs.values() if not isinstance(run, Absent)]
     why = [f"{TITLES[bench]}: {run.why}" for bench, run in runs.items() if isinstance(run, Absent)]
     same = len(why) == len(runs) and len({run.why for run in runs.values() if isinstance(run, Absent)}) == 1

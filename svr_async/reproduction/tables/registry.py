@@ -14,6 +14,7 @@ from svr_async.reproduction.tables.bank import distribution, examples
 from svr_async.reproduction.tables.benches import benches
 from svr_async.reproduction.tables.cost import cost
 from svr_async.reproduction.tables.overlap import case, net, overlap
+from svr_async.reproduction.tables.subsets import subsets
 from svr_async.reproduction.tables.topk import topk
 from svr_async.reproduction.tables.training import dynamics, hparams, overview
 
@@ -28,6 +29,7 @@ KINDS: Mapping[str, Builder] = {
     "net": net,
     "case": case,
     "topk": topk,
+    "subsets": subsets,
     "bank": distribution,
     "examples": examples,
     "dynamics": dynamics,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +21,7 @@ from svr_async.training.bank.distinct import differ, predicate, profile
 from svr_async.training.bank.merge import MERGE_CUTOFF
 from svr_async.training.bank.prune_redundant import same_criterion
 from svr_async.training.bank.similarity_join import similar_pairs
+from svr_async.vocabulary.folders import open_folder
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: what the fit shares out is as it was without it
@@ -91,6 +94,19 @@ def save_in_place(edited: RubricBank, folder: Path, former: str) -> Path:
         raise StorageError(f"cannot keep the former bank in {kept}: {error}", hint="use --out DIR") from error
     edited.save(folder)
     return kept
+
+
+def save_anew(edited: RubricBank, folder: Path) -> None:
+    """Write an edited bank into a folder that holds none; UsageError where it does, also by another edit just now."""
+    open_folder(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # until the folder is closed: the second of two edits finds the first's bank
+        if (folder / "bank.json").exists():
+            raise UsageError(f"{folder} holds a bank", hint="name another folder, or edit that one with --in-place")
+        edited.save(folder)
+    finally:
+        os.close(handle)
 
 
 class _Editor:
