@@ -15,7 +15,11 @@ from svr_async.commands.options import common, noise_option, seed_option
 @seed_option
 @noise_option
 @click.option("--by", metavar="COLUMN", help="Net advantage by domain, subset, order, outcome, gold, judge, source …")
-@click.option("--disagreements", metavar="N|FILE", help="Pairs that one has right: show N, or write .csv or .jsonl.")
+@click.option(
+    "--disagreements",
+    metavar="N|FILE",
+    help="Pairs that only one has right: show N, or write .csv, .jsonl.",
+)
 @click.option(
     "--taxonomy",
     type=click.Path(path_type=Path),
@@ -56,7 +60,9 @@ def compare(
     else:
         from svr_async.commands.screen import safe_console, show
         from svr_async.evaluation.reporting.compare_tables import comparison_tables
+        from svr_async.evaluation.reporting.overlap import parted_tables
         from svr_async.evaluation.reporting.table_sheet import tables_sheet
 
-        tables = (*comparison_tables(found, safe_console().width), *(table for _, _, table in more))
+        where = () if disagreements else tuple(parted_tables(loaded))
+        tables = (*comparison_tables(found, safe_console().width), *where, *(table for _, _, table in more))
         show(tables_sheet(tables, found.warnings))

@@ -48,9 +48,9 @@ def report(
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
 
-    RUN is a run's folder, or a bank's: then the page shows how it was fitted and what is in it. The HTML page is one
-    file that makes no requests and can be mailed as it is. The page of one run has a table of all its items, which svr
-    view opens at once.
+    RUN is a run's folder, or a bank's: then the page shows how it was fitted, what is in it, and what its rubrics did
+    in the runs named beside it. The HTML page is one file that makes no requests and can be mailed as it is. The page
+    of one run has a table of all its items, which svr view opens at once.
 
     \b
     Examples:
@@ -59,6 +59,7 @@ def report(
       svr report runs/first --out table.tex
       svr report runs/first runs/second --figures figures
       svr report banks/mine/bank
+      svr report banks/mine/bank runs/first runs/second
       svr report runs/small-judge runs/large-judge --frontier
     """
     if frontier:
@@ -67,16 +68,31 @@ def report(
     from svr_async.errors import UsageError
     from svr_async.evaluation.reporting.bank_report import write_bank_report
 
-    bank = bank_folder(runs)
+    bank, judged = bank_and_runs(runs)
     target = out or default_target(runs)
     if data is not None and (len(runs) > 1 or summary or bank is not None):
         raise UsageError("--data is for the items of one run", hint="svr view RUN RUN --data PATH shows those of two")
-    written = Written(figures=figures, items=len(runs) == 1 and not summary, data=data)
-    n_bytes = write_report(runs, target, written) if bank is None else write_bank_report(bank, target, figures)
+    if bank is None:
+        n_bytes = write_report(runs, target, Written(figures=figures, items=len(runs) == 1 and not summary, data=data))
+    else:
+        n_bytes = write_bank_report(bank, target, figures, judged)
     if as_json:
         click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
     else:
         click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
+        if bank is None:
+            _show_rubrics(runs)
+
+
+def _show_rubrics(runs: tuple[Path, ...]) -> None:
+    """Print the rubrics that decide, of one run by domain, of several by run."""
+    from svr_async.commands.screen import safe_console, show
+    from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
+    from svr_async.evaluation.reporting.table_sheet import tables_sheet
+    from svr_async.evaluation.runfolder import RunFolder
+
+    found = effects_of([RunFolder.load(run) for run in runs])
+    show(tables_sheet(rubric_tables(found, "rubrics that decide", width=safe_console().width)))
 
 
 def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | None, as_json: bool) -> None:
@@ -96,7 +112,9 @@ def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | N
 
 def default_target(runs: tuple[Path, ...]) -> Path:
     """Return where a page goes that no --out names: beside what it shows."""
-    return runs[0] / "report.html" if len(runs) == 1 else Path("comparison.html")
+    if len(runs) == 1 or _bank_in(runs[0]) is not None:
+        return runs[0] / "report.html"
+    return Path("comparison.html")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +151,15 @@ def write_report(runs: tuple[Path, ...], target: Path, more: Written) -> int:
     return len(data)
 
 
-def bank_folder(named: tuple[Path, ...]) -> Path | None:
-    """Return the bank's folder where one is named, or the folder of a training that holds one; None for runs."""
+def bank_and_runs(named: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
+    """Return the bank's folder where one is named, or a training's that holds one, else None; and the runs."""
     from svr_async.errors import UsageError
 
-    found = [_bank_in(path) for path in named]
-    if not any(found):
-        return None
-    if len(named) > 1:
-        raise UsageError("a bank's report shows one bank and no runs", hint="svr bank diff compares two banks")
-    return found[0]
+    places = [(path, _bank_in(path)) for path in named]
+    banks = [folder for _, folder in places if folder is not None]
+    if len(banks) > 1:
+        raise UsageError("a bank's report shows one bank", hint="svr bank diff compares two banks")
+    return (banks[0] if banks else None), tuple(path for path, folder in places if folder is None)
 
 
 def _bank_in(path: Path) -> Path | None:

@@ -16,6 +16,7 @@ from svr_async.commands.screen import styled_console
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+    from rich.table import Table
 
     from svr_async.engine.admission.lane_stats import LaneStats
     from svr_async.engine.stats import EngineStats
@@ -169,29 +170,17 @@ def stage_bar(console: Console) -> Progress:
 
 def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     """Print the headline, the domains, the official scores and where the report is."""
-    from rich.table import Table
+    from svr_async.evaluation.chance import against_chance
 
     console = styled_console()
     title = f"{metrics['benchmark']} · {metrics['method']} · {metrics['judge_label']}"
     console.print(f"[bold]{_plain(title)}[/]" + ("" if metrics["complete"] else "  [bold red]PARTIAL[/]"))
     console.print(_headline(metrics))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column, justify in (
-        ("domain", "left"),
-        ("n", "right"),
-        ("accuracy", "right"),
-        ("95 % interval", "right"),
-        ("ties at half", "right"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich's literal
-    for name, row in metrics["by_domain"].items():
-        half = _percent(row["accuracy_half_credit"])
-        table.add_row(_plain(name), str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]), half)
+    console.print(f"[dim]chance[/]    {against_chance(metrics, metrics['accuracy_ci95'])}")
     if len(metrics["by_domain"]) > 1:
-        console.print(table)
+        console.print(_domains(metrics))
     _print_official(console, metrics)
-    outcomes = ", ".join(f"{name} {count}" for name, count in metrics["outcomes"].items())
-    console.print(f"[dim]outcomes[/]  {outcomes}")
+    console.print(f"[dim]outcomes[/]  {_outcomes(metrics['outcomes'])}")
     console.print(f"[dim]order[/]     {_order(metrics['order'])}")
     console.print(f"[dim]calls[/]     {_calls(metrics)}")
     for line in _panel(metrics):
@@ -199,6 +188,31 @@ def print_summary(metrics: Mapping[str, Any], folder: str) -> None:
     for note in metrics["notes"]:
         console.print(f"[dim]note[/]      {_plain(note)}")
     console.print(f"[dim]report[/]    {_plain(folder)}/report.html", soft_wrap=True)
+
+
+def _domains(metrics: Mapping[str, Any]) -> Table:
+    """Return the table of domains; ties at half credit have a column where there are any."""
+    from rich.table import Table
+
+    rows = metrics["by_domain"]
+    tied = any(row["accuracy_half_credit"] != row["accuracy"] for row in rows.values())
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("domain", "n", "accuracy", "95 % interval", *(("ties at half",) if tied else ())):
+        table.add_column(column, justify="left" if column == "domain" else "right")
+    for name, row in rows.items():
+        half = (_percent(row["accuracy_half_credit"]),) if tied else ()
+        table.add_row(_plain(name), str(row["n"]), _percent(row["accuracy"]), _interval(row["ci95"]), *half)
+    return table
+
+
+def _outcomes(counts: Mapping[str, int]) -> str:
+    """Name what became of the pairs; what a word means is said where it is not all of them that were scored."""
+    from svr_async.evaluation.wording import OUTCOME_WORDS
+
+    told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    if len(counts) < 2:
+        return told
+    return f"{told} ({'; '.join(f'{name}: {OUTCOME_WORDS[name]}' for name in counts if name in OUTCOME_WORDS)})"
 
 
 def _harmless(text: str, limit: int = 400) -> str:
@@ -226,23 +240,21 @@ def _headline(metrics: Mapping[str, Any]) -> str:
     half = metrics["accuracy_half_credit"]
     if low == high == half == accuracy:  # every pair has a verdict that is no tie
         return told
-    return f"{told}, ties at half credit {_percent(half)}, bounds {_percent(low)} to {_percent(high)}"
+    bounds = f"{_percent(low)} to {_percent(high)} if all ties and missing verdicts were wrong, or all right"
+    return f"{told}, ties at half credit {_percent(half)}, {bounds}"
 
 
 def _print_official(console: Any, metrics: Mapping[str, Any]) -> None:
-    """Print the benchmark's own scores; tables that repeat the domains, or are long, are left to the report."""
+    """Print the benchmark's own scores; long tables are left to the report."""
     from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
 
     official = own_scores(metrics)
-    domains = {name: row["accuracy"] for name, row in metrics["by_domain"].items()}
     ruled = has_official_rule(metrics)
     note = "" if metrics["complete"] else f"  ({UNJUDGED_ARE_WRONG})"
-    main = {k: v for k, v in official.items() if k not in {"coverage", "tie_credit"}}
-    _print_scores(console, "official" if ruled else "scores", main, note)
+    _print_scores(console, "official" if ruled else "scores", official, note)
     for name, value in official.items():
         numbers = _numbers(value) if isinstance(value, dict) else {}
-        repeats = {key: round(score, 6) for key, score in numbers.items()} == domains
-        if numbers and not repeats and len(numbers) <= MOST_SCORES:
+        if numbers and len(numbers) <= MOST_SCORES:
             _print_scores(console, name.replace("_", " "), numbers)
 
 
@@ -260,12 +272,15 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _order(order: Mapping[str, Any]) -> str:
+    from svr_async.evaluation.wording import order_in_words
+
     if not order["audited"]:
-        return f"{order['policy']}, none judged both ways"
+        return f"{order_in_words(order['policy'])}; none judged in both orders"
     close = f" (margin below {order['audit_below']:g})" if "audit_below" in order else ""
     return (
-        f"{order['policy']}; {order['audited']} judged both ways{close}: {_percent(order['flip_rate'])} flip, "
-        f"{_percent(order['lean_a'])} for the response shown first"
+        f"{order_in_words(order['policy'])}; {order['audited']} judged in both orders{close}: on "
+        f"{_percent(order['flip_rate'])} the verdict flips, {_percent(order['lean_a'])} of verdicts are for the one "
+        "shown first"
     )
 
 

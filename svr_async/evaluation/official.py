@@ -7,6 +7,7 @@ from typing import Any
 
 from svr_async.evaluation.labels import adapter_of
 
+TOLD_ELSEWHERE = ("coverage", "tie_credit")  # beside the accuracy, and in the settings
 UNJUDGED_ARE_WRONG = "pairs that are not judged yet count as wrong here"
 
 
@@ -17,23 +18,23 @@ def has_official_rule(metrics: Mapping[str, Any]) -> bool:
 
 
 def own_scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores to show; where there is no official rule, without those that only repeat accuracy or domains.
+    """Return the scores to show: no table that repeats the domains, no coverage, no setting.
 
-    The texts among them (`rule`) are kept where any score is.
+    Where there is no official rule, none that repeats the accuracy either. The texts among them (`rule`) are kept
+    where any score is.
     """
-    scores = dict(metrics.get("official") or {})
-    if has_official_rule(metrics):
-        return scores
-    domains = {name: row.get("accuracy") for name, row in (metrics.get("by_domain") or {}).items()}
-    told = {name: value for name, value in scores.items() if not _repeats(value, metrics.get("accuracy"), domains)}
-    return told if any(not isinstance(value, str) for value in told.values()) else {}
+    scores = {name: value for name, value in (metrics.get("official") or {}).items() if name not in TOLD_ELSEWHERE}
+    domains = {name: _rounded(row.get("accuracy")) for name, row in (metrics.get("by_domain") or {}).items()}
+    accuracy = None if has_official_rule(metrics) else metrics.get("accuracy")
+    told = {name: value for name, value in scores.items() if not _repeats(value, accuracy, domains)}
+    return told if any(not isinstance(value, str | bool) for value in told.values()) else {}
 
 
 def _repeats(value: Any, accuracy: float | None, domains: Mapping[str, float | None]) -> bool:
-    """Whether a score, or a table of scores, is empty, the accuracy, or that of each domain."""
+    """Whether a score is empty or the accuracy, or a table of scores is empty or that of the domains."""
     if isinstance(value, Mapping):
         return not value or {name: _rounded(score) for name, score in value.items()} == domains
-    return bool(_rounded(value) == accuracy)
+    return value is None or (accuracy is not None and _rounded(value) == _rounded(accuracy))
 
 
 def _rounded(value: Any) -> Any:

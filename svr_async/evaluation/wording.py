@@ -5,6 +5,16 @@ from __future__ import annotations
 UNKNOWN = "–"
 _NBSP = "\u00a0"
 MINUS = "−"
+OUTCOME_WORDS = {
+    "scored": "the judge preferred one response",
+    "tie": "the evidence was exactly balanced, which counts as wrong",
+    "parse_error": "no verdict could be read in the reply",
+    "refusal": "the judge declined to answer",
+    "context_too_long": "the pair does not fit the judge's context",
+    "truncated": "the reply ended before its verdict",
+    "api_error": "the endpoint gave no reply",
+    "invalid_input": "the row could not be judged as it stands",
+}
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -96,3 +106,14 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60}{_NBSP}min {whole % 60:02d}{_NBSP}s"
     return f"{whole // 3600}{_NBSP}h {whole % 3600 // 60:02d}{_NBSP}min"
+
+
+def order_in_words(policy: str) -> str:
+    """Return in which order responses were shown, by the name of its policy."""
+    words = {
+        "ab": "as in the data set",
+        "ba": "swapped",
+        "both": "both orders, averaged",
+        "hash": "by a hash of the pair's id",
+    }
+    return words.get(policy, policy)

@@ -16,7 +16,7 @@ MARKERS = "os^Dvp<>hX"  # by place, so that colour is not all that tells series 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Colours on a light or a dark page: those of the report's style sheet, and one a place for runs.
+    """Colours on a light or a dark page: those of the report's style sheet, and one a place for runs: no green, no red.
 
     `ends` are the colours of a heat map's 0 and 1, `over` is of text on each.
     """
@@ -43,7 +43,7 @@ LIGHT = Theme(
         "ahead": "#2b6a4d", "behind": "#a33a35", "other": "#9a9da3",
         "negatives": "#a4551c", "active": "#7a4b8f", "best": "#1c1f24",
     },
-    places=("#1d5f82", "#a4551c", "#2b6a4d", "#7a4b8f", "#8a6d00", "#a33a35", "#3f8fa8", "#5b606a"),
+    places=("#1d5f82", "#a4551c", "#0f766e", "#7a4b8f", "#8a6d00", "#9d3c7c", "#3f8fa8", "#5b606a"),
     ends=("#f3f1ec", "#1d5f82"),
     over=("#1c1f24", "#ffffff"),
 )  # fmt: skip
@@ -58,7 +58,7 @@ DARK = Theme(
         "ahead": "#8ccbaa", "behind": "#ee9a94", "other": "#6d737d",
         "negatives": "#d99b6a", "active": "#c6a3da", "best": "#e9e7e1",
     },
-    places=("#7fb7d6", "#d99b6a", "#8ccbaa", "#c6a3da", "#d8c060", "#ee9a94", "#9fdbe6", "#a3a8b2"),
+    places=("#7fb7d6", "#d99b6a", "#63c7bd", "#c6a3da", "#d8c060", "#e59ac8", "#9fdbe6", "#a3a8b2"),
     ends=("#20242b", "#7fb7d6"),
     over=("#e9e7e1", "#14161a"),
 )  # fmt: skip

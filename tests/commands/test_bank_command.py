@@ -13,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 from made_history import made_history
 from rich.console import Console
+from small_runs import item, write_run
 
 from svr_async.commands import screen
 from svr_async.commands.bank.command import bank
 from svr_async.commands.main import run
 from svr_async.errors import UsageError
+from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.evaluation.reporting.bank_sheets import bank_sheet, stats_sheet
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
@@ -131,6 +133,31 @@ def test_stats_count_by_domain_and_facet(folder: Path) -> None:
     found = orjson.loads(call("stats", folder, "--json"))
     assert found["domains"]["total"]["rubrics"] == 5
     assert found["with_check"] == 1
+
+
+def test_effect_tells_what_each_rubric_did_in_runs(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of runs with the bank's rubrics, by run; a run without any of them, or none at all, is one line."""
+    known = Rubric(text=next(iter(TEXTS)))
+    items = [
+        replace(one, rubrics=tuple(replace(row, id=known.id, text=known.text) for row in one.rubrics))
+        for one in (item(1), item(2), item(3, correct=False))
+    ]
+    runs = [write_run(tmp_path / name, items) for name in ("first", "second")]
+    shown = call("effect", folder, *runs)
+    assert "small: 1 of 1 rubric" in shown
+    assert known.text in shown
+    assert "4 of the bank's 5 rubrics were judged on no pair of these runs" in shown
+    (told,) = orjson.loads(call("effect", folder, *runs, "--json"))
+    assert told["id"] == known.id
+    assert [(one["saved"], one["errors"]) for one in told["by_group"].values()] == [(2, []), (2, [])]
+    strange = write_run(tmp_path / "strange", [item(1)])
+    assert fail("effect", folder, strange) == 2
+    assert "no rubric of the bank was judged in" in capsys.readouterr().err
+    page = tmp_path / "page.html"
+    write_bank_report(folder, page, None, runs)
+    assert "What the rubrics did in runs" in page.read_text(encoding="utf-8")
 
 
 def test_lint_says_what_and_what_to_do(folder: Path) -> None:

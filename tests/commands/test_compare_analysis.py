@@ -38,13 +38,15 @@ def test_the_cells_by_a_column_add_up(judged: Cli) -> None:
 
 
 def test_disagreements_are_shown_or_written(judged: Cli, tmp_path: Path) -> None:
-    """N are shown, the surest first; a file has all, of exactly the pairs that one run has right."""
+    """N are shown, those lost first; a file has all, of exactly the pairs that one run has right; a few by default."""
+    assert "pairs lost by the second" in judged("compare", "a", "b")[1]
     assert "2 of 28 disagreements" in judged("compare", "a", "b", "--disagreements", "2")[1]
     judged("compare", "a", "b", "--disagreements", "d.jsonl")
     judged("compare", "a", "b", "--disagreements", "d.csv")
     rows = [orjson.loads(line) for line in (tmp_path / "d.jsonl").read_bytes().splitlines()]
     files = [(tmp_path / run / "items.jsonl").read_bytes() for run in "ab"]
     right = [{item["id"]: item["correct"] for item in map(orjson.loads, file.splitlines())} for file in files]
+    assert [row["right"] for row in rows] == sorted(row["right"] for row in rows)
     assert {row["id"] for row in rows} == {name for name in right[0] if right[0][name] != right[1][name]}
     assert all(right[row["right"] == "second"][row["id"]] for row in rows)
     with (tmp_path / "d.csv").open(newline="") as file:

@@ -12,10 +12,10 @@ from made_run import made_items, write_run
 from svr_async.errors import UsageError
 from svr_async.evaluation.reporting.explain import (
     confident_mistakes,
+    counts_note,
     explain_item,
     favoured,
     in_words,
-    nearer_note,
     nearest_ids,
 )
 from svr_async.evaluation.runfolder import Run, RunFolder, Texts
@@ -150,5 +150,6 @@ def test_equal_verdicts_that_count_are_explained_and_others_are_not(run: Run) ->
     found = explain_item(run, confident_mistakes(run.items)[0].id)
     clear = replace(found, rows=tuple(replace(row, a="pass", b="fail") for row in found.rows))
     alike = replace(clear, rows=(replace(clear.rows[0], b="pass"), *clear.rows[1:]))
-    assert nearer_note(clear) == ""
-    assert "counts a quarter" in nearer_note(alike)
+    assert "Counts: the rubric’s weight" in counts_note(clear)
+    assert "counts a quarter" not in counts_note(clear)
+    assert "counts a quarter" in counts_note(alike)

@@ -17,7 +17,7 @@ from hostile_run import ATTACK, HARMLESS, armed_run
 from made_run import made_items, write_run
 
 from svr_async.errors import UsageError
-from svr_async.evaluation.reporting.report import render_report
+from svr_async.evaluation.reporting.report import render_report, template_text
 from svr_async.evaluation.reporting.reportview import calibration
 from svr_async.evaluation.runfolder import RunFolder
 
@@ -28,6 +28,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: Counter[str] = Counter()
+        self.classes: Counter[str] = Counter()
         self.attributes: list[tuple[str, str | None]] = []
         self.words: list[str] = []
         self.feed(html)
@@ -36,6 +37,7 @@ class Page(HTMLParser):
         """Count a tag and keep its attributes."""
         self.tags[tag] += 1
         self.attributes += attrs
+        self.classes.update((dict(attrs).get("class") or "").split())
 
     def handle_data(self, data: str) -> None:
         """Keep the text."""
@@ -87,7 +89,7 @@ def test_twenty_mistakes_with_texts_verdicts_and_contributions(folder: Path) -> 
     """Each mistake opens to its prompt, both responses and its rubrics with signed contributions."""
     page = page_of(folder)
 
-    assert page.tags["details"] == 20 + 1
+    assert page.classes["mistake"] == 20
     assert page.text.count("My sourdough starter") == 20
     assert "Keeps every number of the prompt and adds none of its own" in page.text
     assert re.search(r"[+−]0\.\d\d", page.text)
@@ -245,7 +247,13 @@ def test_official_scores_are_worded_by_their_kind(tmp_path: Path) -> None:
     text = page_of(write_run(tmp_path, metrics={"official": official})).text
 
     assert "Mean of four sections. Parts of the benchmark are missing." in text
-    for words in ("Overall 80.0 %", "By group CHAT 75.0 % empty –", "Prompts 1,327", "50.0 % 25.0 %", "100.0 % –"):
+    for words in (
+        "Overall 80.0 %",
+        "By group Value CHAT 75.0 % empty –",
+        "Prompts 1,327",
+        "50.0 % 25.0 %",
+        "100.0 % –",
+    ):
         assert words in text
     assert "False" not in text
 
@@ -265,7 +273,7 @@ def test_several_runs_are_compared_first(tmp_path: Path) -> None:
     assert "is PARTIAL: it did not finish" in page.text
     assert len(ids) == len(set(ids))
     assert set(links) <= set(ids)
-    assert page.tags["details"] == 42
+    assert page.classes["mistake"] == 40
 
 
 def test_runs_that_share_nothing_are_shown_side_by_side(tmp_path: Path) -> None:
@@ -321,7 +329,7 @@ def test_own_pairs_have_no_official_scores(tmp_path: Path) -> None:
     more = {**metrics, "official": {**official, "by_subset": {"held out": 0.5}}}
     page = page_of(write_run(tmp_path / "more", metrics=more))
     assert "Other scores" in page.text
-    assert "By subset held out 50.0 %" in page.text
+    assert "By subset Value held out 50.0 %" in page.text
     assert "Overall" not in page.text
 
 
@@ -343,3 +351,49 @@ def test_a_command_is_broken_between_its_arguments_only(tmp_path: Path) -> None:
 def test_verdicts_that_are_equal_and_count_are_explained(folder: Path) -> None:
     """The page says why a rubric counts that both responses pass."""
     assert "the response that comes nearer counts a quarter" in page_of(folder).text
+
+
+def test_the_rubrics_that_decide_have_their_section(folder: Path) -> None:
+    """Each shared rubric with uses, share right, pairs saved, errors and net effect, and the same by domain."""
+    page = page_of(folder)
+
+    assert "The rubrics that decide" in page.text
+    assert page.classes["by-group"] == 6
+    assert re.search(r"Instruction following net [+−]?\d+ \(\d+ saved, \d+ errors?\)", page.text)
+    assert "errors caused" in page.text
+
+
+def test_subsets_have_pairs_and_intervals_and_fold_away(tmp_path: Path) -> None:
+    """Where they are not the domains again; a table of scores that repeats either is shown once."""
+    items = [replace(item, subset=f"part-{place % 3}") for place, item in enumerate(made_items())]
+    plain = page_of(write_run(tmp_path / "plain"))
+    page = page_of(write_run(tmp_path / "parted", items=items))
+
+    assert "By subset (3)" in page.text
+    assert re.search(r"part-1 107 \d+\.\d % \d+\.\d–\d+\.\d %", page.text)
+    assert "By subset" not in plain.text
+    assert "Per domain" not in plain.text
+    assert plain.text.count("Instruction following 35") == 1
+
+
+def test_a_comparison_lists_its_disagreements_lost_ones_first(tmp_path: Path) -> None:
+    """Pairs that only the first run has right come before those that only the second has; the rest is folded up."""
+    runs = [
+        write_run(tmp_path / "a", items=made_items(seed=1, skill=0.55), metrics={"method": "vanilla"}),
+        write_run(tmp_path / "b", items=made_items(seed=2, skill=0.75)),
+    ]
+    page = page_of(*runs)
+
+    assert page.text.index("Lost: 10 of ") < page.text.index("Won: 10 of ")
+    assert "Where they differ" in page.text
+    assert page.classes["is-right"] == page.classes["is-wrong"] > 20
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_one_colour_means_one_thing(scheme: int) -> None:
+    """By day and by night the colours of measured numbers, A, B, right, wrong and cautions all differ."""
+    blocks = re.findall(r":root \{(.*?)\}", template_text("report.css"), re.DOTALL)
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", blocks[scheme]))
+    meant = [colours[name] for name in ("accent", "a", "b", "good", "bad", "warn-edge")]
+
+    assert len(set(meant)) == len(meant)

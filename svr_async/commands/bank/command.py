@@ -92,6 +92,45 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
         put(stats_sheet(held, found))
 
 
+@bank.command(short_help="Tell what each rubric did in runs.")
+@bank_argument
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option("--best", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the best to list.")
+@click.option("--worst", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the worst.")
+@common
+def effect(
+    folder: str,
+    runs: tuple[Path, ...],
+    best: int,
+    worst: int,
+    config: object,  # noqa: ARG001  (eager)
+    as_json: bool,
+) -> None:
+    """Tell what each rubric of BANK did in runs: how often used and right, pairs saved, errors caused.
+
+    A rubric is left out by striking what it contributed to the stored margins; nothing is judged again.
+
+    \b
+    Examples:
+      svr bank effect bank/ runs/first runs/second
+      svr bank effect bank/ runs/* --json
+    """
+    from svr_async.commands.screen import safe_console
+    from svr_async.commands.screen import show as put
+    from svr_async.evaluation.reporting.rubric_tables import bank_effects, rubric_tables
+    from svr_async.evaluation.reporting.table_sheet import tables_sheet
+    from svr_async.evaluation.runfolder import RunFolder
+
+    held = _load(folder)
+    found = bank_effects(held, [RunFolder.load(run) for run in runs])
+    if as_json:
+        _print(found.to_json())
+        return
+    put(tables_sheet(rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)))
+    if idle := len(held) - len(found.rubrics):
+        click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
+
+
 @bank.command(short_help="Find rubrics with defects.")
 @bank_argument
 @click.option("--kind", "kinds", multiple=True, help="Only findings of this kind; may be given more than once.")

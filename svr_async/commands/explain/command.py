@@ -178,9 +178,9 @@ def show_explanation(found: Explanation) -> None:
 
     from svr_async.commands.screen import safe_console
     from svr_async.evaluation.reporting.explain import (
+        counts_note,
         decision_in_words,
         in_words,
-        nearer_note,
         verdict_reasons,
         votes_in_words,
         why,
@@ -195,8 +195,7 @@ def show_explanation(found: Explanation) -> None:
         console.print(Text(f"{'and' if place else 'but'} {one_line(doubt, 400)}", style="yellow"))
     if found.rows:
         _show_rubrics(console, found)
-        if note := nearer_note(found):
-            console.print(Text(note, style="dim"))
+        console.print(Text(counts_note(found), style="dim"))
         console.print(Text(one_line(in_words(found), 400)))
     elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
         console.print("the judge gave its verdict directly, without rubrics")
@@ -256,7 +255,7 @@ def _bar(row: RubricRow, largest: float) -> Text:
         ("━" * left).rjust(BAR_CELLS),
         ("│", "dim"),
         ("━" * right).ljust(BAR_CELLS),
-        style="cyan" if left else "yellow",
+        style="magenta" if left else "yellow",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.evaluation import wording
+from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.labels import Mark, integrity_marks
 from svr_async.evaluation.reporting.bank_curves import Curves, EpochLine, curves_of, descended, epoch_lines
 from svr_async.evaluation.reporting.bank_structure import LearningView, StructureView, view_learning, view_structure
@@ -85,6 +86,7 @@ def view_bank(bank: RubricBank) -> BankView:
     history = bank.history if told or bank.history is None else _without_dev(bank.history)
     epochs = tuple(epoch_lines(history)) if history else ()
     rubrics = _rubric_lines(bank.rubrics)
+    ci95 = wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev and told else None
     return BankView(
         title=bank.name or "A rubric bank",
         judge=bank.judge or "not recorded",
@@ -95,9 +97,9 @@ def view_bank(bank: RubricBank) -> BankView:
         more_notes=_own_notes(bank) if len(bank.notes) > SHOWN_NOTES else (),
         accuracy=accuracy if told else None,
         untold=NOTHING_HELD_OUT if told else f"{too_few(n_dev)[0].upper()}{too_few(n_dev)[1:]}.",
-        ci95=wilson_interval(accuracy * n_dev, n_dev) if accuracy is not None and n_dev and told else None,
+        ci95=ci95,
         n_dev=n_dev,
-        reading=_reading(history),
+        reading=" ".join(filter(None, (against_chance({"accuracy": accuracy}, ci95), _reading(history)))),
         headline=_headline(bank, history),
         curves=curves_of(history) if history else None,
         several_seeds=history is not None and len({curve.seed for curve in history.curves}) > 1,

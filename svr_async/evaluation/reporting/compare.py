@@ -28,6 +28,10 @@ from svr_async.vocabulary.statistics import (
 )
 
 SIGNIFICANT = 0.05
+HOLM = (
+    "p: how often chance alone would part two equally good runs this far. Holm: p raised because several tests are "
+    "made at once; a difference is taken as shown at 0.05 or below."
+)
 _Key = tuple[str, int]
 _Tester = Callable[[Mapping[_Key, Item], Mapping[_Key, Item], Sequence[_Key]], "PairedTest"]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svr_async.evaluation import wording
-from svr_async.evaluation.reporting.compare import Comparison, Duel, PairedTest
-from svr_async.evaluation.reporting.tables import Table
+from svr_async.evaluation.chance import EVEN, against_chance
+from svr_async.evaluation.reporting.compare import HOLM, Comparison, Duel, PairedTest, RunSummary
+from svr_async.evaluation.reporting.table import Table
 
+COLUMNS = "points: second less first. only 1st:2nd: pairs that only the first has right, and only the second."
 WIDE = 100  # columns that all numbers of a paired test need; narrower terminals show the main ones
 
 
@@ -23,20 +25,27 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
         )
         for run in found.runs
     )
-    yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows)
-    for duel in found.duels:
-        yield _tests(duel, wide=width >= WIDE)
+    below = tuple(f"{run.title}: {told}" for run in found.runs if (told := _below(run)))
+    yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
+    for place, duel in enumerate(found.duels):
+        yield _tests(duel, wide=width >= WIDE, told=place == 0)
         yield _cells(duel)
 
 
-def _tests(duel: Duel, *, wide: bool) -> Table:
+def _below(run: RunSummary) -> str:
+    """Say of a run with fewer right than wrong whether chance may have done it."""
+    return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
+
+
+def _tests(duel: Duel, *, wide: bool, told: bool) -> Table:
+    """Lay out the tests of a run against the first; `told` has what the columns mean below."""
     heads = ("pairs", "first", "second", "points", *(("95 % interval", "only 1st:2nd", "p") if wide else ()), "p Holm")
     named = (("all shared pairs", duel.overall), *duel.domains.items())
     return Table(
         caption=f"first: {duel.first}, second: {duel.second}",
         heads=("domain", *heads),
         rows=tuple(_test(name, test, wide=wide) for name, test in named),
-        notes=tuple(_noise(duel.overall)),
+        notes=(*_noise(duel.overall), *((COLUMNS,) if wide and told else ()), *((HOLM,) if told else ())),
     )
 
 

@@ -23,10 +23,14 @@ LEAST_SHOWN = 0.005  # of a contribution
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides any"
 LIKELY = (
-    "In percent: how likely the judge holds a pass. What a rubric counts is what is expected of that. "
-    "Such a judge gives no reasons."
+    "In percent: how likely the judge holds a pass. Counts: the rubric’s weight for this prompt; its bar is that times "
+    "the difference expected of these. Such a judge gives no reasons."
 )
 NEARER = "Where both pass or both fail, the response that comes nearer counts a quarter."
+COUNTS = (
+    "Counts: the rubric’s weight for this prompt; its bar is that times the difference of the verdicts, 1.25 where one "
+    "passes and the other fails."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +127,12 @@ def in_words(found: Explanation) -> str:
     return f'{said} What counted most for {winner}: "{max(its, key=lambda text: abs(sums[text]))}"' if its else said
 
 
-def nearer_note(found: Explanation) -> str:
-    """Say how a rubric counts that was judged in probabilities, or that both pass or fail; empty where none does."""
+def counts_note(found: Explanation) -> str:
+    """Say what a rubric counts, also one that was judged in probabilities, or that both pass or fail."""
     if any(row.chances for row in found.rows):
         return LIKELY
-    return NEARER if any(row.a and row.a == row.b and row.contribution for row in found.rows) else ""
+    alike = any(row.a and row.a == row.b and row.contribution for row in found.rows)
+    return f"{COUNTS} {NEARER}" if alike else COUNTS
 
 
 def reason_of(item: Item, row: RubricRow) -> Reason | None:

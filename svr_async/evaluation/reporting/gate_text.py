@@ -9,7 +9,8 @@ import orjson
 from svr_async.evaluation import wording
 from svr_async.evaluation.reporting.compare import PairedTest
 from svr_async.evaluation.reporting.gate import Gate, Verdict
-from svr_async.evaluation.reporting.tables import Table, markdown, to_markdown
+from svr_async.evaluation.reporting.table import Table
+from svr_async.evaluation.reporting.tables import markdown, to_markdown
 from svr_async.evaluation.safetext import one_line
 
 LINE_CHARS = 600

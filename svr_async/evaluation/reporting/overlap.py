@@ -13,8 +13,10 @@ import orjson
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
+from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, by_key, paired_test
-from svr_async.evaluation.reporting.tables import Table, csv_text
+from svr_async.evaluation.reporting.table import Table
+from svr_async.evaluation.reporting.tables import csv_text
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import holm
 
@@ -102,9 +104,43 @@ def net_table(name: str, tests: Mapping[str, PairedTest]) -> Table:
 
 
 def disagreements(pairs: Sequence[tuple[Item, Item]]) -> list[Disagreement]:
-    """Return the pairs that exactly one of two runs has right, those with margins furthest apart first."""
+    """Return the pairs that exactly one of two runs has right: those that the second lost, then those that it won.
+
+    In each part those with margins furthest apart come first.
+    """
     found = [_disagreement(a, b) for a, b in pairs if (a.correct is True) != (b.correct is True)]
-    return sorted(found, key=lambda one: (-one.apart, one.id))
+    return sorted(found, key=lambda one: (one.right, -one.apart, one.id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parted:
+    """Where a later run lost pairs to the first and won pairs from it, those with margins furthest apart first."""
+
+    lost: tuple[Disagreement, ...]
+    won: tuple[Disagreement, ...]
+
+
+def parted(first: Run, second: Run) -> Parted | None:
+    """Return the pairs on which exactly one of two runs is right; None where they share no pair."""
+    if not by_key(first.items).keys() & by_key(second.items).keys():
+        return None
+    found = disagreements(couples(first, second))
+    return Parted(
+        lost=tuple(one for one in found if one.right == "first"),
+        won=tuple(one for one in found if one.right == "second"),
+    )
+
+
+def parted_tables(runs: Sequence[Run], shown: int = 5) -> Iterator[Table]:
+    """Yield for each later run the first pairs that it lost to the first run and that it won from it."""
+    for run, title in zip(runs[1:], run_titles(runs)[1:], strict=True):
+        found = parted(runs[0], run)
+        if found is not None and (found.lost or found.won):
+            several = f" ({title})" if len(runs) > 2 else ""
+            told = f"{wording.count(len(found.lost))} pairs lost by the second{several}, {len(found.won):,} won"
+            rows = (*found.lost[:shown], *found.won[:shown])
+            note = "--disagreements N lists more, --disagreements FILE.csv all of them" if len(runs) == 2 else ""
+            yield replace(_table(rows, told), notes=(note,) if note else ())
 
 
 def _disagreement(first: Item, second: Item) -> Disagreement:
@@ -128,15 +164,20 @@ def verdict_of(item: Item) -> str:
 
 def disagreement_table(found: Sequence[Disagreement], shown: int) -> Table:
     """Lay out the first disagreements, and say how many there are."""
-    rows = tuple(
-        (one.id, one.domain, one.right, one.gold, one.first, one.second, *_margins(one)) for one in found[:shown]
-    )
-    heads = ("pair", "domain", "right", "gold", "first", "second", "margin 1", "margin 2")
-    return Table(caption=f"{min(shown, len(found))} of {len(found)} disagreements", heads=heads, rows=rows)
+    return _table(found[:shown], f"{min(shown, len(found))} of {len(found)} disagreements, those lost first")
 
 
-def _margins(one: Disagreement) -> tuple[str, str]:
-    return wording.signed(one.first_margin), wording.signed(one.second_margin)
+def _table(rows: Sequence[Disagreement], caption: str) -> Table:
+    heads = ("pair", "domain", "answer", "first", "second", "only right")
+    cells = ((one.id, one.domain, one.gold, *_verdicts(one), one.right) for one in rows)
+    return Table(caption=caption, heads=heads, rows=tuple(cells))
+
+
+def _verdicts(one: Disagreement) -> tuple[str, str]:
+    """Return what each run said, with its margin."""
+    told = ((one.first, one.first_margin), (one.second, one.second_margin))
+    first, second = (said if margin is None else f"{said} {wording.signed(margin)}" for said, margin in told)
+    return first, second
 
 
 def rows_as(rows: Sequence[Mapping[str, Any]], suffix: str) -> bytes:

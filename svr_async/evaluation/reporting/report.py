@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
+from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import Comparison, compare_runs, item_of
 from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
+from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import capped, visible
@@ -47,12 +49,19 @@ def render_report(
     page = template.render(
         views=[view_run(run) for run in runs],
         comparison=comparison,
+        differences=_differences(runs),
         max_prompt=MAX_PROMPT_CHARS,
         max_response=MAX_RESPONSE_CHARS,
         items=items,
         **page_head(style, figures, script),
     )
     return page.strip() + "\n"
+
+
+def _differences(runs: Sequence[Run]) -> dict[str, Parted]:
+    """Return by its title where each later run is right and the first is not, and the reverse."""
+    found = {title: parted(runs[0], run) for run, title in zip(runs[1:], run_titles(runs)[1:], strict=True)}
+    return {title: one for title, one in found.items() if one is not None}
 
 
 def _with_items() -> tuple[str, str]:
@@ -75,7 +84,15 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape always on, undefined names are errors."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    from svr_async.evaluation.reporting import charts, curve_charts, explain, frontier_chart
+    from svr_async.evaluation.reporting import (
+        charts,
+        compare,
+        curve_charts,
+        explain,
+        frontier_chart,
+        rubric_tables,
+        rubric_view,
+    )
 
     made = Environment(
         loader=FunctionLoader(template_text),
@@ -87,7 +104,8 @@ def environment() -> Environment:
     )
     made.globals.update(charts=charts, curves=curve_charts, frontiers=frontier_chart)
     made.globals.update(words=wording, capped=capped, favoured=explain.favoured, votes_of=explain.votes_in_words)
-    made.globals.update(nearer_note=explain.nearer_note, verdict_of=explain.verdict_of, why=explain.why)
+    made.globals.update(counts_note=explain.counts_note, verdict_of=explain.verdict_of, why=explain.why)
+    made.globals.update(holm=compare.HOLM, net_in_words=rubric_tables.net_in_words, most_errors=rubric_view.MOST_ERRORS)
     made.globals.update(reason_of=explain.reason_of, verdict_reasons=explain.verdict_reasons)
     return made
 

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.evaluation import wording
+from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
+from svr_async.evaluation.metrics import accuracy_block
 from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.charts import Bin
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
+from svr_async.evaluation.reporting.rubric_view import RubricsView, view_rubrics
 from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
 
 MAX_PROMPT_CHARS = 4_000
 MAX_RESPONSE_CHARS = 6_000
-OUTCOME_WORDS = {
-    "scored": "the judge preferred one response",
-    "tie": "the evidence was exactly balanced; counts as wrong",
-    "parse_error": "no verdict could be read in the reply",
-    "refusal": "the judge declined to answer",
-    "context_too_long": "the pair does not fit the judge's context",
-    "truncated": "the reply ended before its verdict",
-    "api_error": "the endpoint gave no reply",
-    "invalid_input": "the row could not be judged as it stands",
-}
+SHORT = 4  # rows of a table of scores that is not folded up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +39,28 @@ class DomainRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:
-    """One of the benchmark's own scores; a heading where `value` is empty. `depth` is how far it is nested."""
+    """One of the benchmark's own scores; a heading where `value` is empty. `depth` is how far it is nested.
+
+    `n` is how many pairs the domain or subset of that name has, where it names one.
+    """
 
     name: str
     value: str
     depth: int
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTable:
+    """A nested table of the benchmark's own scores; a long one is folded up."""
+
+    name: str
+    rows: tuple[ScoreRow, ...]
+
+    @property
+    def long(self) -> bool:
+        """Whether it is folded up."""
+        return len(self.rows) > SHORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +94,10 @@ class RunView:
     reading: str
     headline: tuple[Fact, ...]
     domains: tuple[DomainRow, ...]
+    subsets: tuple[DomainRow, ...]
+    rubrics: RubricsView | None
     official: tuple[ScoreRow, ...]
+    official_tables: tuple[ScoreTable, ...]
     official_title: str
     rule: str
     outcomes: tuple[OutcomeRow, ...]
@@ -99,7 +114,8 @@ class RunView:
 
 def view_run(run: Run) -> RunView:
     """Work out what is shown of a run."""
-    interval = accuracy_interval(run)
+    interval, official = accuracy_interval(run), own_scores(run.metrics)
+    sizes, subsets = _sizes(run), _subsets(run)
     return RunView(
         benchmark=benchmark_name(run),
         title=run_title(run),
@@ -115,12 +131,17 @@ def view_run(run: Run) -> RunView:
         accuracy=run.metrics.get("accuracy"),
         ci95=interval,
         over_prompts=run.metrics.get("accuracy_ci95_unit") == "prompt",
-        reading=_reading(interval, run.metrics.get("accuracy_bounds")),
+        reading=against_chance(run.metrics, interval),
         headline=_headline(run.metrics),
         domains=_domains(run.metrics),
-        official=tuple(_scores(own_scores(run.metrics), 0)),
+        subsets=subsets,
+        rubrics=view_rubrics(run),
+        official=tuple(
+            row for name, value in official.items() for row in _scores({name: value}, 0) if row.value and not row.depth
+        ),
+        official_tables=tuple(_score_tables(official, sizes)),
         official_title="Official scores" if has_official_rule(run.metrics) else "Other scores",
-        rule=_rule(own_scores(run.metrics), whole=run.complete),
+        rule=_rule(official, whole=run.complete),
         outcomes=_outcomes(run.metrics),
         verdict_shares=_verdict_shares(run),
         order=_order(run.metrics.get("order") or {}),
@@ -153,19 +174,6 @@ def _bin(members: Sequence[tuple[float, bool]]) -> Bin:
     )
 
 
-def _reading(interval: Interval | None, bounds: Sequence[float] | None) -> str:
-    """Say where the interval lies, and whether ties and missing verdicts alone put it below one half."""
-    if interval is None:
-        return ""
-    if interval.low > 0.5:
-        return "The whole interval lies above 50 %: better than a coin flip."
-    if interval.high >= 0.5:
-        return "The interval contains 50 %: not told apart from a coin flip."
-    if bounds and bounds[1] > 0.5:
-        return "Below 50 % with ties and missing verdicts counted as wrong; see the bounds."
-    return "The whole interval lies below 50 %: worse than a coin flip."
-
-
 def _headline(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
     scored, total = metrics["n_scored"], metrics["n_total"]
     return (
@@ -177,27 +185,65 @@ def _headline(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
         Fact(
             name="Half credit",
             value=wording.percent(metrics.get("accuracy_half_credit")),
-            note="a tie counts one half",
+            note="as strict accuracy, but a tie counts one half",
         ),
         Fact(
-            name="Of those scored",
+            name="Of those with a verdict",
             value=wording.percent(metrics.get("accuracy_scored")),
-            note="leaves out what has no verdict",
+            note="pairs without a verdict left out; a tie is wrong",
         ),
         Fact(
             name="Bounds",
             value=wording.interval(metrics.get("accuracy_bounds")),
-            note="ties and the rest all wrong, or all right",
+            note="if all ties and missing verdicts were wrong, and if all were right",
         ),
     )
 
 
 def _domains(metrics: Mapping[str, Any]) -> tuple[DomainRow, ...]:
+    """Return the accuracy of each domain; nothing where one domain is all there is."""
     rows = []
     for name, entry in (metrics.get("by_domain") or {}).items():
         n, accuracy, ends = entry["n"], entry.get("accuracy"), entry.get("ci95")
         rows.append(DomainRow(name=name, n=n, accuracy=accuracy, ci95=None if ends is None else Interval(*ends)))
-    return tuple(rows)
+    return () if len(rows) == 1 and rows[0].n == metrics["n_total"] else tuple(rows)
+
+
+def _subsets(run: Run) -> tuple[DomainRow, ...]:
+    """Return the strict accuracy of each subset, in alphabetical order; nothing where these are the domains again."""
+    groups: dict[str, list[Item]] = {}
+    for item in run.items:
+        if item.gold is not None and item.subset:
+            groups.setdefault(item.subset, []).append(item)
+    parted = len({(item.domain, item.subset) for some in groups.values() for item in some})
+    if len(groups) < 2 or parted == len(run.metrics.get("by_domain") or {}):
+        return ()
+    blocks = {name: accuracy_block(some) for name, some in sorted(groups.items())}
+    return tuple(
+        DomainRow(name=name, n=one["n_total"], accuracy=one["accuracy"], ci95=Interval(*one["accuracy_ci95"]))
+        for name, one in blocks.items()
+    )
+
+
+def _sizes(run: Run) -> Counter[str]:
+    """Return how many pairs with a right answer each domain and subset has, by its name."""
+    known = [item for item in run.items if item.gold is not None]
+    return Counter(name for item in known for name in {item.domain, item.subset})
+
+
+def _score_tables(official: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[ScoreTable]:
+    """Yield the nested tables of a benchmark's own scores with the pairs of what they name."""
+    for key, value in official.items():
+        rows = list(_scores({key: value}, 0))
+        if rows and not rows[0].value:
+            sized = tuple(replace(row, n=sizes.get(row.name)) for row in rows[1:])
+            yield ScoreTable(name=rows[0].name, rows=sized)
+
+
+def _told(table: ScoreTable, subsets: Sequence[DomainRow]) -> bool:
+    """Whether a table of scores repeats the accuracies of the subsets."""
+    known = {row.name: wording.percent(row.accuracy) for row in subsets}
+    return all(known.get(row.name) == row.value for row in table.rows)
 
 
 def _scores(value: Mapping[str, Any], depth: int) -> Iterator[ScoreRow]:
@@ -234,7 +280,7 @@ def _outcomes(metrics: Mapping[str, Any]) -> tuple[OutcomeRow, ...]:
     counts = {name: int(n or 0) for name, n in (metrics.get("outcomes") or {}).items()}
     total = sum(counts.values()) or 1
     return tuple(
-        OutcomeRow(name=name.replace("_", " "), meaning=OUTCOME_WORDS.get(name, ""), n=n, share=n / total)
+        OutcomeRow(name=name.replace("_", " "), meaning=wording.OUTCOME_WORDS.get(name, ""), n=n, share=n / total)
         for name, n in counts.items()
         if n
     )
@@ -256,7 +302,7 @@ def _verdict_shares(run: Run) -> tuple[tuple[str, str, float], ...]:
 def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
     """Word the order audit; `lean_a` is the share of verdicts for the response shown first."""
     audited = number(order.get("audited"))
-    facts = [Fact(name="Order shown", value=_policy(str(order.get("policy") or wording.UNKNOWN)))]
+    facts = [Fact(name="Order shown", value=wording.order_in_words(str(order.get("policy") or wording.UNKNOWN)))]
     if audited is not None:
         facts.append(Fact(name="Judged in both orders", value=wording.count(audited)))
     for key, name, note in (
@@ -269,16 +315,6 @@ def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
         if value is not None:
             facts.append(Fact(name=name, value=wording.percent(value), note=note))
     return tuple(facts)
-
-
-def _policy(policy: str) -> str:
-    words = {
-        "ab": "as in the data set",
-        "ba": "swapped",
-        "both": "both orders, averaged",
-        "hash": "by a hash of the pair's id",
-    }
-    return words.get(policy, policy)
 
 
 def _mistakes(run: Run) -> tuple[Explanation, ...]:

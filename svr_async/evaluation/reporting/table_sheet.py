@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from svr_async.evaluation.reporting.tables import Table
+from svr_async.evaluation.reporting.table import Table
 from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet
 
 

@@ -6,13 +6,23 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from svr_async.errors import UsageError
 from svr_async.evaluation import wording
+from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.labels import benchmark_name, caption, mark_words, run_titles
-from svr_async.evaluation.reporting.compare import Comparison, PairedTest, compare_runs, item_of
+from svr_async.evaluation.official import own_scores
+from svr_async.evaluation.reporting.compare import (
+    HOLM,
+    Comparison,
+    PairedTest,
+    accuracy_interval,
+    compare_runs,
+    item_of,
+)
+from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
+from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.safetext import visible
 
@@ -23,17 +33,8 @@ _LATEX = {
     "…": r"\ldots{}", "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+BOUNDS = "Bounds: the accuracy if all ties and missing verdicts were wrong, and if all were right."
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A caption with the honesty marks, column heads, rows of texts (the first cell names the row), and notes below."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | None = None) -> str:
@@ -44,7 +45,12 @@ def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | N
         return to_csv(runs)
     if kind not in writers:
         raise UsageError(f"no table format for {suffix!r}", hint="use .md, .tex or .csv")
-    return writers[kind](build_table(runs, comparison=comparison))
+    tables = [build_table(runs, comparison=comparison), *rubric_tables(effects_of(runs), _rubrics_of(runs))]
+    return "\n".join(map(writers[kind], tables))
+
+
+def _rubrics_of(runs: Sequence[Run]) -> str:
+    return f"Rubrics that decide, {caption(runs[0]) if len(runs) == 1 else f'{len(runs)} runs together'}"
 
 
 def build_table(runs: Sequence[Run], *, comparison: Comparison | None = None) -> Table:
@@ -61,7 +67,7 @@ def build_table(runs: Sequence[Run], *, comparison: Comparison | None = None) ->
         caption=f"{benchmarks}: {len(runs)} runs compared",
         heads=("", *heads),
         rows=(*rows, *_test_rows(comparison)),
-        notes=comparison.warnings,
+        notes=(*comparison.warnings, BOUNDS, HOLM),
     )
 
 
@@ -70,7 +76,8 @@ def _marked(run: Run) -> str:
 
 
 def _run_notes(run: Run) -> tuple[str, ...]:
-    return tuple(str(note) for note in run.metrics.get("notes") or ())
+    reading = against_chance(run.metrics, accuracy_interval(run))
+    return (*filter(None, (reading,)), BOUNDS, *map(str, run.metrics.get("notes") or ()))
 
 
 def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
@@ -79,13 +86,13 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
     yield ("95 % interval", *(wording.interval(m.get("accuracy_ci95")) for m in metrics))
     yield ("Pairs", *(wording.count(m["n_total"]) for m in metrics))
     yield ("Coverage", *(wording.percent(m.get("coverage")) for m in metrics))
-    yield ("Accuracy, of those scored", *(wording.percent(m.get("accuracy_scored")) for m in metrics))
+    yield ("Accuracy, of those with a verdict", *(wording.percent(m.get("accuracy_scored")) for m in metrics))
     yield ("Accuracy, half credit", *(wording.percent(m.get("accuracy_half_credit")) for m in metrics))
     yield ("Bounds", *(wording.interval(m.get("accuracy_bounds")) for m in metrics))
     for name in _names(m.get("by_domain") for m in metrics):
         cells = [(m.get("by_domain") or {}).get(name) for m in metrics]
         yield (f"Domain {name}", *(_domain_cell(cell) for cell in cells))
-    scores = [dict(flat_scores(m.get("official") or {})) for m in metrics]
+    scores = [dict(flat_scores(own_scores(m))) for m in metrics]
     for name in _names(scores):
         yield (f"Official {name}", *(wording.percent(score.get(name)) for score in scores))
     yield ("Cost", *(wording.dollars(m.get("cost_usd")) for m in metrics))
@@ -99,7 +106,8 @@ def _names(tables: Any) -> list[str]:
 def _domain_cell(entry: Mapping[str, Any] | None) -> str:
     if entry is None:
         return wording.UNKNOWN
-    return f"{wording.percent(entry.get('accuracy'))} (n = {wording.count(entry['n'])})"
+    n = wording.count(entry["n"])
+    return f"{wording.percent(entry.get('accuracy'))} (n = {n}, {wording.interval(entry.get('ci95'))})"
 
 
 def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
@@ -188,7 +196,7 @@ def to_csv(runs: Sequence[Run]) -> str:
     for run in runs:
         texts = (run.name, str(run.metrics["benchmark"]), str(run.metrics["method"]), run.judge_label)
         start = [csv_text(text) for text in (*texts, " ".join(mark_words(run)))]
-        for score, group, *numbers in _csv_rows(run.metrics):
+        for score, group, *numbers in (*_csv_rows(run.metrics), *_csv_rubrics(run)):
             writer.writerow([*start, csv_text(score), csv_text(group), *numbers])
     return out.getvalue()
 
@@ -209,6 +217,16 @@ def _csv_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, value in (metrics.get("outcomes") or {}).items():
         yield ("outcome", name, None, value, None, None)
     yield ("cost_usd", "", None, metrics.get("cost_usd"), None, None)
+
+
+def _csv_rubrics(run: Run) -> Iterator[tuple[Any, ...]]:
+    """Yield how often each rubric was right and its net effect, in pairs, by the rubric's id."""
+    found = effects_of([run])
+    for one in found.rubrics:
+        low, high = one.total.ci95 or (None, None)
+        yield ("rubric_right", one.id, one.total.leaned, one.total.accuracy, low, high)
+        if found.summed:
+            yield ("rubric_net", one.id, one.total.used, one.total.net, None, None)
 
 
 def csv_text(text: str) -> str:

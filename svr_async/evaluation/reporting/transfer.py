@@ -16,7 +16,7 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import run_titles
 from svr_async.evaluation.reporting.compare import PairedTest, RunSummary, by_key, paired_test, summarise
 from svr_async.evaluation.reporting.likeness import Difference, differences
-from svr_async.evaluation.reporting.tables import Table
+from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.agreement import Agreement, krippendorff_alpha, nominal, squared
 from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson_interval

@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.errors import StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting import overlap, taxonomy
-from svr_async.evaluation.reporting.tables import Table
+from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 from svr_async.vocabulary.atomic import reason, write_atomic
