@@ -162,11 +162,8 @@ def _expected(name: str, error: BaseException) -> int:
 
 def _reader_has_gone(error: BaseException) -> bool:
     """Whether a pipe's reader left before the end: click and rich turn that into an exit of their own."""
-    before: BaseException | None = error
-    while before is not None and not isinstance(before, BrokenPipeError):
-        before = before.__context__
     pacified = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")  # what click puts there in this case
-    return before is not None or pacified
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError) or pacified
 
 
 def _complain(name: str, text: str, code: int) -> int:
