@@ -120,7 +120,7 @@ def run_whole(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _in_a_loop() -> bool:
-    """Whether this thread runs an event loop; asked apart, so that no error of the work is raised on top of the answer."""
+    """Whether this thread runs an event loop; asked apart, so that errors of the work have no other beneath them."""
     with suppress(RuntimeError):
         return asyncio.get_running_loop().is_running()
     return False
