@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -112,12 +113,17 @@ def run_whole(work: Coroutine[Any, Any, T]) -> T:
 
     It runs on this thread, where signals reach its loop; inside of a running event loop as `run_sync` does.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(work)
-    return run_sync(work)
+    if _in_a_loop():
+        return run_sync(work)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)
+
+
+def _in_a_loop() -> bool:
+    """Whether this thread runs an event loop; asked apart, so that errors of the work have no other beneath them."""
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop().is_running()
+    return False
 
 
 def own_loop() -> OwnLoop:

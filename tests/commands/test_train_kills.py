@@ -118,7 +118,7 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
     assert repaid(log, start) <= 2 * CONCURRENCY
 
 
-DESCENT = ("train", "made.jsonl", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
+DESCENT = ("train", "made.jsonl", "--judge", "rules", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
 
 
 def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_s
     assert files_of(folders[1] / "out" / "bank") == files_of(folders[0] / "out" / "bank")
 
 
-STORE = ("judge", "made.jsonl", "--candidates", "c.jsonl", "--out", "store", "-q")
+STORE = ("judge", "made.jsonl", "--judge", "rules", "--candidates", "c.jsonl", "--out", "store", "-q")
 
 
 def test_a_store_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer
 from sybil.typing import Parser
 
 ROOT = Path(__file__).parents[2]
-NOT_RUN = {"needs a paid key", "needs a GPU", "needs the network", "takes minutes"}
+NOT_RUN = {"opens a browser", "needs a paid key", "needs a GPU", "needs the network", "takes minutes"}
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
 

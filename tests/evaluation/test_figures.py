@@ -60,7 +60,7 @@ def test_a_run_is_drawn_into_files_and_into_its_page(tmp_path: Path) -> None:
         assert b"dc:date" not in files[f"{name}.svg"]
         assert files[f"{name}.png"].startswith(b"\x89PNG")
     html = page.read_text()
-    assert "default-src &#39;none&#39;; img-src data:; style-src" in html
+    assert "default-src &#39;none&#39;; img-src data:; script-src &#39;sha256-" in html
     assert re.search(r'alt="Which rubrics are chosen where.*\[OFFLINE RULES\] \[SAMPLE DATA\]', html)
     assert html.count(b64encode(files["activation.svg"]).decode()) == 1
     assert html.count(b64encode(files["activation-dark.svg"]).decode()) == 1
