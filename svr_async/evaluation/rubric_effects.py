@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svr_async.evaluation.items import Item
-from svr_async.scoring.decision import settled
 from svr_async.vocabulary.statistics import Interval, holm, sign_flip_exact, wilson_interval
 
 ADDS_UP = 1e-6  # contributions are kept to nine digits
@@ -164,8 +163,7 @@ def _uses(group: str, item: Item) -> Iterator[tuple[str, _Use]]:
 
 def _right(item: Item, margin: float) -> bool:
     """Whether a margin prefers the right answer; one that is 0 as far as it is kept prefers none."""
-    near = 0.0 if abs(margin) < ADDS_UP else settled(margin)
-    return near != 0 and (near > 0) == (item.gold == "A")
+    return abs(margin) >= ADDS_UP and (margin > 0) == (item.gold == "A")
 
 
 def _effect(key: str, text: str, uses: Sequence[_Use]) -> RubricEffect:

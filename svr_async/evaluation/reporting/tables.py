@@ -39,14 +39,18 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "�
 
 def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | None = None) -> str:
     """Return one run, or several side by side, as `md`, `tex` or `csv` (a dot before it is fine)."""
-    writers: Mapping[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex}
     kind = suffix.removeprefix(".").lower()
     if kind == "csv":
         return to_csv(runs)
-    if kind not in writers:
+    if kind not in WRITERS:
         raise UsageError(f"no table format for {suffix!r}", hint="use .md, .tex or .csv")
+    return render_tables(runs, (kind,), comparison=comparison)[kind]
+
+
+def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
+    """Return the tables of one run, or of several side by side, in some kinds of WRITERS, worked out once."""
     tables = [build_table(runs, comparison=comparison), *rubric_tables(effects_of(runs), _rubrics_of(runs))]
-    return "\n".join(map(writers[kind], tables))
+    return {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds}
 
 
 def _rubrics_of(runs: Sequence[Run]) -> str:
@@ -182,6 +186,7 @@ def latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in plain)
 
 
+WRITERS: Mapping[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex}
 _CSV_HEADS = ("run", "benchmark", "method", "judge", "marks", "score", "group", "n", "value", "low", "high")
 
 

@@ -94,7 +94,7 @@ def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
     from svr_async.evaluation.reporting.report import render_report
-    from svr_async.evaluation.reporting.tables import render_table
+    from svr_async.evaluation.reporting.tables import render_tables
 
     files = RunFolder(folder)
     write_atomic(files.items, b"".join(item.to_line() for item in items))
@@ -106,8 +106,8 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     write_atomic(files.manifest, _pretty(manifest))
     run = RunFolder.load(folder, items)
     write_atomic(files.report, render_report([run]).encode())
-    for suffix in ("md", "tex"):
-        write_atomic(folder / f"table.{suffix}", render_table([run], f".{suffix}").encode())
+    for suffix, text in render_tables([run], ("md", "tex")).items():
+        write_atomic(folder / f"table.{suffix}", text.encode())
     return metrics
 
 
