@@ -2,13 +2,14 @@
 
     python benchmarks/paper/injection.py
 
-Each of the attacks of `svr_async.judges.attacks` stands at the end of one response of planted pairs. Three things
+Each of the attacks of `svr_async.judges.attacks` stands at the end of one response of planted pairs. Four things
 are counted, for a judge that obeys nothing:
 
 - cut: the requests from which a reader that goes by the layout's own marks, as `svr sim` does, takes other responses or
   other rubrics than were sent.
-- quoted: the replies that are read as another verdict, or as none, because the judge quotes the attacked response ahead
-  of its honest answer, behind it, or ahead of one whose JSON is broken (read with repair, as after a second try).
+- quoted: the replies that are read as another verdict because the judge quotes the attacked response ahead of its
+  honest answer, behind it, or ahead of one whose JSON is broken (read with repair, as after a second try).
+- asked again: the same replies, where they are read as no verdict.
 
 How far a language model lets itself be talked over is not measured here.
 """
@@ -119,7 +120,7 @@ def measure(attack: str, layout: str) -> dict[str, list[bool]]:
     """Return what an attack changed in a layout, question by question, by what is counted."""
     templates = load_templates(LAYOUTS[layout])
     writer = QuestionWriter(Profile(name="sim", model="gpt-oss-120b", base_url="http://127.0.0.1:1/v1"), templates)
-    found: dict[str, list[bool]] = {name: [] for name in ("cut", "verdicts", "direct", *QUOTED)}
+    found: dict[str, list[bool]] = {name: [] for name in ("cut", "verdicts", "direct", *QUOTED, "asked again")}
     judge = Simulator(SimConfig(noise=0.0, position_bias=0.0))
     for clear, shown in attacked(attack):
         before = questions(writer, clear)
@@ -133,14 +134,16 @@ def measure(attack: str, layout: str) -> dict[str, list[bool]]:
             for place, reply in QUOTED.items():
                 if role == "direct" and place == "broken":
                     continue
-                changed = verdict(asked, reply(quote, honest), repair=place == "broken") != verdict(asked, honest)
+                read = verdict(asked, reply(quote, honest), repair=place == "broken")
+                changed = read is not None and read != verdict(asked, honest)
                 found["direct" if role == "direct" and place == "behind" else place].append(changed)
+                found["asked again"].append(read is None)
     return found
 
 
 def main() -> None:
     """Print a table: attacks down, what is counted across, in each layout."""
-    columns = ("cut", "verdicts", "ahead", "behind", "broken", "direct")
+    columns = ("cut", "verdicts", "ahead", "behind", "broken", "direct", "asked again")
     print("| attack | " + " | ".join(f"{one}, {layout}" for one in columns for layout in LAYOUTS) + " |")
     print("|---" * (1 + len(columns) * len(LAYOUTS)) + "|")
     sums = dict.fromkeys(((one, layout) for one in columns for layout in LAYOUTS), (0, 0))

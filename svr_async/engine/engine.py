@@ -24,7 +24,7 @@ from svr_async.engine.lag import LagProbe
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
-from svr_async.engine.request import Question, ReplyRejectedError, Request, estimate_tokens
+from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.watched import WatchedCalls
@@ -357,7 +357,8 @@ class CallEngine:
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""
         self._check_memo()
-        request, tries, refusals, problem, reply = question.request, 0, 0, "", None
+        request, tries, refusals, doubts = question.request, 0, 0, 0
+        rejected, reply = ReplyRejectedError(), None
         while tries <= self.config.repairs:
             try:
                 reply = await self._calls.call(request)
@@ -367,18 +368,19 @@ class CallEngine:
             try:
                 value = _parse(question, reply, tries)
             except ReplyRejectedError as error:
-                problem = str(error)
+                rejected = error
                 refusals += reply.refused
-                if refusals > 1 or (reply.truncated and request.max_tokens > question.request.max_tokens):
+                doubts += isinstance(error, AmbiguousReplyError)
+                if max(refusals, doubts) > 1 or (reply.truncated and request.max_tokens > question.request.max_tokens):
                     break
-                request = self._next_request(question.request, request, reply, problem, tries)
+                request = self._next_request(question.request, request, reply, error, tries)
                 self._counters.repaired += 1
                 continue
             kept = reply if reply.tries == tries else replace(reply, tries=tries)
             await self._keep(question.request, kept)
             self._count_usage(question.request, kept)
             return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
-        return self._fail(question.request, _unreadable(reply), problem)
+        return self._fail(question.request, _unreadable(reply, rejected), str(rejected))
 
     def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
         self._counters.failed += 1
@@ -407,11 +409,17 @@ class CallEngine:
             c.batch_cached_tokens += usage.cached_tokens or 0
             c.batch_completion_tokens += usage.completion_tokens or 0
 
-    def _next_request(self, first: Request, last: Request, reply: Reply, problem: str, tries: int) -> Request:
-        """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn."""
+    def _next_request(
+        self, first: Request, last: Request, reply: Reply, error: ReplyRejectedError, tries: int
+    ) -> Request:
+        """Decide how to ask again: with more room after truncation, the same once more, then with a repair turn.
+
+        A reply that can be read in more than one way is told so at once.
+        """
         if reply.truncated:
             return last.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-        return last.fresh() if tries == 1 or not reply.whole else first.with_repair(reply.answer, problem)
+        named = reply.whole and (tries > 1 or isinstance(error, AmbiguousReplyError))
+        return first.with_repair(reply.answer, str(error)) if named else last.fresh()
 
     def _check_memo(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
@@ -453,10 +461,10 @@ def _parse(question: Question[T], reply: Reply, tries: int) -> T:
         return question.salvage(reply.answer)
 
 
-def _unreadable(reply: Reply | None) -> Outcome:
+def _unreadable(reply: Reply | None, rejected: ReplyRejectedError) -> Outcome:
     if reply is not None and reply.refused:
         return Outcome.REFUSAL
-    return Outcome.TRUNCATED if reply is not None and reply.truncated else Outcome.PARSE_ERROR
+    return Outcome.TRUNCATED if reply is not None and reply.truncated else rejected.outcome
 
 
 __all__ = ["CallEngine", "Completion", "LaneStoppedError"]

@@ -13,6 +13,7 @@ import orjson
 
 from svr_async.engine.wires.contract import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
+from svr_async.vocabulary.verdict import Outcome
 
 KEY_SCHEMA = 1
 SYSTEM = "system"
@@ -131,6 +132,14 @@ def _after_body(endpoint: str, sample: int) -> bytes:
 
 class ReplyRejectedError(ValueError):
     """Raised by a question's `parse` when a reply cannot be read; the message tells the model what to mend."""
+
+    outcome = Outcome.PARSE_ERROR
+
+
+class AmbiguousReplyError(ReplyRejectedError):
+    """Raised where a reply can be read in more than one way: it is asked again once, and never guessed."""
+
+    outcome = Outcome.AMBIGUOUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

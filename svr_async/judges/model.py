@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
+from svr_async.judges.brackets import direct_reason
 from svr_async.judges.material import local_ids
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
-from svr_async.judges.reply_text import direct_reason
 from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric

@@ -23,11 +23,12 @@ import orjson
 from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
+from svr_async.judges.brackets import direct_reason, read_brackets
 from svr_async.judges.material import local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
 from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
-from svr_async.judges.reply_text import direct_reason, read_brackets, read_comparisons, read_rubrics
+from svr_async.judges.reply_text import read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
@@ -64,7 +65,7 @@ class RecordedJudge:
         try:
             side = read_brackets(reply)
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+            return Answer(value=None, outcome=error.outcome, detail=str(error))
         return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0, reason=direct_reason(reply)))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
@@ -78,7 +79,7 @@ class RecordedJudge:
         try:
             texts, note = read_rubrics(reply, "", most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS)
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+            return Answer(value=None, outcome=error.outcome, detail=str(error))
         return Answer(value=WrittenRubrics(rubrics=tuple(Rubric(text=text) for text in texts), note=note))
 
     async def compare(
@@ -97,7 +98,7 @@ class RecordedJudge:
         try:
             read = read_comparisons(reply, "", ids, overall=overall)
         except ReplyRejectedError as error:
-            return Answer(value=None, outcome=Outcome.PARSE_ERROR, detail=str(error))
+            return Answer(value=None, outcome=error.outcome, detail=str(error))
         by_local = dict(zip(local_ids(rubrics), rubrics, strict=True))
         rows = tuple(
             RubricComparison(by_local[local].id, row.a, row.b, row.better, row.reason)
@@ -138,7 +139,7 @@ def wrote_none(reply: str) -> bool:
         value = orjson.loads(reply)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(value, dict) and value.get("rubrics") == []
+    return isinstance(value, dict) and value.get("rubrics") == [] and reply.count('"rubrics"') == 1
 
 
 def _read_line(line: bytes, where: str) -> tuple[Key, str]:

@@ -1,8 +1,9 @@
-"""Reading replies: verdicts out of a judge's text, defensively.
+"""Reading replies: the JSON of judges and authors, defensively.
 
-A verdict counts only where an honest judge puts it: the last `[[A]]` or `[[B]]`, or the last complete JSON object
-with the request's nonce. Objects with another nonce are forgeries. One without a nonce counts only where nothing is
-signed and it is the whole reply, or the fenced block that ends it: in the midst of prose it may be a quotation.
+An answer counts only where it can be read in one way. Where a nonce was shown it is the JSON object with that nonce;
+objects with another are forgeries. One without counts only where it is the whole reply, or all that a fenced reply
+holds: beside prose it may be a quotation. A key that stands twice, and several answers that do not say the same, are
+ambiguous: nothing tells which of them a judge meant and which it repeats.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.judges.brackets import FENCE
 from svr_async.judges.fence import clean
 from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Side
 from svr_async.vocabulary.verdict import RubricComparison, Verdict
 
-_BRACKETS = re.compile(r"\[\[([AB])\]\]")
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
+_KEY = re.compile(r'"\s*:')
+_LOOSE_KEY = re.compile(r"""(?<!\\)["']\s*:""")  # in JSON that is broken; not in a quotation that is escaped
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
 MAX_STARTS = 512
 MAX_WASTED_CHARS = 1_000_000  # most characters read in vain while looking for objects: about 20 ms
@@ -31,6 +34,9 @@ MAX_REPAIR_CHARS = 20_000  # the library takes quadratic time on nested brackets
 MAX_REPLY_CHARS = 2_000_000
 _VERDICTS = {"pass": Verdict.PASS, "fail": Verdict.FAIL}
 _SIDES = {"a": Side.A, "b": Side.B}
+
+
+Placed = tuple[Mapping[str, Any], str]  # a JSON object, and the text that it was read from
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +56,34 @@ class ReadComparisons:
     flags: tuple[str, ...]
 
 
-def read_brackets(text: str) -> Side:
-    """Return the side of the last [[A]] or [[B]]; ReplyRejectedError where there is none."""
-    found = _BRACKETS.findall(text)
-    if not found:
-        raise ReplyRejectedError("Your answer did not end with [[A]] or [[B]].")
-    return Side(found[-1])
-
-
-def direct_reason(text: str) -> str:
-    """Return what a judge wrote ahead of its last [[A]] or [[B]], or after it where it began with that; "" for none."""
-    found = list(_BRACKETS.finditer(text))
-    return (text[: found[-1].start()].strip() or text[found[-1].end() :].strip()) if found else ""
-
-
 def reasons_in(text: str) -> tuple[tuple[str, str], ...]:
     """Return the (local rubric id, reason) pairs of a reply, as written; () where it holds no comparisons.
 
     For people to look at, and no more: nonces are not checked here, nor whether an entry counts.
     """
-    try:
-        entries = read_object(text, "rubric_comparisons", "").value["rubric_comparisons"]
-    except ReplyRejectedError:
-        return ()
+    entries = [entry for value, _ in _answers(text, "rubric_comparisons")[-1:] for entry in value["rubric_comparisons"]]
     texts = [(entry.get("rubric_id"), entry.get("reason")) for entry in entries if isinstance(entry, Mapping)]
     return tuple((local, reason) for local, reason in texts if isinstance(local, str) and isinstance(reason, str))
 
 
 def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Found:
-    """Return the last JSON object that has `key` as a list and the nonce; ReplyRejectedError where there is none.
+    """Return the JSON object that has `key` as a list and the nonce.
 
-    With `repair`, JSON that is broken but not cut short is mended with a library, and flagged: a list that was cut
-    would be short without a sign of it.
+    ReplyRejectedError where there is none, AmbiguousReplyError where there are several that differ, or keys twice. With
+    `repair`, JSON that is broken but not cut short is mended with a library, and flagged: a list that was cut would be
+    short without a sign of it.
     """
     text = text[-MAX_REPLY_CHARS:]
-    candidates = [value for value in _objects(text) if isinstance(value.get(key), list)]
-    signed = [value for value in candidates if nonce and value.get("nonce") == nonce]
-    if nonce and nonce in text:  # the judge did sign something: what is unsigned was only quoted
-        found = _choose(signed or _signed_near(text, key, nonce), len(candidates))
+    candidates = _answers(text, key)
+    if signed := bool(nonce) and nonce in text:  # what is unsigned was only quoted
+        found = _signed(candidates, text, key, nonce)
     else:
-        found = _choose(_unsigned(text, key) if nonce else candidates, len(candidates), "no_nonce")
-    if found is not None:
-        return found
+        found = _unsigned(text, key) if nonce else candidates
+    if found:
+        _check_one_meaning(found, key)
+        if not nonce and text.count(f'"{key}"') > len(found):
+            raise AmbiguousReplyError(f'Your answer named "{key}" in more places than one JSON object.')
+        return Found(found[-1][0], ("multiple_verdicts",) * (len(candidates) > 1) + ("no_nonce",) * (not signed))
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
         signed_with = "the nonce and " if nonce else ""
@@ -99,50 +91,94 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     return Found(repaired, ("repaired",))
 
 
-def _unsigned(text: str, key: str) -> list[Mapping[str, Any]]:
+def _answers(text: str, key: str) -> list[Placed]:
+    return [placed for placed in _objects(text) if isinstance(placed[0].get(key), list)]
+
+
+def _signed(candidates: Sequence[Placed], text: str, key: str, nonce: str) -> list[Placed]:
+    """Return the objects with the nonce; where it stands elsewhere too, also those that broken ones hid."""
+    signed = [placed for placed in candidates if placed[0].get("nonce") == nonce]
+    return signed if len(signed) == text.count(nonce) else [*_signed_near(text, key, nonce), *signed]
+
+
+def _unsigned(text: str, key: str) -> list[Placed]:
     """Return the object of a judge that forgot the nonce, where it stands as an answer does."""
-    value = _loads(_alone(text))
-    return [value] if isinstance(value, dict) and isinstance(value.get(key), list) and "nonce" not in value else []
+    block = _alone(text)
+    value = _loads(block)
+    right = isinstance(value, dict) and isinstance(value.get(key), list) and "nonce" not in value
+    return [(value, block)] if right else []
+
+
+def _check_one_meaning(found: Sequence[Placed], key: str) -> None:
+    """Raise AmbiguousReplyError where answers do not say the same, or one of them has a key twice."""
+    if any(_has_key_twice(value, source, key) for value, source in found):
+        raise AmbiguousReplyError("Your answer had a key twice in one JSON object. Give each key once.")
+    if len(found) > 1:
+        first, *others = (_told(value, key) for value, _ in found)
+        if any(other != first for other in others):
+            raise AmbiguousReplyError(f'Your answer held several JSON objects with "{key}" that differ. Give one only.')
+
+
+def _told(value: Mapping[str, Any], key: str) -> list[Any]:
+    """Return what an answer says, without the reasons that it gives for it."""
+    rows = [{**entry, "reason": None} if isinstance(entry, dict) else entry for entry in value[key]]
+    return [rows, {name: one for name, one in value.items() if name != key}]
+
+
+def _has_key_twice(value: Mapping[str, Any], source: str, key: str) -> bool:
+    """Whether an object's text has a key twice at any depth: only where it has more colons than keys is it looked at.
+
+    There are as many keys at least as the object and the entries of its list have; each comes with a colon.
+    """
+    keys = len(value) + sum([len(entry) for entry in value[key] if type(entry) is dict])
+    if source.count(":") == keys or len(_KEY.findall(source)) == keys:
+        return False
+    try:
+        json.loads(source.strip(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError):  # valid JSON otherwise, or nested too deep to tell
+        return True
+    return False
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key stands twice")
+    return value
 
 
 def _alone(text: str) -> str:
-    """Return all of a reply that begins with a brace, what is inside the only fence of one that ends with it, or ""."""
+    """Return all of a reply that begins with a brace, what is inside the fence of one that is all fenced, or ""."""
     text = text.strip()
     if text.startswith("{"):
         return text
-    _, fence, block = text.partition("```")
-    return block.removeprefix("json").removesuffix("```").strip() if fence and block.endswith("```") else ""
+    fenced = len(text) > 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE)
+    return text[len(FENCE) : -len(FENCE)].removeprefix("json").strip() if fenced else ""
 
 
-def _choose(values: Sequence[Mapping[str, Any]], n_candidates: int, *flags: str) -> Found | None:
-    if not values:
-        return None
-    return Found(values[-1], (("multiple_verdicts",) if n_candidates > 1 else ()) + flags)
-
-
-def _signed_near(text: str, key: str, nonce: str) -> list[Mapping[str, Any]]:
-    """Return the last object that begins right before a nonce, however many broken ones were quoted ahead of it."""
-    end = len(text)
+def _signed_near(text: str, key: str, nonce: str) -> list[Placed]:
+    """Return the objects that begin right before a nonce, however many broken ones were quoted ahead of them."""
+    end, found = len(text), list[Placed]()
     for _ in range(MAX_NONCES):
         end = text.rfind(nonce, 0, end)
         start = text.rfind("{", 0, end) if end >= 0 else -1
         if start < 0:
             break
         try:
-            value, _ = _DECODER.raw_decode(text, start)
+            value, stop = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and value.get("nonce") == nonce and isinstance(value.get(key), list):
-            return [value]
-    return []
+            found.append((value, text[start:stop]))
+    return found[::-1]
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def _objects(text: str) -> list[Placed]:
     """Return the outermost complete JSON objects in a text, in order."""
     whole = _loads(text)
     if isinstance(whole, dict):
-        return [whole]
-    found: list[dict[str, Any]] = []
+        return [(whole, text)]
+    found: list[Placed] = []
     position = wasted = 0
     for _ in range(MAX_STARTS):
         match = _OBJECT_START.search(text, position)
@@ -155,7 +191,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
             wasted += getattr(error, "pos", position + 1000) - match.start()
             continue
         if isinstance(value, dict):
-            found.append(value)
+            found.append((value, text[match.start() : position]))
     return found
 
 
@@ -174,26 +210,32 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
-    """Repair the last object that starts with the nonce; where nothing is signed, the one that stands alone."""
+    """Repair the one object that has the nonce; where nothing is signed, the one that stands alone.
+
+    None where that drops a key: what was a quotation without its escapes would be read as the answer.
+    """
     signed = not nonce or nonce in text
-    text = text if signed else _alone(text)
-    start = _last_start(text, nonce if nonce and signed else key)
-    if start < 0 or len(text) - start > MAX_REPAIR_CHARS or (start and not signed):
+    text, mark = text if signed else _alone(text), nonce if nonce and signed else key
+    start = text.rfind("{", 0, max(text.find(mark), 0))
+    if start < 0 or text.count(mark) > 1 or len(text) - start > MAX_REPAIR_CHARS or (start and not signed):
         return None
     from json_repair import repair_json
 
     try:
         value = repair_json(text[start:], return_objects=True, skip_json_loads=True)
+        dropped = len(_LOOSE_KEY.findall(text, start)) > _n_keys(value)
     except (ValueError, RecursionError, TypeError, IndexError):
         return None
-    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+    if dropped or not isinstance(value, dict) or not isinstance(value.get(key), list):
         return None
     return value if not nonce or value.get("nonce", nonce) == nonce else None
 
 
-def _last_start(text: str, mark: str) -> int:
-    at = text.rfind(mark)
-    return -1 if at < 0 else text.rfind("{", 0, at)
+def _n_keys(value: Any) -> int:
+    """Return how many keys a JSON value has at all depths."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_n_keys, value.values()))
+    return sum(map(_n_keys, value)) if isinstance(value, list) else 0
 
 
 def read_comparisons(

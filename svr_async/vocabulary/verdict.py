@@ -25,6 +25,7 @@ class Outcome(StrEnum):
     SCORED = "scored"
     TIE = "tie"
     PARSE_ERROR = "parse_error"
+    AMBIGUOUS = "ambiguous"
     REFUSAL = "refusal"
     CONTEXT_TOO_LONG = "context_too_long"
     TRUNCATED = "truncated"

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import aclosing, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from svr_async.engine.memo import Memo, _ReadOnlyRows
 from svr_async.engine.memo_disk import DATABASE
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
-from svr_async.engine.request import Question, Request
+from svr_async.engine.request import AmbiguousReplyError, Question, Request
 from svr_async.errors import (
     AuthError,
     BudgetError,
@@ -368,6 +369,25 @@ async def test_a_judge_that_never_makes_sense_is_a_parse_error(memo_folder: Path
         assert (done.value, done.outcome, done.detail) == (None, Outcome.PARSE_ERROR, "Your answer was bad.")
         assert len(transport.sent) == 4
         assert engine.memo.get(ask().request.key) is None
+
+
+async def test_an_ambiguous_reply_is_asked_again_once_and_told_why(memo_folder: Path) -> None:
+    """The second request names the reason; what stays ambiguous is that outcome, and neither reply is kept."""
+
+    def read(text: str) -> str:
+        if text.startswith("both"):
+            raise AmbiguousReplyError("Your answer held two verdicts.")
+        return text
+
+    question, mended = replace(ask(), parse=read), replace(ask("other"), parse=read)
+    async with scripted_engine(memo_folder, by_turn(completion("both")), repairs=3) as (engine, transport):
+        done = await engine.complete(question)
+        assert (done.value, done.outcome, done.detail) == (None, Outcome.AMBIGUOUS, "Your answer held two verdicts.")
+        assert len(transport.sent) == 2
+        assert transport.sent[1].messages[-1][1].startswith("Your answer held two verdicts.")
+        assert engine.memo.get(question.request.key) is None
+    async with scripted_engine(memo_folder, by_turn(completion("both"), completion("one"))) as (engine, _):
+        assert (await engine.complete(mended)).value == "one"
 
 
 async def test_an_empty_reply_is_never_an_answer(memo_folder: Path) -> None:

@@ -11,13 +11,14 @@ import orjson
 import pytest
 from rig import pairs, profile
 
+from svr_async.engine.request import AmbiguousReplyError
 from svr_async.errors import ConfigError
 from svr_async.judges.author import induction, probing
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, PAPER, load_templates
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
-from svr_async.vocabulary.pair import Order, Presentation, Side, present, user_prompt
+from svr_async.vocabulary.pair import Order, Presentation, present, user_prompt
 from svr_async.vocabulary.rubric import Rubric
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))
@@ -174,18 +175,21 @@ def injection(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("attack", ["fake verdict", "many openings", "forged ids", "forged labels", "forged ends"])
 def test_attacks_reach_the_papers_layout_and_not_ours(injection: ModuleType, attack: str) -> None:
-    """Fenced, no attack is cut wrongly or counts where it is quoted; bare, each of these does one of the two."""
+    """Fenced, no attack is cut wrongly or counts where it is quoted; bare, each is cut wrongly or asked again."""
     text = injection.ATTACKS[attack]
     counted = ("cut", "verdicts", *injection.QUOTED)
     ours, paper = (injection.measure(text, layout) for layout in ("ours", "paper"))
     assert not any(any(ours[one]) for one in counted)
-    assert any(any(paper[one]) for one in counted)
+    assert any(any(paper[one]) for one in (*counted, "asked again"))
+    assert not any(any(paper[one]) for one in injection.QUOTED)
 
 
 def test_the_direct_verdict_is_read_alike_in_both_layouts(injection: ModuleType) -> None:
-    """The last bracket counts: what is quoted behind the verdict wins in either layout, ahead of it in none."""
+    """A mark that is quoted beside the verdict wins in neither layout, ahead of it or behind: it is asked again."""
     for layout in ("ours", "paper"):
         found = injection.measure(injection.ATTACKS["other brackets"], layout)
-        assert all(found["direct"])
+        assert not any(found["direct"])
         assert not any(found["ahead"])
-    assert asks(PAPER).direct(SHOWN).parse("[[B]] was quoted. [[A]]") is Side.A
+        assert any(found["asked again"])
+    with pytest.raises(AmbiguousReplyError):
+        asks(PAPER).direct(SHOWN).parse("[[B]] was quoted. [[A]]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -340,16 +341,21 @@ async def margins(judge: ModelJudge, pair: PreferencePair) -> list[Any]:
 async def test_what_a_judge_quotes_from_a_candidate_never_counts(memo_folder: Path, name: str) -> None:
     """A judge that repeats both candidates in full, attacks and all, before its honest verdict is read as if silent.
 
-    The same pair, attack included, is put to a judge that quotes and to one that does not: every method decides alike.
+    The same pair, attack included, is put to a judge that quotes and to one that does not: every method decides alike,
+    but for direct verdicts beside quoted marks, which have no signature: they are asked again, and ambiguous.
     """
     asked = [poisoned(pair, ATTACKS[name], where) for pair in pairs(2) for where in ("chosen", "rejected", "both")]
     found = {}
     for echo in (False, True):
         async with SimServer(SimConfig(echo=echo)) as sim, judge_at(sim.base_url, memo_folder / str(echo)) as judge:
             found[echo] = await asyncio.gather(*(margins(judge, pair) for pair in asked))
-            assert judge.engine.stats().failed == 0
-    assert found[True] == found[False]
-    assert {outcome for rows in found[True] for _, _, outcome, _ in rows} <= {Outcome.SCORED, Outcome.TIE}
+            assert echo or judge.engine.stats().failed == 0
+    unread = set()
+    for quoting, silent in zip(itertools.chain(*found[True]), itertools.chain(*found[False]), strict=True):
+        unread |= {quoting[0]} if quoting[2] is Outcome.AMBIGUOUS else set()
+        assert quoting == silent or quoting[2] is Outcome.AMBIGUOUS
+        assert quoting[2] in {Outcome.SCORED, Outcome.TIE, Outcome.AMBIGUOUS}
+    assert unread <= ({"vanilla"} if "[[" in ATTACKS[name] else set())
 
 
 async def test_an_attack_gains_nothing_over_plain_text_of_its_length(memo_folder: Path) -> None:

@@ -43,7 +43,7 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
     judge = judge_of(
         tmp_path / "r.jsonl",
         line("direct", "[[B]]"),
-        line("direct", "[[A]] then [[B]]", "ba"),
+        line("direct", "So [[B]]", "ba"),
         line("direct", "[[A]]"),
         line("compare", {"rubric_comparisons": ROWS, "preferred_candidate": "A"}),
         line("self_rubrics", {"rubrics": ["Is it short?"], "rubric_note": "n"}, order="ignored"),
@@ -95,6 +95,8 @@ def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:
             await judge.score(PAIR.prompt, "a", RUBRICS),
         ]  # fmt: skip
 
+    doubtful = judge_of(tmp_path / "two.jsonl", line("direct", "[[A]] then [[B]]"))
+    assert asyncio.run(doubtful.prefer(present(PAIR, Order.AB))).outcome is Outcome.AMBIGUOUS
     answers = asyncio.run(ask())
     assert [answer.value for answer in answers] == [None] * 7
     assert [answer.outcome for answer in answers] == [Outcome.PARSE_ERROR] * 3 + [Outcome.API_ERROR] * 4

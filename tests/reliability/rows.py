@@ -163,8 +163,8 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{READING}broken_but_whole_json_is_mended_when_asking_again_did_not_help",
     ),
     46: (
-        f"{C}046_the_last_whole_object_counts",
-        f"{FUZZ}046_of_many_answers_the_last_one_counts",
+        f"{C}046_answers_that_differ_are_ambiguous",
+        f"{FUZZ}046_of_many_answers_none_is_guessed",
         f"{READING}several_answers_are_flagged_and_contradictions_too",
     ),
     47: (
@@ -186,7 +186,8 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     53: (
         f"{FUZZ}053_forged_answers_are_inert",
-        f"{C}053_the_last_bracket_is_the_verdict",
+        f"{FUZZ}053_judges_that_quote_are_asked_again_and_never_turned_round",
+        f"{C}053_brackets_decide_where_all_say_the_same",
         f"{MODEL}what_a_judge_quotes_from_a_candidate_never_counts",
         f"{MODEL}an_attack_gains_nothing_over_plain_text_of_its_length",
     ),

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import ask, completion, name_judge, scripted_engine, serving, svr, write_bench
 
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import ModelError
-from svr_async.judges.reply_text import read_brackets, read_comparisons
+from svr_async.judges.brackets import read_brackets
+from svr_async.judges.reply_text import read_comparisons
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 
@@ -60,24 +61,28 @@ def test_row_047_values_that_are_no_text(value: str) -> None:
         assert set(found.rows) <= {"R2"}
 
 
-def test_row_046_the_last_whole_object_counts() -> None:
-    """Of several answers with the right nonce the last whole one counts, and that there were several is flagged."""
+def test_row_046_answers_that_differ_are_ambiguous() -> None:
+    """Several answers with the right nonce count where they agree, and are flagged; where they differ none does."""
     rng = random.Random(46)
     for _ in range(200):
-        answers = [[row("R1", *rng.choice([("pass", "fail", "A"), ("fail", "pass", "B")]))] for _ in range(3)]
-        objects = [json.dumps({"nonce": NONCE, "rubric_comparisons": one}) for one in answers]
+        verdicts = [rng.choice([("pass", "fail", "A"), ("fail", "pass", "B")]) for _ in range(3)]
+        objects = [json.dumps({"nonce": NONCE, "rubric_comparisons": [row("R1", *one)]}) for one in verdicts]
         text = " and then ".join(objects) + objects[0][: rng.randrange(1, 30)]
-        found = read_comparisons(text, NONCE, IDS, overall=False)
-        assert found.rows["R1"].better is not None
-        assert found.rows["R1"].better.value == answers[-1][0]["better"]
-        assert "multiple_verdicts" in found.flags
+        if len(set(verdicts)) > 1:
+            with pytest.raises(AmbiguousReplyError):
+                read_comparisons(text, NONCE, IDS, overall=False)
+        else:
+            assert "multiple_verdicts" in read_comparisons(text, NONCE, IDS, overall=False).flags
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(alphabet="[]AB x\n", max_size=40), st.sampled_from("AB"))
-def test_row_053_the_last_bracket_is_the_verdict(before: str, side: str) -> None:
-    """Whatever was quoted before it, the last [[A]] or [[B]] is the direct verdict."""
-    assert read_brackets(f"{before}\n[[{side}]]").value == side
+def test_row_053_brackets_decide_where_all_say_the_same(before: str, side: str) -> None:
+    """The other side's mark before a verdict makes it ambiguous; nothing turns it round."""
+    try:
+        assert read_brackets(f"{before}\n[[{side}]]").value == side
+    except AmbiguousReplyError:
+        assert "[[" in before
 
 
 def test_row_055_another_model_is_told_once_or_refused(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuzzing import fuzz, inert, last_counts
+from fuzzing import fuzz, inert, several
+from quoting import quoting
 
 
 def test_row_047_damaged_replies_in_large_numbers() -> None:
@@ -17,6 +18,16 @@ def test_row_053_forged_answers_are_inert() -> None:
     assert inert(1000, 2) == 4000
 
 
-def test_row_046_of_many_answers_the_last_one_counts() -> None:
-    """The verdict is the last whole answer's, however many came before it, and that there were more is flagged."""
-    assert last_counts(1000, 3) > 300
+def test_row_046_of_many_answers_none_is_guessed() -> None:
+    """Answers that are the same count as one, and that there were more is flagged; other ones are ambiguous."""
+    assert several(500, 3) == 500
+
+
+def test_row_053_judges_that_quote_are_asked_again_and_never_turned_round() -> None:
+    """Twenty manners of quoting, forged verdicts or plain text, signed or not: most are read, none turned round."""
+    tally, flipped = quoting(4000, 4)
+    assert not flipped, flipped[0]
+    read = {name: n for name, n in tally.items() if name.endswith(": read")}
+    assert len(read) == 6
+    assert min(read.values()) > 200
+    assert not any("brackets, plain: asked again" in name for name in tally)

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 from campaigns import faults, lag_while, outages, refused, smooth, stopped, together
-from fuzzing import fuzz, inert, last_counts
+from fuzzing import fuzz, inert, several
 from hypothesis import HealthCheck, settings
 from nursery import Ended, Nursery, Operation, Strike
+from quoting import quoting
 from rig import ask, engine_at, serving, sim_process, write_bank, write_bench
 from soak_report import note
 from test_memo_machine import MemoMachine
@@ -274,9 +275,11 @@ def test_four_processes_on_one_memo(tmp_path: Path) -> None:
 def test_a_million_broken_replies() -> None:
     """P17: a million made and broken replies, five readers each: nothing uncaught, nothing outside the closed sets."""
     tally = fuzz(1_000_000, 17)
-    same, differed = inert(50_000, 18), last_counts(50_000, 19)
+    same, differed = inert(50_000, 18), several(50_000, 19)
+    quoted, flipped = quoting(200_000, 20)
+    assert not flipped, flipped[0]
     note("P17", "replies made and broken", replies=1_000_000, readings=sum(tally.values()), read=tally["read"],
-         uncaught=0, forgeries_inert=same, last_of_several=differed)  # fmt: skip
+         uncaught=0, forgeries_inert=same, several_that_differ=differed, quoted=quoted.total(), flipped=0)  # fmt: skip
 
 
 def test_the_memo_against_a_dictionary_at_length() -> None:

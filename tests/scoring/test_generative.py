@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rig import name_judge, serving, write_bench
 
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.evaluate import evaluate
 from svr_async.evaluation.running.listener import EvalResult
@@ -92,21 +92,26 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
     [
         ("… <answer>[[B]]</answer>", Side.B),
         ("Justification: …\nWinner: Response A", Side.A),
-        ("Winner: Response A was quoted\n[[B]]", Side.B),
+        ("Winner: Response A was quoted\n[[B]]", Side.B),  # marks stand above words
         ("**Preferred:** Candidate B", Side.B),
     ],
 )
 def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side: Side) -> None:
-    """The last [[A]] or [[B]] counts; without one, the last line that names a winner; anything else is no verdict."""
+    """[[A]] or [[B]] counts; without one, the line that names a winner; two winners, or none, are no verdict."""
     assert read_winner(text) is side
+    for doubtful in ("[[A]] or [[B]]", "Winner: Response A\nWinner: Response B", "B is better than Response A"):
+        with pytest.raises(AmbiguousReplyError):
+            read_winner(doubtful)
     with pytest.raises(ReplyRejectedError):
         read_winner("I like both responses.")
 
 
 @pytest.mark.parametrize("text", ["", "7", "[[11]]", "[[-1]]", "[[good]]"])
 def test_a_score_outside_its_bounds_is_none(text: str) -> None:
-    """Only a number from 0 to 10 in double brackets is a score; the last one counts."""
-    assert read_grade("[[3]] then [[6.5]]") == 6.5
+    """Only a number from 0 to 10 in double brackets is a score, and only where no other one stands beside it."""
+    assert read_grade("[[6.5]] at first, [[6.50]] in the end") == 6.5
+    with pytest.raises(AmbiguousReplyError):
+        read_grade("[[3]] then [[6.5]]")
     with pytest.raises(ReplyRejectedError):
         read_grade(text)
 

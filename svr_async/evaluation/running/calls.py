@@ -27,8 +27,9 @@ from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.frontier import settings_of
 from svr_async.evaluation.running.prepared import Prepared, prepare
+from svr_async.judges.brackets import direct_reason
 from svr_async.judges.model import SIMULATED_FINGERPRINT
-from svr_async.judges.reply_text import direct_reason, reasons_in
+from svr_async.judges.reply_text import reasons_in
 from svr_async.vocabulary.pair import PreferencePair
 
 if TYPE_CHECKING:

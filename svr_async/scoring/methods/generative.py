@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from svr_async.engine.request import ReplyRejectedError
+from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked
 from svr_async.judges.author import read_text
+from svr_async.judges.brackets import direct_reason, read_brackets, read_mark
 from svr_async.judges.protocol import Answer, Judge
-from svr_async.judges.reply_text import direct_reason, read_brackets
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.contract import Facts, OwnWords, Parts, Recipe
 from svr_async.scoring.methods.decisions import decided, undecided
@@ -28,6 +28,7 @@ TEMPLATES = {ARM: ("arm_rubrics", "arm_judge"), ARROW: ("arrow_rubrics", "arrow_
 """What each asks with: for the rubric, where it asks for one, then for the verdict."""
 MOST = 10.0
 _WINNER = re.compile(r"(?:winner|preferred|better)[^\n]{0,40}?(?:response|candidate|answer)[ _]([AB])\b", re.IGNORECASE)
+_DENIAL = re.compile(r"\b(?:not|no|neither|never|than|if)\b|n['’]t\b", re.IGNORECASE)
 _SCORE = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]")
 TOKENS_OF_RUBRIC, TOKENS_OF_VERDICT = 250, 400
 
@@ -133,22 +134,30 @@ class Generative:
 
 
 def read_winner(text: str) -> Side:
-    """Return the side of the last [[A]] or [[B]], or else of the last "Winner: Response A" of a judge trained to it."""
-    named = _WINNER.findall(text)
+    """Return the side of a reply's [[A]] or [[B]], or else of "Winner: Response A" of a judge that was trained to it.
+
+    AmbiguousReplyError where there are several that differ, or where it is denied or another is compared with it.
+    """
+    named = list(_WINNER.finditer(text))
     try:
         return read_brackets(text)
-    except ReplyRejectedError:
-        if named:
-            return Side(named[-1].upper())
+    except AmbiguousReplyError:
         raise
+    except ReplyRejectedError:
+        if not named:
+            raise
+    if len({one[1].upper() for one in named}) > 1 or any(_DENIAL.search(one[0]) for one in named):
+        raise AmbiguousReplyError("Your answer named a winner in more than one way. End it with [[A]] or [[B]].")
+    return Side(named[-1][1].upper())
 
 
 def read_grade(text: str) -> float:
-    """Return the last score in double brackets, from 0 to 10; ReplyRejectedError where there is none."""
-    found = [float(one) for one in _SCORE.findall(text)]
-    if not found or found[-1] > MOST:
-        raise ReplyRejectedError("Your answer did not end with a score from [[0]] to [[10]].")
-    return found[-1]
+    """Return a reply's score in double brackets, 0 to 10; ReplyRejectedError where there is none, or not one only."""
+    wanted = f"a score from [[0]] to [[{MOST:.0f}]]"
+    score = read_mark(text, _SCORE, float, wanted)
+    if score > MOST:
+        raise ReplyRejectedError(f"Your answer did not end with {wanted}.")
+    return score
 
 
 def _make(name: str, parts: Parts) -> Generative:

@@ -10,8 +10,9 @@ from enum import StrEnum
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.asking import Ask
 from svr_async.judges.author import read_text
+from svr_async.judges.brackets import read_brackets, read_mark
 from svr_async.judges.fence import clean
-from svr_async.judges.reply_text import read_brackets, read_object
+from svr_async.judges.reply_text import read_object
 from svr_async.scoring.rrd.options import RrdOptions
 from svr_async.vocabulary.pair import Presentation, Prompt, Side, prompt_text
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
@@ -85,7 +86,7 @@ class Questions:
             template="rrd_judge",
             texts=self._texts(RESPONSE=response),
             rubrics=[rubric],
-            read=lambda text, _: _last(_VERDICT, text) == "YES",
+            read=lambda text, _: read_mark(text, _VERDICT, str, "[[YES]] or [[NO]]") == "YES",
             sketch=planned,
             tokens=30,
             most_tokens=self.options.judge_tokens,
@@ -97,7 +98,7 @@ class Questions:
             template="rrd_filter",
             texts=self._texts(),
             rubrics=[rubric, *accepted],
-            read=lambda text, _: Fate(_last(_FILTER, text)),
+            read=lambda text, _: read_mark(text, _FILTER, Fate, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"),
             sketch=planned,
             tokens=40,
             most_tokens=self.options.tokens,
@@ -123,10 +124,3 @@ def read_rubrics(text: str, key: str, nonce: str, *, most: int) -> tuple[Rubric,
     if not rubrics:
         raise ReplyRejectedError(f'Your answer held no rubric: "{key}" is a list of texts.')
     return tuple(rubrics.values())[:most]
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.findall(text)
-    if not found:
-        raise ReplyRejectedError("Your answer did not end with a verdict in double brackets.")
-    return str(found[-1])

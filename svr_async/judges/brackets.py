@@ -1,0 +1,106 @@
+"""Verdicts in double brackets: read where a reply gives one and means it, refused where it can be read otherwise.
+
+Of several marks that differ none counts: a judge may have quoted a candidate behind its own verdict as well as ahead of
+it. A mark that is denied ("not [[A]]"), put under a condition ("[[A]] if …") or only quoted ('[[A]]', "it ends with
+[[A]]", a line that begins with >, a fenced block) is no verdict either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.vocabulary.pair import Side
+
+T = TypeVar("T", bound=Hashable)
+SIDES = "[[A]] or [[B]]"
+MAX_LEAD = 120  # characters ahead of a mark that are looked at, of its own line
+FENCE = "```"
+_SIDE = re.compile(r"\[\[([AB])\]\]")
+_LETTER = re.compile(r"\[\[\s*([A-Za-z])\s*\]\]")  # as other prompts have it, tie included: enough for doubt
+_ALONE = {"\n[[A]]": Side.A, "\n[[B]]": Side.B, "[[A]]": Side.A, "[[B]]": Side.B}
+_NEAR = r"\b(?:[^\w,:;.]+(?!(?:so|thus|therefore|hence|but|and|verdict|answer|choose|pick)\b)\w+){0,3}[^\w,:;.]*$"
+_DENIED = re.compile(r"(?:\b(?:not|never|no|nor|neither|cannot|than|instead of|against)|n['’]t)" + _NEAR, re.IGNORECASE)
+_SUPPOSED = re.compile(r"\b(?:if|unless|whether)" + _NEAR, re.IGNORECASE)
+_CONDITION = re.compile(r"[^\w\n.!?]{0,6}(?:if|unless|when|where|or|but|however)\b", re.IGNORECASE)
+_REPORTED = re.compile(
+    r"\b(?:say|said|write|wrote|written|contain|end|begin|start|quote|claim|include|state|read|add|insert|append|repeat"
+    r"|ask|tell|hold)(?:s|d|ed|ing|ning|ting)?" + _NEAR.replace("*$", "*:?[^\\w,:;.]*$"),
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"[^\w\n.!?]{0,6}(?:is|was|stands|appears)\s+(?:what|in|at|written|quoted|claimed|part|only)\b", re.IGNORECASE
+)
+_PLAIN = re.compile(  # "My final verdict is [[A]].", "**Answer: [[B]]**": read at once
+    r"(?i:[\n.!?][\s*_#]*(?:(?:so|thus|therefore|hence)\b,? )?(?:my |the )?(?:final )?"
+    r"(?:verdict|answer|choice|decision)(?: is)?:?)[\s*_]*\[\[([AB])\]\][.*_!\s]*$"
+)
+_QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»", "„": "“"}
+
+
+def read_brackets(text: str) -> Side:
+    """Return the side that a reply's [[A]] or [[B]] names; ReplyRejectedError where there is none, or not one only."""
+    if text.count("[[") == 1 and FENCE not in text:  # the common reply: brackets at its end and nowhere else
+        if (side := _ALONE.get(text[-6:])) is not None:
+            return side
+        if (plain := _PLAIN.search(text[-60:])) is not None:
+            return Side(plain[1])
+    if _SIDE.search(text) is None:
+        raise ReplyRejectedError(f"Your answer did not end with {SIDES}.")
+    return Side(read_mark(text, _LETTER, str.upper, SIDES))
+
+
+def read_mark(text: str, mark: re.Pattern[str], say: Callable[[str], T], wanted: str) -> T:
+    """Return what the marks of a reply say, by `say` of their first group, where all say the same and one is meant.
+
+    ReplyRejectedError where there is no mark, AmbiguousReplyError where they can be read in more than one way.
+    """
+    found = list(mark.finditer(text))
+    if not found:
+        raise ReplyRejectedError(f"Your answer did not end with {wanted}.")
+    if len({say(one[1]) for one in found}) > 1:
+        raise AmbiguousReplyError(f"Your answer held several verdicts in double brackets. Write one only: {wanted}.")
+    own = [one for one in found if not _quoted(text, one)]
+    if not own or any(_doubted(text, one) for one in own):
+        raise AmbiguousReplyError(
+            f"The verdict in double brackets was denied, conditional or quoted. End with your own: {wanted}."
+        )
+    return say(found[-1][1])
+
+
+def direct_reason(text: str) -> str:
+    """Return what a judge wrote ahead of its last [[A]] or [[B]], or after it where it began with that; "" for none."""
+    found = list(_SIDE.finditer(text))
+    return (text[: found[-1].start()].strip() or text[found[-1].end() :].strip()) if found else ""
+
+
+def _lead(text: str, mark: re.Match[str]) -> str:
+    """Return what stands on a mark's line ahead of it, at most so many characters."""
+    begin = max(text.rfind("\n", 0, mark.start()) + 1, mark.start() - MAX_LEAD)
+    return text[begin : mark.start()]
+
+
+def _doubted(text: str, mark: re.Match[str]) -> bool:
+    """Whether a mark is denied, or depends on a condition."""
+    lead = _lead(text, mark)
+    return bool(_DENIED.search(lead) or _SUPPOSED.search(lead) or _CONDITION.match(text, mark.end()))
+
+
+def _quoted(text: str, mark: re.Match[str]) -> bool:
+    """Whether a mark is somebody else's: in quotation marks, reported, in a quoted line or a fenced block."""
+    line = text[text.rfind("\n", 0, mark.start()) + 1 : mark.start()]
+    if line.lstrip().startswith(">") or _REPORTED.search(line[-MAX_LEAD:]) or _REPORT.match(text, mark.end()):
+        return True
+    if text.count(FENCE, 0, mark.start()) % 2 and not text.lstrip().startswith(FENCE):
+        return True
+    return _in_quotes(line, text[mark.end() :].partition("\n")[0])
+
+
+def _in_quotes(before: str, after: str) -> bool:
+    """Whether quotation marks on a line open ahead of a place and close behind it, or stand right around it."""
+    opening, closing = before.rstrip("*_")[-1:], after.lstrip("*_.!,")[:1]
+    if opening in _QUOTES and closing == _QUOTES[opening]:
+        return True
+    return (before.count('"') % 2 == 1 and '"' in after) or (before.count("“") > before.count("”") and "”" in after)
