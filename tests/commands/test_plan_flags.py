@@ -16,7 +16,7 @@ from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
 
-N = 60
+N = 30
 JUDGES = {"small": ("gpt-oss-20b", 0.05), "mid": ("gpt-oss-120b", 0.15), "big": ("sim-strong", 0.5)}
 RUBRICS = [
     "The answer names a figure or a date.",

@@ -364,7 +364,7 @@ def test_errors_that_are_shared_are_the_same_in_every_wording() -> None:
 
 def test_knowing_more_decides_better() -> None:
     """On average over draws the truth beats human rubrics, these beat a direct verdict, and more wordings beat one."""
-    found = [calibrate(FamilyWorld(config), 120) for config in MANY[:16]]
+    found = [calibrate(FamilyWorld(config), 120) for config in MANY[:8]]
     direct, human, truth, every, longest = (
         mean(getattr(one, name) for one in found)
         for name in ("direct", "human", "human_true_weights", "all_wordings", "longest")
