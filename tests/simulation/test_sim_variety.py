@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from svr_async.simulation.variety import VARIED, Variety
 from svr_async.simulation.wordings import EVERYTHING, PREDICATES
 from svr_async.simulation.world import World, WorldConfig, preset, preset_name
 from svr_async.training.bank.leaks import self_contained
-from svr_async.vocabulary.similarity import similarity
+from svr_async.training.bank.similarity_join import similar_pairs
 
 MODEL = MODELS["gpt-oss-120b"]
 WORLD = World(preset("varied", 7))
@@ -80,7 +79,7 @@ def test_wordings_are_recognised_and_never_merge() -> None:
     assert all(read_rubric(text).criterion == number for number, text in texts)
     assert all(read_rubric(f"{head} {text[13:]}").criterion == number for number, text in texts for head in HEADS)
     assert all(self_contained(text) for _, text in texts)
-    assert max(similarity(one, other) for (_, one), (_, other) in combinations(texts, 2)) < 0.8
+    assert len(similar_pairs([text for _, text in texts], 0.8).first) == 0
 
 
 def test_commonplaces_are_unmistakable() -> None:
