@@ -1,8 +1,8 @@
 # svr in a container, for a user without rights:
 #   docker build -t svr-async .                               # all of it
 #   docker build -t svr-async --build-arg PARTS=judge .       # judging alone: a sixth of the size, no training
-#   docker run --rm -v "$PWD:/work" svr-async eval rubricbench --sample --judge rules
-# Runs and the memo of paid replies lie in /work: mount a folder there that the user 1000 may write to.
+#   docker run --rm -v "$PWD:/data" svr-async eval rubricbench --sample --judge rules
+# Runs and the memo of paid replies lie in /data: mount a folder there that the user 1000 may write to.
 FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml setup.cfg README.md LICENSE ./
@@ -16,9 +16,9 @@ COPY --from=build /wheels /wheels
 RUN if [ "$PARTS" = judge ]; then pip install --no-cache-dir -r /tmp/requirements-judge.txt && deps=--no-deps; fi \
  && pip install --no-cache-dir $deps /wheels/*.whl \
  && useradd --create-home --uid 1000 svr \
- && install --directory --owner svr /work
+ && install --directory --owner svr /data
 USER svr
-WORKDIR /work
-ENV SVR_MEMO=/work/cache/memo
+WORKDIR /data
+ENV SVR_MEMO=/data/cache/memo
 ENTRYPOINT ["svr"]
 CMD ["--help"]

@@ -94,7 +94,7 @@ def _as_json(one: Call, logged: tuple[dict[str, Any], ...] | None) -> dict[str, 
 
 def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, memo: Path, redactor: Redactor) -> None:
     from svr_async.evaluation.running.call_words import call_facts, call_texts
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     for name, value in call_facts(one, logged, memo):
         click.secho(f"{name:<9} ", nl=False, dim=True)
@@ -105,7 +105,7 @@ def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, memo: Path, reda
 
 
 def _show_text(name: str, text: str) -> None:
-    from svr_async.evaluation.safetext import capped, for_terminal
+    from svr_async.vocabulary.safetext import capped, for_terminal
 
     shown, more = capped(for_terminal(text), SHOWN_CHARS)
     click.echo()

@@ -280,7 +280,7 @@ def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
     from svr_async.commands.screen import styled_console
-    from svr_async.evaluation.safetext import for_terminal
+    from svr_async.vocabulary.safetext import for_terminal
 
     console = styled_console()
     console.print(f"[bold]{facts['title']}[/]")

@@ -53,9 +53,9 @@ def judges(config: object, as_json: bool, *, allow: bool) -> None:  # noqa: ARG0
 def _allow() -> None:
     """Allow the file of the working folder, and say what that allows."""
     from svr_async.errors import UsageError
-    from svr_async.evaluation.safetext import one_line
     from svr_async.judges.profiles import profile_paths
     from svr_async.judges.trust import allow
+    from svr_async.vocabulary.safetext import one_line
 
     path = profile_paths()[0]
     if not path.is_file():
@@ -106,7 +106,7 @@ def _blocks(profiles: Mapping[str, Profile]) -> str:
 
 
 def _rows(profiles: Mapping[str, Profile]) -> list[tuple[str, ...]]:
-    from svr_async.evaluation.safetext import for_terminal
+    from svr_async.vocabulary.safetext import for_terminal
 
     named = [(name, one.model, one.base_url, _key(one), _price(one)) for name, one in profiles.items()]
     return [

@@ -167,7 +167,7 @@ def _reader_has_gone(error: BaseException) -> bool:
 
 
 def _complain(name: str, text: str, code: int) -> int:
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     click.echo(f"{name}: {one_line(text, MOST_CHARS)}", err=True)
     return code

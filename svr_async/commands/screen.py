@@ -40,7 +40,7 @@ def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: i
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, head in enumerate(heads):
@@ -61,7 +61,7 @@ def show(sheet: Sheet) -> None:
     """Print lines, headings and tables, with nothing in them that could steer the terminal."""
     from rich.text import Text
 
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
     from svr_async.vocabulary.sheet import Heading, Line
 
     console = safe_console()
@@ -79,7 +79,7 @@ def _show_line(console: Console, line: Line) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     text = one_line(line.text, 2_000)
     if not line.wrapped or not line.label:

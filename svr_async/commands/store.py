@@ -84,8 +84,8 @@ def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
         return
-    from svr_async.evaluation.safetext import one_line
     from svr_async.training.store.facts import facts_in_words
+    from svr_async.vocabulary.safetext import one_line
 
     click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
     for label, text in facts_in_words(facts):

@@ -216,7 +216,7 @@ def _outcomes(counts: Mapping[str, int]) -> str:
 
 
 def _harmless(text: str, limit: int = 400) -> str:
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     return one_line(text, limit)
 

@@ -20,7 +20,6 @@ from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.evaluate import run_now
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.safetext import one_line
 from svr_async.judges.limits import JudgeLimits
 from svr_async.reproduction.plan import Plan, eval_settings, train_settings
 from svr_async.reproduction.recipe import BankSpec, RunSpec
@@ -30,6 +29,7 @@ from svr_async.reproduction.settings import TRAIN, ReproSettings
 from svr_async.scoring.methods.registry import NAMES
 from svr_async.training.running.listener import Silent
 from svr_async.training.running.settings import TrainSettings
+from svr_async.vocabulary.safetext import one_line
 
 Say = Callable[[str], None]
 ENDING = (BudgetError, StorageError, StoppedError)  # what ends a reproduction, and not a row of it alone

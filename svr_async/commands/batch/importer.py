@@ -97,7 +97,7 @@ def _told(report: Imported, results: ResultFiles, usd: float | None) -> str:
 
 
 def _plain(text: str) -> str:
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     return one_line(text, 200)
 

@@ -87,7 +87,7 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
 
 
 def _row(one: Submission) -> tuple[str, ...]:
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     state = one_line(one.status, 40) if one.status else "not submitted"
     state += f": {one_line(one.problem, 120)}" if one.problem else ""

@@ -139,7 +139,7 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
 
 def _show_where(found: Explanation, run: Path) -> None:
     """Say how to see what was asked and replied, and why there may be no reasons; nothing where nothing was asked."""
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     if not found.item.requests:
         return
@@ -156,8 +156,8 @@ def show_mistakes(run: Run) -> None:
     from svr_async.commands.screen import plain_table, safe_console
     from svr_async.evaluation.labels import caption
     from svr_async.evaluation.reporting.explain import confident_mistakes
-    from svr_async.evaluation.safetext import one_line
     from svr_async.evaluation.wording import signed
+    from svr_async.vocabulary.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(caption(run), 400), style="bold"))
@@ -185,7 +185,7 @@ def show_explanation(found: Explanation) -> None:
         votes_in_words,
         why,
     )
-    from svr_async.evaluation.safetext import one_line
+    from svr_async.vocabulary.safetext import one_line
 
     console = safe_console()
     console.print(Text(one_line(found.caption, 400), style="dim"))
@@ -214,8 +214,8 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
     from rich.text import Text
 
     from svr_async.evaluation.reporting.explain import counts_at_all, marks_of, reason_of, verdict_of, why
-    from svr_async.evaluation.safetext import one_line
     from svr_async.evaluation.wording import signed
+    from svr_async.vocabulary.safetext import one_line
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rubric", ratio=1)
@@ -278,7 +278,7 @@ def _show_texts(console: Console, found: Explanation) -> None:
 def _show_text(console: Console, name: str, text: str) -> None:
     from rich.text import Text
 
-    from svr_async.evaluation.safetext import capped, for_terminal
+    from svr_async.vocabulary.safetext import capped, for_terminal
 
     shown, more = capped(for_terminal(text), SHOWN_CHARS)
     console.print()

@@ -20,8 +20,8 @@ from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
 from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.safetext import capped, visible
 from svr_async.figures.files import Drawn
+from svr_async.vocabulary.safetext import capped, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

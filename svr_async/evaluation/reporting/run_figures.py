@@ -12,10 +12,10 @@ from svr_async.evaluation.labels import benchmark_name, mark_words, run_titles
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.transfer import WEAK_ALPHA, Transfer, transfer_of
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.safetext import one_line
 from svr_async.figures.files import Drawn, write_figures
 from svr_async.figures.model import Axis, Bars, Ends, Figure, Grid, Plane, Series, Trace
 from svr_async.vocabulary.agreement import Agreement
+from svr_async.vocabulary.safetext import one_line
 from svr_async.vocabulary.statistics import wilson_interval
 
 ACCURACY = Axis(name="accuracy, %", limits=(0.0, 100.0), ticks=(0.0, 25.0, 50.0, 75.0, 100.0))

@@ -24,7 +24,7 @@ from svr_async.evaluation.reporting.compare import (
 from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
 from svr_async.evaluation.reporting.table import Table
 from svr_async.evaluation.runfolder import Run
-from svr_async.evaluation.safetext import visible
+from svr_async.vocabulary.safetext import visible
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
