@@ -64,11 +64,13 @@ def verify(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 
 
 @cache.command("export", short_help="Write all whole replies to a file.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @memo_option
 @common
 def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
     """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
+
+    FILE may be a folder that several machines share: each export is then a packed file named by its content.
 
     A run with the same memo identity (see judges.toml) replays from them elsewhere: nothing is paid twice.
 
@@ -83,15 +85,16 @@ def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     finally:
         opened.close()
     left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
-    _tell(f"{counts.rows:,} replies of {memo} in {file}{left}", asdict(counts), as_json=as_json)
+    told = {"rows": counts.rows, "known": counts.known, "damaged": counts.damaged}
+    _tell(f"{counts.rows:,} replies of {memo} in {counts.path}{left}", told, as_json=as_json)
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @memo_option
 @common
 def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
-    """Add the replies of FILE that the memo does not have; what is there stays.
+    """Add the replies of FILE, or of a folder of them, that the memo does not have; what is there stays.
 
     A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
 

@@ -225,6 +225,11 @@ min_coverage_option = click.option(
     show_default=True,
     help="Exit 3 when a smaller share gets an answer.",
 )
+shard_option = click.option(
+    "--shard",
+    metavar="I/N",
+    help="Judge the I-th of N shards: a machine's part of pairs, rates and caps (docs/scale.md).",
+)
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
@@ -263,6 +268,7 @@ def asking(function: F) -> F:
         click.option(
             "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
         ),
+        shard_option,
         retry_errors_option,
         min_coverage_option,
         click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),

@@ -20,6 +20,7 @@ from svr_async.commands.options import (
     quiet_option,
     reading,
     retry_errors_option,
+    shard_option,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -79,6 +80,7 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Processes that ask, with the limits and caps divided among them.",
 )
+@shard_option
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")

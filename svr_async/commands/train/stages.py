@@ -12,7 +12,7 @@ import orjson
 
 from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.dry_run import print_count
-from svr_async.commands.train.screen import TrainScreen
+from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
@@ -20,6 +20,7 @@ from svr_async.training.running.candidates import ask_for_candidates, induce, lo
 from svr_async.training.running.entries import ask_for_entries, judge
 
 
+@sharing
 def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
     out, settings = Path(flags["out"]), stage_settings(flags)
@@ -35,6 +36,7 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     return 0
 
 
+@sharing
 def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     rubrics = load_rubrics(flags["bank"], flags["candidates"])
