@@ -69,7 +69,6 @@ class CallEngine:
     ) -> None:
         self.config = config or EngineConfig()
         self.memo = memo
-        self.offline = self.config.offline  # whether only the memo answers
         self.price = price
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
@@ -204,7 +203,7 @@ class CallEngine:
             return _failed(request, *known)
         if self.config.dry_run:
             return self._plan(question)
-        if self.offline:
+        if self.config.offline:
             self.on_missing(question)
             return _failed(request, Outcome.API_ERROR, "not in the memo (--offline)")
         missed_now = True

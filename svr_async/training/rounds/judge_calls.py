@@ -185,14 +185,15 @@ async def _at(crew: Crew, places: Sequence[int], items: Sequence[T], work: Calla
 def _from_memo(engines: Sequence[CallEngine]) -> Iterator[set[bytes]]:
     """Have only the memo answer for a while; yields the keys of the questions that it does not hold."""
     missing: set[bytes] = set()
-    before = [(engine, engine.offline, engine.on_missing) for engine in engines]
+    before = [(engine, engine.config, engine.on_missing) for engine in engines]
     for engine in engines:
-        engine.offline, engine.on_missing = True, lambda question: missing.add(question.request.key)
+        engine.config = replace(engine.config, offline=True)
+        engine.on_missing = lambda question: missing.add(question.request.key)
     try:
         yield missing
     finally:
-        for engine, offline, on_missing in before:
-            engine.offline, engine.on_missing = offline, on_missing
+        for engine, config, on_missing in before:
+            engine.config, engine.on_missing = config, on_missing
 
 
 def _told_end(what: str, share: Share, own: int, missing: int) -> str:
