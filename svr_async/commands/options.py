@@ -230,6 +230,9 @@ shard_option = click.option(
     metavar="I/N",
     help="Judge the I-th of N shards: a machine's part of pairs, rates and caps (docs/scale.md).",
 )
+shared_option = click.option(
+    "--shared", metavar="redis://…", help="A Redis or Valkey server that machines share questions and replies by."
+)
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
@@ -269,6 +272,7 @@ def asking(function: F) -> F:
             "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
         ),
         shard_option,
+        shared_option,
         retry_errors_option,
         min_coverage_option,
         click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),

@@ -33,7 +33,7 @@ class JudgeLimits:
     and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD; `price` stands
     in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. `share` is what
     this process does of the run: it judges its pairs, with its part of the rates and calls under way that are named
-    here. The caps are its own.
+    here. The caps are its own. `shared` is the address of a Redis server that machines have in common (docs/scale.md).
     """
 
     memo: Path = field(default_factory=memo_place)
@@ -52,6 +52,7 @@ class JudgeLimits:
     prompts: Path | None = None
     failures: Path | None = None
     share: Share = WHOLE
+    shared: str | None = None
 
     def __post_init__(self) -> None:
         text = self.concurrency

@@ -21,6 +21,7 @@ from svr_async.commands.options import (
     reading,
     retry_errors_option,
     shard_option,
+    shared_option,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -81,6 +82,7 @@ from svr_async.scoring.methods.registry import NAMES
     help="Processes that ask, with the limits and caps divided among them.",
 )
 @shard_option
+@shared_option
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
 @click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import orjson
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
+from svr_async.engine.secrets import MASK
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -34,6 +36,7 @@ from svr_async.vocabulary.pair import PreferencePair, prompt_text
 EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
+PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,5 +221,5 @@ def _pretty(value: Mapping[str, Any]) -> bytes:
 
 
 def command_line() -> list[str]:
-    """Return the command as typed, with the program's name only."""
-    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+    """Return the command as typed, with the program's name only, and without passwords in addresses."""
+    return [Path(sys.argv[0]).name, *(PASSWORD.sub(rf"\1{MASK}@", word) for word in sys.argv[1:])]

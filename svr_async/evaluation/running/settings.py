@@ -16,7 +16,12 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
 
 R = TypeVar("R")
-UNTOLD = {"share", "failures", "force"}  # settings that a manifest leaves out, since no result depends on them
+UNTOLD = {
+    "share",
+    "shared",
+    "failures",
+    "force",
+}  # settings that a manifest leaves out, since no result depends on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
