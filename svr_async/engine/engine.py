@@ -153,6 +153,10 @@ class CallEngine:
         self._stopped = True
         self._caller.stop()
 
+    def scale_rates(self, times: float) -> None:
+        """Let so many times the named rates leave, as where other machines do not use theirs."""
+        self._caller.lane.scale_rates(times)
+
     async def turn(self) -> None:
         """Wait before a new item while many calls wait, so that items under way come first."""
         await self._caller.lane.turn()

@@ -44,3 +44,28 @@ if ARGV[2] ~= '' then redis.call('set', KEYS[2], ARGV[2], 'PX', ARGV[3]) end
 if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end
 return 1
 """
+
+# KEYS purse; ARGV wanted → what is drawn of it
+DRAW = """
+local left = tonumber(redis.call('get', KEYS[1]) or '0') or 0
+local got = math.max(0, math.min(left, tonumber(ARGV[1])))
+if got > 0 then redis.call('decrby', KEYS[1], got) end
+return got
+"""
+
+# KEYS purse, what says that this shard has put its rest; ARGV amount, seconds to keep
+PUT = """
+if tonumber(ARGV[1]) > 0 and redis.call('set', KEYS[2], '1', 'NX', 'EX', ARGV[2]) then
+  redis.call('incrby', KEYS[1], ARGV[1])
+  redis.call('expire', KEYS[1], ARGV[2])
+end
+return 1
+"""
+
+# KEYS machines at a run; ARGV now, own token, the time before which who was last seen is gone, seconds to keep → count
+PRESENT = """
+redis.call('zadd', KEYS[1], ARGV[1], ARGV[2])
+redis.call('zremrangebyscore', KEYS[1], '-inf', ARGV[3])
+redis.call('expire', KEYS[1], ARGV[4])
+return redis.call('zcard', KEYS[1])
+"""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from svr_async.engine.loops import run_whole
+from svr_async.engine.shared.lending import lending
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
@@ -75,7 +76,13 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
     await _look_around(run, listener)
     bench = await open_bench(run)
     try:
-        return await _judge_and_write(run, bench, evaluation_of(run, bench), listener)
+        evaluation, limits = evaluation_of(run, bench), run.settings.limits
+        url = None if limits.offline else limits.shared
+        async with lending(url, run.record.digest, limits.share, bench.budget, evaluation.engines) as lender:
+            result = await _judge_and_write(run, bench, evaluation, listener)
+            if lender is not None:
+                lender.finished = result.complete
+            return result
     finally:
         await bench.close()
 
