@@ -22,11 +22,13 @@ def checked(name: str, look: Callable[[], Finding]) -> Finding:
 
 
 def memo_finding(memo: Path) -> Finding:
-    """Open the memo: folder, owner, permissions, database."""
+    """Open the memo: folder, owner, permissions, database, and whether its pages are in order."""
     from svr_async.engine.memo import Memo
+    from svr_async.engine.memo_corrupt import refuse_corrupt
 
     opened = Memo.open(memo)
     opened.close()
+    refuse_corrupt(memo)
     if opened.writable:
         return Finding(name="memo", state="ok", text=f"{memo} opens")
     cure = "only what is there can be used: --offline, or --memo DIR"
