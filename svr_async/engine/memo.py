@@ -184,10 +184,15 @@ class Memo:
             self._count_damage(key)
         return reply
 
-    def _refuse_if_corrupt(self, error: Exception) -> None:
-        """Keep nothing new in a corrupt file: where a row cannot be looked up, none can be written."""
-        if is_corrupt(error) and self._broken is None:
+    def _refuse_if_corrupt(self, error: Exception) -> bool:
+        """Keep nothing new in a file that is corrupt; return whether it is.
+
+        Where a row cannot be looked up, none can be written.
+        """
+        corrupt = is_corrupt(error)
+        if corrupt and self._broken is None:
             self._broken = corrupt_error(self.folder, error)
+        return corrupt
 
     def _count_damage(self, key: bytes) -> None:
         """Count a damaged row once, however often it is looked up."""
@@ -284,8 +289,7 @@ class Memo:
                 self._broken = error
                 return error
             except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-                self._refuse_if_corrupt(error)
-                if self._broken is not None:
+                if self._refuse_if_corrupt(error):
                     return self._broken
                 if time.monotonic() + pause_s > deadline or isinstance(error, sqlite3.IntegrityError):
                     self._broken = _storage_error(self.folder, error)

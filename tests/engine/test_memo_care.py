@@ -287,7 +287,7 @@ def zeroed(whole: Path, folder: Path, pages: list[int]) -> Path:
 def last_leaf(folder: Path) -> int:
     """Return the page that the next row goes to: the last leaf of the rows' own tree."""
     with closing(sqlite3.connect(folder / "cache.db")) as connection:
-        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'Cache'").fetchone()[0]
+        root = int(connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'Cache'").fetchone()[0])
     data = (folder / "cache.db").read_bytes()
     page = root
     while data[(page - 1) * PAGE] == 0x05:  # an inner page: its right-most child
