@@ -14,6 +14,7 @@ import click
 from svr_async.engine.memo_place import memo_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
+from svr_async.vocabulary.plainfile import read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -25,7 +26,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
     if path is None:
         return None
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
