@@ -29,7 +29,7 @@ def cache() -> None:
 @cache.command()
 @memo_option
 @common
-def stats(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def stats(memo: Path, as_json: bool) -> None:
     """Count the replies and their size.
 
     \b
@@ -45,7 +45,7 @@ def stats(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 @cache.command(short_help="Check every reply against its digest.")
 @memo_option
 @common
-def verify(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def verify(memo: Path, as_json: bool) -> None:
     """Read every reply and check it against its digest; exit 5 where any is damaged.
 
     \b
@@ -67,7 +67,7 @@ def verify(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @memo_option
 @common
-def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def export_(file: Path, memo: Path, as_json: bool) -> None:
     """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
 
     A run with the same memo identity (see judges.toml) replays from them elsewhere: nothing is paid twice.
@@ -90,7 +90,7 @@ def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @memo_option
 @common
-def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def import_(file: Path, memo: Path, as_json: bool) -> None:
     """Add the replies of FILE that the memo does not have; what is there stays.
 
     A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
@@ -115,7 +115,7 @@ def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
 @cache.command(short_help="Save what can be read of a damaged memo.")
 @memo_option
 @common
-def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def repair(memo: Path, as_json: bool) -> None:
     """Make a new file of all replies that can still be read; the old one is kept as cache.db.corrupt.
 
     It reads the file page by page, so that it works where the database does not open any more. No run may use the
@@ -145,14 +145,7 @@ def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only counted.")
 @memo_option
 @common
-def gc(
-    older_than: float | None,
-    models: tuple[str, ...],
-    yes: bool,
-    memo: Path,
-    config: object,  # noqa: ARG001
-    as_json: bool,
-) -> None:
+def gc(older_than: float | None, models: tuple[str, ...], yes: bool, memo: Path, as_json: bool) -> None:
     """Count, or with --yes remove, replies for which all that is said here holds, damaged rows and leftover files.
 
     Said nothing, only damaged rows and leftovers go. What is removed has to be paid for again if it is needed. The

@@ -7,22 +7,18 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common, noise_option, seed_option
+from svr_async.commands.options import PATH, common, noise_option, seed_option
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @seed_option
 @noise_option
 @click.option("--by", metavar="COLUMN", help="Net advantage by domain, subset, order, outcome, gold, judge, source …")
-@click.option(
-    "--disagreements",
-    metavar="N|FILE",
-    help="Pairs that only one has right: show N, or write .csv, .jsonl.",
-)
+@click.option("--disagreements", metavar="N|FILE", help="Pairs that only one has right: show N, or write .csv, .jsonl.")
 @click.option(
     "--taxonomy",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Pairs that both miss: write a form (.csv, .jsonl) to fill in; count it where it is there.",
 )
@@ -34,7 +30,6 @@ def compare(
     by: str | None,
     disagreements: str | None,
     taxonomy: Path | None,
-    config: object,  # noqa: ARG001  (eager)
     as_json: bool,
 ) -> None:
     """Compare runs over the same data: accuracy, exact McNemar test, bootstrap interval, Holm over domains.

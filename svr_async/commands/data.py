@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.options import common, reading
+from svr_async.commands.options import PATH, common, reading
 
 
 @click.group()
@@ -24,7 +24,7 @@ def data() -> None:
 
 @data.command("ls")
 @common
-def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
+def list_data(as_json: bool) -> None:
     """List the data sets that have an adapter.
 
     \b
@@ -48,20 +48,12 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
 
 @data.command()
 @click.argument("name")
-@click.option("--data", "path", type=click.Path(path_type=Path), metavar="PATH", help="Read this file or folder.")
+@click.option("--data", "path", type=PATH, metavar="PATH", help="Read this file or folder.")
 @click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
 @click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
 @reading
 @common
-def show(
-    name: str,
-    path: Path | None,
-    sample: bool,
-    row: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **how: Any) -> None:
     """Show the schema of NAME, and counts and one pair of a file in it.
 
     \b
@@ -85,19 +77,12 @@ _format_option = click.option(
 
 
 @data.command(short_help="Read a file as a run would, and say how.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
 @click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
 @reading
 @common
-def check(
-    path: Path,
-    adapter: str,
-    row: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def check(path: Path, adapter: str, row: int, as_json: bool, **how: Any) -> None:
     """Read PATH (a file, a folder, - or hf:org/name) as a run would: counts, how labels are read, one pair.
 
     \b
@@ -113,21 +98,12 @@ def check(
 
 
 @data.command(short_help="Write pairs of any form in one form.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz."
-)
+@click.option("--out", type=PATH, required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz.")
 @reading
 @common
-def convert(
-    path: Path,
-    adapter: str,
-    out: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def convert(path: Path, adapter: str, out: Path, as_json: bool, **how: Any) -> None:
     """Write the pairs of PATH as jsonl with prompt, response_a, response_b and label, which every command reads.
 
     \b
@@ -149,9 +125,9 @@ def convert(
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Copy the files here as well.")
+@click.option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
 @common
-def fetch(name: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
 
     \b
@@ -178,27 +154,16 @@ def fetch(name: str, out: Path | None, config: object, as_json: bool) -> None:  
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
 @click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
     "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
-)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
 @common
-def split(
-    path: Path,
-    adapter: str,
-    share: float,
-    seed: str,
-    out: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
     \b
@@ -215,22 +180,14 @@ def split(
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
-@click.argument("path", type=click.Path(path_type=Path), metavar="TRAIN")
+@click.argument("path", type=PATH, metavar="TRAIN")
 @_format_option
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz."
-)
+@click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
 @reading
 @common
 def contamination(
-    path: Path,
-    adapter: str,
-    against: tuple[str, ...],
-    out: Path | None,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
+    path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
 ) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 

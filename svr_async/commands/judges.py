@@ -23,7 +23,7 @@ WIDE = 112  # columns from which there is room for the table
 @click.command()
 @click.option("--allow", is_flag=True, help="Allow ./judges.toml, as it stands, to send keys where it says.")
 @common
-def judges(config: object, as_json: bool, *, allow: bool) -> None:  # noqa: ARG001  (--config is read before)
+def judges(as_json: bool, *, allow: bool) -> None:
     """List the judges that `--judge` knows.
 
     \b

@@ -7,22 +7,22 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common, seed_option
+from svr_async.commands.options import PATH, common, seed_option
 from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN", type=PATH)
+@click.argument("file", metavar="[FILE]", required=False, type=PATH)
 @click.option("--next", "count", type=click.IntRange(1), metavar="N", help="Write N items worth labelling to --out.")
 @click.option("--random", is_flag=True, help="With --next: drawn by chance, for corrected rates.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where --next goes: .jsonl or .csv.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, for the texts.")
+@click.option("--out", type=PATH, metavar="FILE", help="Where --next goes: .jsonl or .csv.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, for the texts.")
 @seed_option
 @common
 def labels(
     run: Path, file: Path | None, count: int | None, random: bool, out: Path | None, data: Path | None, seed: int,
-    config: object, as_json: bool,  # noqa: ARG001  (eager)
+    as_json: bool
 ) -> None:  # fmt: skip
     """Compare a RUN with labels of people: agreement, and the rate that they would give, with intervals.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from svr_async.observability.session import Ending, WatchSettings
 
 NAMES = ("log_json", "log_level", "metrics_port", "otel")
-SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json", "config"})
+SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json"})
 OTEL_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",

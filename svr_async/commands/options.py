@@ -17,6 +17,7 @@ from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.vocabulary.plainfile import read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
 
@@ -55,6 +56,7 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     is_eager=True,
+    expose_value=False,  # it sets what other flags are
     callback=_load_config,
     metavar="FILE.toml",
     help="Take flags from a TOML file; flags given here win.",
@@ -93,12 +95,7 @@ base_url_option = click.option(
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
 memo_option = click.option(
-    "--memo",
-    type=click.Path(path_type=Path),
-    default=memo_place,
-    show_default=told_place(),
-    metavar="DIR",
-    help="Where replies are kept.",
+    "--memo", type=PATH, default=memo_place, show_default=told_place(), metavar="DIR", help="Where replies are kept."
 )
 _LIMITS = (
     base_url_option,
@@ -131,7 +128,7 @@ _LIMITS = (
     click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
     click.option(
         "--prompts",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="paper|DIR",
         help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
     ),
@@ -190,10 +187,7 @@ def reading(function: F) -> F:
 
 
 noise_option = click.option(
-    "--noise",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The file of the judge's own noise, that `svr doctor --repeat` writes.",
+    "--noise", type=PATH, metavar="FILE", help="The file of the judge's own noise, that `svr doctor --repeat` writes."
 )
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -243,7 +237,7 @@ prefix_option = click.option(
 def asking(function: F) -> F:
     """Add the argument and the options of a stage of training, which asks a judge about PAIRS."""
     options = [
-        click.argument("pairs", type=click.Path(path_type=Path)),
+        click.argument("pairs", type=PATH),
         click.option(
             "--format",
             "adapter",
@@ -253,10 +247,7 @@ def asking(function: F) -> F:
             help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
         ),
         click.option(
-            "--judge",
-            default="",
-            metavar="J",
-            help="Who is asked: a judge of `svr judges`, URL#model, rules.",
+            "--judge", default="", metavar="J", help="Who is asked: a judge of `svr judges`, URL#model, rules."
         ),
         limited,
         reading,

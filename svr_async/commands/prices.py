@@ -17,7 +17,7 @@ HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 
 @click.command()
 @common
-def prices(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
+def prices(as_json: bool) -> None:
     """List prices of judges, the cheapest first: dollars per million tokens, with their day and page.
 
     \b

@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common
+from svr_async.commands.options import PATH, common
 
 FORMATS = ("html", "md", "tex", "csv")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Where to write; the suffix (.html .md .tex .csv) says what. "
     "Default: report.html in the folder, or comparison.html here for several runs.",
@@ -29,12 +29,12 @@ FORMATS = ("html", "md", "tex", "csv")
 )
 @click.option(
     "--figures",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
 )
 @click.option("--summary", is_flag=True, help="One run's page without its items: small, and without a script.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @common
 def report(
     runs: tuple[Path, ...],
@@ -43,7 +43,6 @@ def report(
     figures: Path | None,
     summary: bool,
     data: Path | None,
-    config: object,  # noqa: ARG001  (read before)
     as_json: bool,
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import HELP, common, limit_option, limited, quiet_option, retry_errors_option
-
-PATH = click.Path(path_type=Path)
+from svr_async.commands.options import HELP, PATH, common, limit_option, limited, quiet_option, retry_errors_option
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)

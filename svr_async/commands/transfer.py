@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common, seed_option
+from svr_async.commands.options import PATH, common, seed_option
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @click.option("--rubrics", type=click.IntRange(min=0), default=20, show_default=True, help="How many rubrics to show.")
 @seed_option
 @common
-def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001
+def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, as_json: bool) -> None:
     """Report drift: one bank and method on the same pairs, by several judges or by one at several dates.
 
     Krippendorff's α of verdicts and of each rubric's Δ with bootstrap intervals, flips, shifts of the margin.

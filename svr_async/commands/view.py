@@ -7,29 +7,20 @@ from pathlib import Path
 import click
 import orjson
 
-from svr_async.commands.options import common, given_flags, memo_option
+from svr_async.commands.options import PATH, common, given_flags, memo_option
 from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the page; else a temporary."
-)
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=PATH)
+@click.option("--out", type=PATH, metavar="FILE", help="Where to write the page; else a temporary.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @click.option("--calls", is_flag=True, help="Requests and replies too, from the memo: a larger page.")
 @click.option("--no-open", is_flag=True, help="Write the page and open no browser.")
 @memo_option
 @common
 def view(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    data: Path | None,
-    calls: bool,
-    no_open: bool,
-    memo: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
+    runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, memo: Path, as_json: bool
 ) -> None:
     """Open a page with every item of RUN: search, filter, sort, open, label, save what is shown.
 

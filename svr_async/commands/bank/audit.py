@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import orjson
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
+    PATH,
     common,
     known_of,
     limit_option,
@@ -23,7 +23,7 @@ from svr_async.commands.options import (
 
 @click.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
-@click.option("--data", type=click.Path(path_type=Path), required=True, metavar="PAIRS", help="Pairs to attack.")
+@click.option("--data", type=PATH, required=True, metavar="PAIRS", help="Pairs to attack.")
 @click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")
 @click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
@@ -34,7 +34,7 @@ from svr_async.commands.options import (
 @reading
 @retry_errors_option
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="For audit.json. Default: runs/audit-…")
+@click.option("--out", type=PATH, metavar="DIR", help="For audit.json. Default: runs/audit-…")
 @quiet_option
 @common
 def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json: bool, **flags: Any) -> int:

@@ -10,7 +10,7 @@ import orjson
 
 from svr_async.commands.bank.audit import audit
 from svr_async.commands.bank.edit import edit
-from svr_async.commands.options import common
+from svr_async.commands.options import PATH, common
 from svr_async.errors import ArtefactError, UsageError
 
 if TYPE_CHECKING:
@@ -41,15 +41,7 @@ bank.add_command(audit)
 @click.option("--domain", help="List the rubrics of one domain (generic: of several).")
 @click.option("--rubric", "key", metavar="ID", help="Show all about one rubric; the start of its id is enough.")
 @common
-def show(
-    folder: str,
-    top: int,
-    everything: bool,
-    domain: str | None,
-    key: str | None,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def show(folder: str, top: int, everything: bool, domain: str | None, key: str | None, as_json: bool) -> None:
     """Show a bank: where it comes from, and its rubrics by weight.
 
     \b
@@ -74,7 +66,7 @@ def show(
 @bank.command(short_help="Count a bank by domain and by facet.")
 @bank_argument
 @common
-def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+def stats(folder: str, as_json: bool) -> None:
     """Count a bank: rubrics, severity, activation and supports by domain and by facet.
 
     \b
@@ -94,18 +86,11 @@ def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
 
 @bank.command(short_help="Tell what each rubric did in runs.")
 @bank_argument
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--best", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the best to list.")
 @click.option("--worst", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the worst.")
 @common
-def effect(
-    folder: str,
-    runs: tuple[Path, ...],
-    best: int,
-    worst: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: bool) -> None:
     """Tell what each rubric of BANK did in runs: how often used and right, pairs saved, errors caused.
 
     A rubric is left out by striking what it contributed to the stored margins; nothing is judged again.
@@ -136,7 +121,7 @@ def effect(
 @click.option("--kind", "kinds", multiple=True, help="Only findings of this kind; may be given more than once.")
 @click.option("--strict", is_flag=True, help="Exit 7 where anything is found.")
 @common
-def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_json: bool) -> None:  # noqa: ARG001
+def lint(folder: str, kinds: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Find rubrics that are vague, double, opposed, repeated, idle, too narrow, too long or broken.
 
     \b
@@ -164,7 +149,7 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
 @click.argument("first", metavar="BANK")
 @click.argument("second", metavar="BANK")
 @common
-def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+def diff(first: str, second: str, as_json: bool) -> None:
     """Compare two banks: rubrics gained, lost, reworded and reweighed, settings and dev metrics.
 
     \b
@@ -187,14 +172,7 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
 @click.option("--cutoff", type=click.FloatRange(0.5, 1), default=0.88, show_default=True, help="Merge at this.")
 @click.option("--cap", type=click.IntRange(1), default=1024, show_default=True, help="Keep at most so many rubrics.")
 @common
-def merge(
-    folders: tuple[str, ...],
-    out: Path,
-    cutoff: float,
-    cap: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
     \b
@@ -218,7 +196,7 @@ def merge(
 @bank_argument
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write it to a file.")
 @common
-def card(folder: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+def card(folder: str, out: Path | None, as_json: bool) -> None:
     """Print a bank's card as it follows from the bank: training, results, rubrics, gaps.
 
     \b
@@ -242,14 +220,7 @@ def card(folder: str, out: Path | None, config: object, as_json: bool) -> None: 
 @click.option("--hub", metavar="USER/NAME", help="Upload it to a repository of the Hugging Face hub.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
 @common
-def export(
-    folder: str,
-    to: Path | None,
-    hub: str | None,
-    private: bool,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def export(folder: str, to: Path | None, hub: str | None, private: bool, as_json: bool) -> None:
     """Check a bank and copy it into a folder, or upload it to the hub.
 
     \b

@@ -45,7 +45,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
-    del plan["config"]
     former = RubricBank.load(folder)
     edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
     if out is None:

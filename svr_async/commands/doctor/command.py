@@ -15,7 +15,7 @@ import click
 import orjson
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import base_url_option, common, memo_option, noise_option
+from svr_async.commands.options import PATH, base_url_option, common, memo_option, noise_option
 from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
     help="Ask the endpoint no more than this, --repeat aside; 0 only looks at its list of models.",
 )
 @memo_option
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Also read this data set.")
+@click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
 @click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
 @click.option("--limit", metavar="N|A-B", help="With --repeat, the pairs to ask. Default: the first 20.")
-@click.option("--like", type=click.Path(path_type=Path), metavar="RUN", help="With --repeat, ask as this run did.")
+@click.option("--like", type=PATH, metavar="RUN", help="With --repeat, ask as this run did.")
 @noise_option
 @common
 def doctor(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
+    PATH,
     common,
     given_flags,
     limit_option,
@@ -43,13 +43,13 @@ from svr_async.scoring.methods.registry import NAMES
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option(
     "--rubrics",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="A fixed list of rubrics: .txt, .json or .jsonl, with optional weights.",
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="PATH",
     help="json, jsonl, csv, tsv, parquet (.gz too), a folder of them, - or hf:org/name[@revision][:split].",
 )
@@ -94,12 +94,7 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @reading
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.",
-)
+@click.option("--out", type=PATH, metavar="DIR", help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
 @quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
 @common

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import common, given_flags, limited, with_limits
+from svr_async.commands.options import PATH, common, given_flags, limited, with_limits
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ BANK_ONLY = ("top_k", "rephrase")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="[RUN]", required=False, type=PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")
+@click.option("--data", type=PATH, metavar="PATH", help="Read the pair's texts from this data.")
 @click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
 @click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
 @click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
@@ -69,7 +69,6 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
       svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
       svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
     """
-    flags.pop("config")
     given = [name for name in flags if name in given_flags(click.get_current_context())]
     if run is None:
         _explain_now(flags, given, as_json)
