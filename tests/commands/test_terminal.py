@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands.terminal import calls_in_words, engine_facts, print_summary
+from svr_async.commands.terminal import print_summary
 from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.doing import engine_facts
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
+from svr_async.evaluation.reporting.run_words import calls_in_words
 
 
 def facts(**changes: Any) -> EngineStats:
@@ -79,7 +81,7 @@ def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
     ("benchmark", "complete", "line"),
     [
         ("rubricbench", True, "official  overall 50.0 %"),
-        ("rubricbench", False, "official  overall 50.0 %  (pairs that are not judged yet count as wrong here)"),
+        ("rubricbench", False, "official  overall 50.0 % (pairs that are not judged yet count as wrong here)"),
         ("pairs", True, None),
     ],
 )

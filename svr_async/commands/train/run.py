@@ -9,12 +9,12 @@ from typing import Any
 import click
 import orjson
 
-from svr_async.commands.terminal import calls_in_words
 from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
 from svr_async.evaluation.reporting.bank_report import write_bank_report
+from svr_async.evaluation.reporting.run_words import calls_in_words
 from svr_async.training.rounds.answers import require_answers
 from svr_async.training.rounds.planned import ASSUMED, plan_rounds
 from svr_async.training.running.train import TrainResult, train
