@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from svr_async.commands.options import common, memo_option
+from svr_async.commands.screen import tell
 from svr_async.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -36,10 +36,9 @@ def stats(memo: Path, as_json: bool) -> None:
     Example:  svr cache stats --memo cache/memo
     """
     found = _stats(memo)
-    if as_json:
-        click.echo(orjson.dumps(found))
-        return
-    click.echo(f"{memo}: {found['rows']:,} replies, {found['bytes'] / 2**20:.1f} MiB, {found['damaged']} damaged rows")
+    size = f"{found['bytes'] / 2**20:.1f} MiB"
+    told = f"{memo}: {found['rows']:,} replies, {size}, {found['damaged']} damaged rows"
+    tell(found, told, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Check every reply against its digest.")
@@ -52,15 +51,13 @@ def verify(memo: Path, as_json: bool) -> None:
     Example:  svr cache verify
     """
     found = _stats(memo)
-    if as_json:
-        click.echo(orjson.dumps(found))
+    if as_json or not found["damaged"]:
+        tell(found, f"{memo}: all {found['rows']:,} replies are whole", as_json=as_json, line=True)
     if found["damaged"]:
         raise StorageError(
             f"{found['damaged']} of {found['rows'] + found['damaged']} rows in {memo} are damaged",
             hint="they are misses and are asked again when needed; svr cache gc --yes removes them",
         )
-    if not as_json:
-        click.echo(f"{memo}: all {found['rows']:,} replies are whole")
 
 
 @cache.command("export", short_help="Write all whole replies to a file.")
@@ -83,7 +80,7 @@ def export_(file: Path, memo: Path, as_json: bool) -> None:
     finally:
         opened.close()
     left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
-    _tell(f"{counts.rows:,} replies of {memo} in {file}{left}", asdict(counts), as_json=as_json)
+    tell(asdict(counts), f"{counts.rows:,} replies of {memo} in {file}{left}", as_json=as_json, line=True)
 
 
 @cache.command("import", short_help="Add the replies of a file.")
@@ -109,7 +106,7 @@ def import_(file: Path, memo: Path, as_json: bool) -> None:
     finally:
         opened.close()
     text = f"{counts.rows:,} replies added to {memo}, {counts.known:,} were there"
-    _tell(text, {"rows": counts.rows, "known": counts.known}, as_json=as_json)
+    tell({"rows": counts.rows, "known": counts.known}, text, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Save what can be read of a damaged memo.")
@@ -128,13 +125,11 @@ def repair(memo: Path, as_json: bool) -> None:
 
     done = repair_memo(_existing(memo))
     values = {"rows": done.rows, "lost": done.lost, "kept_as": done.kept_as and str(done.kept_as)}
-    if as_json:
-        click.echo(orjson.dumps(values))
-    elif done.kept_as is None:
-        click.echo(f"{memo}: nothing is damaged, all {done.rows:,} replies are whole")
-    else:
+    told = f"{memo}: nothing is damaged, all {done.rows:,} replies are whole"
+    if done.kept_as is not None:
         lost = f"{done.lost:,} are lost" if done.lost else "none is known to be lost"
-        click.echo(f"{memo}: {done.rows:,} replies are in a new file, {lost}; the old file is {done.kept_as}")
+        told = f"{memo}: {done.rows:,} replies are in a new file, {lost}; the old file is {done.kept_as}"
+    tell(values, told, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Count or remove replies that are not needed.")
@@ -160,17 +155,11 @@ def gc(older_than: float | None, models: tuple[str, ...], yes: bool, memo: Path,
 
     before = None if older_than is None else time.time() - 86_400 * older_than
     found = collect_garbage(_existing(memo), Rule(before=before, models=models), remove=yes)
-    if as_json:
-        click.echo(orjson.dumps(asdict(found) | {"done": yes}))
-        return
     what = f"{found.removed:,} replies, {found.damaged:,} damaged rows, {found.files:,} leftover files"
     size = f"{found.bytes_before / 2**20:.1f} MiB" + (f" → {found.bytes_after / 2**20:.1f} MiB" if yes else "")
     verb, more = ("removed", "") if yes else ("would be removed", "; --yes removes them")
-    click.echo(f"{memo}: {what} {verb}, {found.rows:,} replies stay ({size}){more}")
-
-
-def _tell(text: str, values: dict[str, int], *, as_json: bool) -> None:
-    click.echo(orjson.dumps(values) if as_json else text)
+    told = f"{memo}: {what} {verb}, {found.rows:,} replies stay ({size}){more}"
+    tell(asdict(found) | {"done": yes}, told, as_json=as_json, line=True)
 
 
 def _open(memo: Path) -> Memo:

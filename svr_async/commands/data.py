@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from svr_async.commands.options import PATH, common, reading
+from svr_async.commands.screen import plain_table, safe_console, styled_console, tell
 
 
 @click.group()
@@ -36,14 +36,9 @@ def list_data(as_json: bool) -> None:
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
     ]
-    if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-        return
-    from svr_async.commands.screen import plain_table, safe_console
-
     heads = ("name", "what", "on the hub", "licence")
     told = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
-    safe_console().print(plain_table(heads, told, words=True))
+    tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
 
 
 @data.command()
@@ -68,7 +63,7 @@ def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
     if sample or path is not None:
         facts |= dataset_facts(load_sample() if path is None else adapter.load(path, **how), row)
-    _show(facts, as_json=as_json)
+    tell(facts, lambda: _print(facts), as_json=as_json)
 
 
 _format_option = click.option(
@@ -94,7 +89,8 @@ def check(path: Path, adapter: str, row: int, as_json: bool, **how: Any) -> None
     from svr_async.adapters.facts import dataset_facts
 
     known = get_adapter(adapter)
-    _show({"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}, as_json=as_json)
+    facts = {"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}
+    tell(facts, lambda: _print(facts), as_json=as_json)
 
 
 @data.command(short_help="Write pairs of any form in one form.")
@@ -117,10 +113,9 @@ def convert(path: Path, adapter: str, out: Path, as_json: bool, **how: Any) -> N
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     write_pairs(out, pairs)
-    if as_json:
-        click.echo(orjson.dumps({"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}))
-    else:
-        click.echo(f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}")
+    values = {"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}
+    told = f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}"
+    tell(values, told, as_json=as_json, line=True)
 
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
@@ -145,12 +140,8 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         files = [Path(shutil.copy(file, out / file.name)) for file in files]
-    if as_json:
-        click.echo(orjson.dumps({"origin": found.origin, "files": [str(file) for file in files]}))
-        return
-    click.echo(found.origin)
-    for file in files:
-        click.echo(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB")
+    told = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
+    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(told), as_json=as_json, line=True)
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
@@ -173,10 +164,8 @@ def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json:
     from svr_async.adapters.split import write_split
 
     counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
-    if as_json:
-        click.echo(orjson.dumps(counts))
-    else:
-        click.echo(f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}")
+    told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
+    tell(counts, told, as_json=as_json, line=True)
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
@@ -196,27 +185,17 @@ def contamination(
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
-    from svr_async.commands.screen import plain_table, safe_console
     from svr_async.training.bank.contamination import HEADS
     from svr_async.training.running.data import contamination_of
 
     found = contamination_of(path, adapter, against, out, **how)
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        safe_console().print(plain_table(HEADS, found.rows()))
+    tell(found.to_json, lambda: safe_console().print(plain_table(HEADS, found.rows())), as_json=as_json)
+    if not as_json:
         click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
 _FACTS = ("path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped", "notes",
           "domains")  # fmt: skip
-
-
-def _show(facts: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-    else:
-        _print(facts)
 
 
 def _told(dataset: Any) -> str:
@@ -236,7 +215,6 @@ def _listed(value: Any) -> str:
 def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from svr_async.commands.screen import styled_console
     from svr_async.vocabulary.safetext import for_terminal
 
     console = styled_console()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import HELP, common, limited, with_limits
@@ -45,15 +44,13 @@ def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -
       svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
     """
     from svr_async.commands.given_text import text_of
+    from svr_async.commands.screen import tell
 
     _refuse_without_bank(flags)
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
     found = _ranked(asked, texts, **with_limits(flags))
-    if as_json:
-        click.echo(orjson.dumps(as_values(found), option=orjson.OPT_INDENT_2))
-    else:
-        _show(found, texts)
+    tell(as_values(found), lambda: _show(found, texts), as_json=as_json)
 
 
 def _refuse_without_bank(flags: Mapping[str, Any]) -> None:

@@ -40,8 +40,7 @@ def repro(**flags: Any) -> int:
       svr repro all --data simulated/ --base-url http://127.0.0.1:8000/v1 --dry-run
       svr repro rubricbench model_transfer --judge gemini=google:gemini-3.8-flash --bank banks/mine/bank
     """
-    import orjson
-
+    from svr_async.commands.screen import tell
     from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
     from svr_async.reproduction.reproduce import reproduce
 
@@ -49,12 +48,10 @@ def repro(**flags: Any) -> int:
     say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
     if flags["dry_run"]:
         count = count_reproduction(settings, tables, say)
-        click.echo(
-            orjson.dumps(count.as_json(), option=orjson.OPT_INDENT_2) if as_json else describe_reproduction(count)
-        )
+        tell(count.as_json(), describe_reproduction(count), as_json=as_json)
         return 0
     done = reproduce(settings, tables, say)
-    click.echo(orjson.dumps(done.as_json(), option=orjson.OPT_INDENT_2) if as_json else done.in_words())
+    tell(done.as_json, done.in_words(), as_json=as_json)
     return 0
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from svr_async.commands.options import PATH, common, reading
 
@@ -77,12 +76,10 @@ def import_(as_json: bool, **flags: Any) -> None:
 
 
 def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-        return
+    from svr_async.commands.screen import tell
     from svr_async.training.store.facts import facts_in_words
     from svr_async.vocabulary.safetext import one_line
 
-    click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
-    for label, text in facts_in_words(facts):
-        click.echo(f"{label:<11}{one_line(text, 200)}")
+    size = f"{facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
+    lines = (f"{label:<11}{one_line(text, 200)}" for label, text in facts_in_words(facts))
+    tell(facts, "\n".join([f"store      {folder}, {size}", *lines]), as_json=as_json)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
 from svr_async.commands.options import PATH, common, seed_option
 
@@ -23,14 +22,10 @@ def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, as_json: bool) -> 
     \b
     Example:  svr transfer runs/small-judge runs/large-judge
     """
+    from svr_async.commands.screen import tell
+    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
     from svr_async.evaluation.runfolder import RunFolder
 
     found = transfer_of([RunFolder.load(run) for run in runs], seed=seed)
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        from svr_async.commands.screen import show
-        from svr_async.evaluation.reporting.table_sheet import tables_sheet
-
-        show(tables_sheet(transfer_tables(found, rubrics), found.differs))
+    tell(found.to_json, tables_sheet(transfer_tables(found, rubrics), found.differs), as_json=as_json)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
 from svr_async.commands.options import PATH, common, given_flags, memo_option
 from svr_async.errors import UsageError
@@ -32,6 +31,7 @@ def view(
       svr view runs/first
       svr view runs/first runs/second --out both.html --no-open
     """
+    from svr_async.commands.screen import tell
     from svr_async.evaluation.running.view import open_page, write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
@@ -39,7 +39,5 @@ def view(
     given = memo if "memo" in given_flags(click.get_current_context()) else None
     target, n_bytes = write_page(runs, out, data=data, calls=calls, memo=given, first=True)
     opened = not no_open and open_page(target)
-    if as_json:
-        click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "opened": opened}))
-    else:
-        click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}")
+    told = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
+    tell({"out": str(target), "bytes": n_bytes, "opened": opened}, told, as_json=as_json, line=True)

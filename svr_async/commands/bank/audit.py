@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
@@ -45,7 +44,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
     \b
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
-    from svr_async.commands.screen import show
+    from svr_async.commands.screen import tell
     from svr_async.commands.watching import Screen, print_count
     from svr_async.evaluation.running.audit import FILE, USUAL, plan_audit, run_audit
     from svr_async.evaluation.running.settings import EvalSettings
@@ -56,9 +55,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
         print_count(plan.run, as_json=as_json)
         return 0
     found = run_audit(plan, Screen(quiet=quiet, verbose=False, as_json=as_json))
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        show(found.sheet(top))
+    tell(found.to_json, found.sheet(top), as_json=as_json)
+    if not as_json:
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import orjson
 
+from svr_async.commands.screen import print_json
 from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
@@ -38,8 +38,7 @@ def _print_training(result: TrainResult, seconds: float, *, as_json: bool) -> No
     asked = asked_block(result.stats, result.price)
     written = asked_block(*result.written) if result.written else {}
     if as_json:
-        whole = {**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})}
-        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
+        print_json({**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})})
         return
     print_rounds(result.record, result.folder, result.digest, seconds)
     print_learning(result.learned)
