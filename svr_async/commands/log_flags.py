@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.options import together
 from svr_async.errors import SvrError
 from svr_async.version import __version__
 
@@ -47,7 +48,7 @@ class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer re
         return host or "127.0.0.1", int(port)
 
 
-_OPTIONS = (
+_watched_by = together(
     click.option(
         "--log-json", metavar="FILE|-", help="Append a line of JSON an event to this file; - is standard error."
     ),
@@ -82,9 +83,7 @@ def observed(function: Callable[..., Any]) -> Callable[..., Any]:
             flags["quiet"] = True  # the lines of JSON have standard error for themselves
         return _watched(function, flags, own)
 
-    for option in reversed(_OPTIONS):
-        call = option(call)
-    return call
+    return _watched_by(call)
 
 
 def _otel_asked_for(variables: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, common, limited, with_limits
+from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, with_limits
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="RESPONSE...")
 @click.option("--prompt", required=True, metavar="TEXT|@FILE", help="What was asked.")
-@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@judge_option
 @click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
 @click.option(
     "--method",
@@ -31,7 +31,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     show_default=True,
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
-@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@bank_top_k_option
 @limited
 @common
 def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -> None:

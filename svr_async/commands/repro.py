@@ -8,7 +8,16 @@ import click
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import HELP, PATH, common, limit_option, limited, quiet_option, retry_errors_option
+from svr_async.commands.options import (
+    HELP,
+    PATH,
+    common,
+    limit_option,
+    limited,
+    offline_option,
+    quiet_option,
+    retry_errors_option,
+)
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
@@ -26,7 +35,7 @@ from svr_async.commands.options import HELP, PATH, common, limit_option, limited
 @limited
 @retry_errors_option
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
-@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@offline_option
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
 @click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG (needs matplotlib).")
 @quiet_option

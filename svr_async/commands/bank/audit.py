@@ -10,12 +10,15 @@ from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
     PATH,
     common,
+    dry_run_option,
+    judge_option,
     known_of,
     limit_option,
     limited,
     quiet_option,
     reading,
     retry_errors_option,
+    top_k_option,
     with_limits,
 )
 
@@ -24,15 +27,15 @@ from svr_async.commands.options import (
 @click.argument("folder", metavar="BANK")
 @click.option("--data", type=PATH, required=True, metavar="PAIRS", help="Pairs to attack.")
 @click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")
-@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@judge_option
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
-@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@top_k_option
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Rubrics listed of an attack.")
 @limit_option
 @limited
 @reading
 @retry_errors_option
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
+@dry_run_option
 @click.option("--out", type=PATH, metavar="DIR", help="For audit.json. Default: runs/audit-…")
 @quiet_option
 @common

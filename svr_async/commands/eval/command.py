@@ -13,13 +13,16 @@ from svr_async.commands.options import (
     HELP,
     PATH,
     common,
+    dry_run_option,
     given_flags,
     limit_option,
     limited,
     min_coverage_option,
+    offline_option,
     quiet_option,
     reading,
     retry_errors_option,
+    top_k_option,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -39,7 +42,7 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")
 @click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")
-@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@top_k_option
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option(
     "--rubrics",
@@ -80,8 +83,8 @@ from svr_async.scoring.methods.registry import NAMES
     help="Processes that ask, with the limits and caps divided among them.",
 )
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@dry_run_option
+@offline_option
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
 @retry_errors_option
 @min_coverage_option

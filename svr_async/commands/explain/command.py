@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, common, given_flags, limited, with_limits
+from svr_async.commands.options import PATH, bank_top_k_option, common, given_flags, limited, with_limits
 from svr_async.commands.screen import plain_table, print_json, safe_console, tell
 from svr_async.errors import CoverageError, UsageError
 
@@ -44,7 +44,7 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
 @click.option("--judge", default="", metavar="J", help="Judge a pair now: who judges, rules for offline checks.")
 @limited
-@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@bank_top_k_option
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
 @click.option(
     "--order",
