@@ -61,6 +61,7 @@ def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **
 
     adapter = get_adapter(name)
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
+    facts |= {"chance": adapter.chance} if adapter.chance else {}
     if sample or path is not None:
         facts |= dataset_facts(load_sample() if path is None else adapter.load(path, **how), row)
     tell(facts, lambda: _print(facts), as_json=as_json)
@@ -194,8 +195,8 @@ def contamination(
         click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
-_FACTS = ("path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped", "notes",
-          "domains")  # fmt: skip
+_FACTS = ("chance", "path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped",
+          "notes", "domains")  # fmt: skip
 
 
 def _told(dataset: Any) -> str:

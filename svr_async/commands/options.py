@@ -26,6 +26,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return what adds several options to a command, in this order."""
 
     def add(function: F) -> F:
+        """Add them."""
         for option in reversed(options):
             function = option(function)
         return function

@@ -82,6 +82,7 @@ def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
     [
         ("rubricbench", True, "official  overall 50.0 %"),
         ("rubricbench", False, "official  overall 50.0 % (pairs that are not judged yet count as wrong here)"),
+        ("rewardbench2", True, "official  overall 50.0 %"),
         ("pairs", True, None),
     ],
 )
@@ -100,3 +101,4 @@ def test_official_scores_are_those_that_somebody_defined(
     print_summary(whole, "run")
     told = [shown.rstrip() for shown in capsys.readouterr().out.splitlines()]
     assert [shown for shown in told if "overall" in shown] == ([] if line is None else [line])
+    assert any(shown.startswith("guessing  The best of four") for shown in told) == (benchmark == "rewardbench2")

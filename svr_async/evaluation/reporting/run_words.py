@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
+from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
 from svr_async.evaluation.reporting.runfacts import number
 from svr_async.evaluation.wording import OUTCOME_WORDS, UNKNOWN, left_out, order_in_words
 
@@ -63,6 +63,8 @@ def _official(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if text := _scores(official):
         note = "" if metrics["complete"] else f" ({UNJUDGED_ARE_WRONG})"
         yield "official" if has_official_rule(metrics) else "scores", f"{text}{note}"
+        if chance := chance_in_words(metrics):
+            yield "guessing", chance
     for name, value in official.items():
         if isinstance(value, dict) and (text := _scores(value)) and len(_numbers(value)) <= MOST_SCORES:
             yield name.replace("_", " "), text
