@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from rig import environment
@@ -75,16 +76,39 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+class Module(NamedTuple):
+    """What the tests ask of a file; of each import its module, line, and whether it is at module level at run time."""
+
+    imports: tuple[tuple[str, int, bool], ...]
+    calls: tuple[ast.Call, ...]
+    documented: bool
+    lines: int
+
+
 @cache
+def read(path: Path) -> Module:
+    """Parse a file, once for all tests."""
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    nodes = tuple(ast.walk(tree))
+    calls = tuple(node for node in nodes if isinstance(node, ast.Call) and _is_told_of(node))
+    return Module(tuple(_imports(path, tree, nodes)), calls, bool(ast.get_docstring(tree)), text.count("\n"))
+
+
+def _is_told_of(call: ast.Call) -> bool:
+    """Whether a call is one that may run or load code: keeping them all would keep the whole trees."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    return name in {"eval", "exec"} or any(word.arg == "allow_pickle" for word in call.keywords)
+
+
 def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
     """Return (module, line, whether at module level at run time) for each import of a file, in functions too."""
-    return tuple(_imports(path))
+    return read(path).imports
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    tree = ast.parse(path.read_text("utf-8"))
-    lazy = {id(node) for parent in ast.walk(tree) if _lazy(parent) for node in ast.walk(parent) if node is not parent}
-    for node in ast.walk(tree):
+def _imports(path: Path, tree: ast.Module, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int, bool]]:
+    lazy = {id(node) for parent in _outermost_lazy(tree) for node in ast.walk(parent) if node is not parent}
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, id(node) not in lazy) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -93,6 +117,15 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             modules = names if node.module == "svr_async" else [name for name in names if name in NAMED]
             yield from ((name, node.lineno, id(node) not in lazy) for name in modules)
+
+
+def _outermost_lazy(node: ast.AST) -> Iterator[ast.AST]:
+    """Return the nodes whose insides are not executed on import, but none that lies inside another."""
+    for child in ast.iter_child_nodes(node):
+        if _lazy(child):
+            yield child
+        else:
+            yield from _outermost_lazy(child)
 
 
 def _lazy(node: ast.AST) -> bool:
@@ -184,12 +217,10 @@ def test_nothing_that_runs_code_is_used_to_store_data() -> None:
 def test_no_call_runs_or_loads_code_from_data() -> None:
     """No eval, exec, or loading of arrays with pickles in them."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call):
-                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-                assert not (isinstance(node.func, ast.Name) and name in {"eval", "exec"}), f"{path}:{node.lineno}"
-                allow = [word.value for word in node.keywords if word.arg == "allow_pickle"]
-                assert all(isinstance(value, ast.Constant) and value.value is False for value in allow), path
+        for call in read(path).calls:
+            assert not (isinstance(call.func, ast.Name) and call.func.id in {"eval", "exec"}), f"{path}:{call.lineno}"
+            allow = [word.value for word in call.keywords if word.arg == "allow_pickle"]
+            assert all(isinstance(value, ast.Constant) and value.value is False for value in allow), path
 
 
 def reached_from(*names: str) -> set[Path]:
@@ -236,6 +267,5 @@ def test_importing_the_package_does_nothing(tmp_path: Path) -> None:
 def test_every_module_says_what_it_is_for() -> None:
     """One subject a file, said in its docstring; and no file has grown beyond reading."""
     for path in MODULES:
-        text = path.read_text("utf-8")
-        assert ast.get_docstring(ast.parse(text)), path
-        assert text.count("\n") <= 600, path
+        assert read(path).documented, path
+        assert read(path).lines <= 600, path

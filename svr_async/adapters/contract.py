@@ -31,7 +31,8 @@ class Adapter:
     `title` says what the data is, `label` is its name in reports (`name` where empty). Data that is for evaluation only
     (not `training`) is told by its name in lower case, or by `spelling`, a pattern. `read_file`, where rows can only be
     understood together, looks at all of them and returns what `parse` is in its place. `ruled`: its authors say how to
-    score it; `shares_prompts`: several of its pairs have one prompt; `sampled`: the shipped sample is in its form.
+    score it; `chance`: what guessing scores, where not one half; `shares_prompts`: several of its pairs have one
+    prompt; `sampled`: the shipped sample is in its form.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Adapter:
     label: str = ""
     spelling: str = ""
     ruled: bool = True
+    chance: str = ""
     shares_prompts: bool = False
     sampled: bool = False
 

@@ -101,6 +101,7 @@ ADAPTER = Adapter(
     title="RewardBench 2",
     label="RewardBench 2",
     spelling=r"reward[-_. ]?bench[-_. ]?2(?!\d)",
+    chance="The best of four is guessed right on 25 % of the items; coin flips pair by pair win all three on 12.5 %.",
     shares_prompts=True,
     licence="ODC-BY",
     homepage="https://huggingface.co/datasets/allenai/reward-bench-2",

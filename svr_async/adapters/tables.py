@@ -30,6 +30,8 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _DELIMITERS = (",", ";", "\t")
 _HEADER_BYTES = 1 << 16
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
+_LARGE_BATCH_BYTES = 16 * _MIB
+_BOMB = "it is packed far more tightly than text ever is; as jsonl it can be read whatever it holds"
 _PARQUET_BATCH_ROWS = 64  # small, so that a dictionary page cannot unfold into gigabytes at once
 
 
@@ -316,25 +318,58 @@ def _parquet_source(path: Path, name: str, caps: Caps) -> Any:
 def _parquet_rows(source: Any, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(source) as file:
-        _check_parquet_size(file.metadata, name, caps)
+    size = source.getbuffer().nbytes if isinstance(source, io.BytesIO) else source.stat().st_size
+    allowed = min(caps.max_bytes, max(caps.free_bytes, caps.max_ratio * size))
+    with pq.ParquetFile(source) as plain:
+        _check_parquet_size(plain.metadata, name, caps, allowed)
+        shared = _shared_columns(plain.metadata)
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    with pq.ParquetFile(source, read_dictionary=shared) as file:
         number = unfolded = 0
         for batch in file.iter_batches(_PARQUET_BATCH_ROWS, use_threads=False):
-            unfolded += batch.nbytes
-            if unfolded > caps.max_bytes:
-                raise DataError(f"{name}: unfolds to more than {caps.max_bytes / _MIB:.0f} MiB")
-            for values in batch.to_pylist():
+            for values in _values_of(batch):
+                unfolded += _text_bytes(values)
+                if unfolded > allowed:
+                    raise DataError(f"{name}: unfolds to more than {allowed / _MIB:,.0f} MiB", hint=_BOMB)
                 number += 1
                 yield Row(name, number, _scrub(values, repairs))
 
 
-def _check_parquet_size(metadata: Any, name: str, caps: Caps) -> None:
+def _shared_columns(metadata: Any) -> list[str]:
+    """Return the columns of which a value may stand once for many rows, which then share it in memory, too."""
+    columns = range(metadata.num_columns) if metadata.num_row_groups else ()
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    return [
+        metadata.schema.column(column).path
+        for column in columns
+        if metadata.schema.column(column).physical_type == "BYTE_ARRAY"
+        and any(group.column(column).has_dictionary_page for group in groups)
+    ]
+
+
+def _values_of(batch: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch, of a large one each by itself."""
+    step = batch.num_rows if batch.nbytes <= _LARGE_BATCH_BYTES else 1
+    for first in range(0, batch.num_rows, max(1, step)):
+        yield from batch.slice(first, step).to_pylist()
+
+
+def _text_bytes(value: Any) -> int:
+    """Return how much text a value holds, at any depth."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(_text_bytes, parts))
+
+
+def _check_parquet_size(metadata: Any, name: str, caps: Caps, allowed: int) -> None:
     if metadata.num_rows > caps.max_rows:
         raise DataError(f"{name}: says that it has {metadata.num_rows:,} rows, more than {caps.max_rows:,}")
     size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    if size > caps.max_bytes:
+    if size > allowed:
         raise DataError(
-            f"{name}: says that it unfolds to {size / _MIB:,.0f} MiB, more than {caps.max_bytes / _MIB:.0f}"
+            f"{name}: says that it unfolds to {size / _MIB:,.0f} MiB, more than {allowed / _MIB:,.0f}", hint=_BOMB
         )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
-from svr_async.commands.options import common, memo_option
+from svr_async.commands.options import PATH, common, memo_option
+from svr_async.commands.screen import tell
 from svr_async.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -29,45 +29,42 @@ def cache() -> None:
 @cache.command()
 @memo_option
 @common
-def stats(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def stats(memo: Path, as_json: bool) -> None:
     """Count the replies and their size.
 
     \b
     Example:  svr cache stats --memo cache/memo
     """
     found = _stats(memo)
-    if as_json:
-        click.echo(orjson.dumps(found))
-        return
-    click.echo(f"{memo}: {found['rows']:,} replies, {found['bytes'] / 2**20:.1f} MiB, {found['damaged']} damaged rows")
+    size = f"{found['bytes'] / 2**20:.1f} MiB"
+    told = f"{memo}: {found['rows']:,} replies, {size}, {found['damaged']} damaged rows"
+    tell(found, told, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Check every reply against its digest.")
 @memo_option
 @common
-def verify(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def verify(memo: Path, as_json: bool) -> None:
     """Read every reply and check it against its digest; exit 5 where any is damaged.
 
     \b
     Example:  svr cache verify
     """
     found = _stats(memo)
-    if as_json:
-        click.echo(orjson.dumps(found))
+    if as_json or not found["damaged"]:
+        tell(found, f"{memo}: all {found['rows']:,} replies are whole", as_json=as_json, line=True)
     if found["damaged"]:
         raise StorageError(
             f"{found['damaged']} of {found['rows'] + found['damaged']} rows in {memo} are damaged",
             hint="they are misses and are asked again when needed; svr cache gc --yes removes them",
         )
-    if not as_json:
-        click.echo(f"{memo}: all {found['rows']:,} replies are whole")
 
 
 @cache.command("export", short_help="Write all whole replies to a file.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @memo_option
 @common
-def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def export_(file: Path, memo: Path, as_json: bool) -> None:
     """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
 
     FILE may be a folder that several machines share: each export is then a packed file named by its content.
@@ -86,14 +83,14 @@ def export_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
         opened.close()
     left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
     told = {"rows": counts.rows, "known": counts.known, "damaged": counts.damaged}
-    _tell(f"{counts.rows:,} replies of {memo} in {counts.path}{left}", told, as_json=as_json)
+    tell(told, f"{counts.rows:,} replies of {memo} in {counts.path}{left}", as_json=as_json, line=True)
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @memo_option
 @common
-def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def import_(file: Path, memo: Path, as_json: bool) -> None:
     """Add the replies of FILE, or of a folder of them, that the memo does not have; what is there stays.
 
     A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
@@ -112,13 +109,13 @@ def import_(file: Path, memo: Path, config: object, as_json: bool) -> None:  # n
     finally:
         opened.close()
     text = f"{counts.rows:,} replies added to {memo}, {counts.known:,} were there"
-    _tell(text, {"rows": counts.rows, "known": counts.known}, as_json=as_json)
+    tell({"rows": counts.rows, "known": counts.known}, text, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Save what can be read of a damaged memo.")
 @memo_option
 @common
-def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def repair(memo: Path, as_json: bool) -> None:
     """Make a new file of all replies that can still be read; the old one is kept as cache.db.corrupt.
 
     It reads the file page by page, so that it works where the database does not open any more. No run may use the
@@ -131,13 +128,11 @@ def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 
     done = repair_memo(_existing(memo))
     values = {"rows": done.rows, "lost": done.lost, "kept_as": done.kept_as and str(done.kept_as)}
-    if as_json:
-        click.echo(orjson.dumps(values))
-    elif done.kept_as is None:
-        click.echo(f"{memo}: nothing is damaged, all {done.rows:,} replies are whole")
-    else:
+    told = f"{memo}: nothing is damaged, all {done.rows:,} replies are whole"
+    if done.kept_as is not None:
         lost = f"{done.lost:,} are lost" if done.lost else "none is known to be lost"
-        click.echo(f"{memo}: {done.rows:,} replies are in a new file, {lost}; the old file is {done.kept_as}")
+        told = f"{memo}: {done.rows:,} replies are in a new file, {lost}; the old file is {done.kept_as}"
+    tell(values, told, as_json=as_json, line=True)
 
 
 @cache.command(short_help="Count or remove replies that are not needed.")
@@ -148,14 +143,7 @@ def repair(memo: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only counted.")
 @memo_option
 @common
-def gc(
-    older_than: float | None,
-    models: tuple[str, ...],
-    yes: bool,
-    memo: Path,
-    config: object,  # noqa: ARG001
-    as_json: bool,
-) -> None:
+def gc(older_than: float | None, models: tuple[str, ...], yes: bool, memo: Path, as_json: bool) -> None:
     """Count, or with --yes remove, replies for which all that is said here holds, damaged rows and leftover files.
 
     Said nothing, only damaged rows and leftovers go. What is removed has to be paid for again if it is needed. The
@@ -170,17 +158,11 @@ def gc(
 
     before = None if older_than is None else time.time() - 86_400 * older_than
     found = collect_garbage(_existing(memo), Rule(before=before, models=models), remove=yes)
-    if as_json:
-        click.echo(orjson.dumps(asdict(found) | {"done": yes}))
-        return
     what = f"{found.removed:,} replies, {found.damaged:,} damaged rows, {found.files:,} leftover files"
     size = f"{found.bytes_before / 2**20:.1f} MiB" + (f" → {found.bytes_after / 2**20:.1f} MiB" if yes else "")
     verb, more = ("removed", "") if yes else ("would be removed", "; --yes removes them")
-    click.echo(f"{memo}: {what} {verb}, {found.rows:,} replies stay ({size}){more}")
-
-
-def _tell(text: str, values: dict[str, int], *, as_json: bool) -> None:
-    click.echo(orjson.dumps(values) if as_json else text)
+    told = f"{memo}: {what} {verb}, {found.rows:,} replies stay ({size}){more}"
+    tell(asdict(found) | {"done": yes}, told, as_json=as_json, line=True)
 
 
 def _open(memo: Path) -> Memo:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.options import common, given_flags, memo_option
+from svr_async.commands.options import PATH, common, given_flags, memo_option
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,20 +30,12 @@ def call() -> None:
 
 @call.command(short_help="Show request, reply, reasons, tokens, time, attempts.")
 @click.argument("key", metavar="[KEY]", required=False)
-@click.option("--run", type=click.Path(path_type=Path), metavar="RUN", help="The run that made it: its request too.")
+@click.option("--run", type=PATH, metavar="RUN", help="The run that made it: its request too.")
 @click.option("--item", metavar="ITEM", help="With --run: the calls of this item; KEY may be left out.")
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="A log with its time and attempts.")
+@click.option("--log", type=PATH, metavar="FILE", help="A log with its time and attempts.")
 @memo_option
 @common
-def show(
-    key: str | None,
-    run: Path | None,
-    item: str | None,
-    log: Path | None,
-    memo: Path,
-    config: object,  # noqa: ARG001
-    as_json: bool,
-) -> None:
+def show(key: str | None, run: Path | None, item: str | None, log: Path | None, memo: Path, as_json: bool) -> None:
     """Show what was asked and replied, why, and at what price. KEY is a memo key, or the beginning of one.
 
     The keys of an item stand in items.jsonl as `requests`. The memo keeps replies; with --run the request is made out

@@ -5,24 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
-from svr_async.commands.options import common, noise_option, seed_option
+from svr_async.commands.options import PATH, common, noise_option, seed_option
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @seed_option
 @noise_option
 @click.option("--by", metavar="COLUMN", help="Net advantage by domain, subset, order, outcome, gold, judge, source …")
-@click.option(
-    "--disagreements",
-    metavar="N|FILE",
-    help="Pairs that only one has right: show N, or write .csv, .jsonl.",
-)
+@click.option("--disagreements", metavar="N|FILE", help="Pairs that only one has right: show N, or write .csv, .jsonl.")
 @click.option(
     "--taxonomy",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Pairs that both miss: write a form (.csv, .jsonl) to fill in; count it where it is there.",
 )
@@ -34,7 +29,6 @@ def compare(
     by: str | None,
     disagreements: str | None,
     taxonomy: Path | None,
-    config: object,  # noqa: ARG001  (eager)
     as_json: bool,
 ) -> None:
     """Compare runs over the same data: accuracy, exact McNemar test, bootstrap interval, Holm over domains.
@@ -45,8 +39,12 @@ def compare(
     Example:
       svr compare runs/rubricbench-vanilla-qwen3-14b-77d0a4c3 runs/rubricbench-svr-qwen3-14b-1c9b7e20
     """
+    from svr_async.commands.screen import print_json, safe_console, show
     from svr_async.evaluation.noise import read_noise
     from svr_async.evaluation.reporting.compare import compare_runs, item_of
+    from svr_async.evaluation.reporting.compare_tables import comparison_tables
+    from svr_async.evaluation.reporting.overlap import parted_tables
+    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.runfolder import RunFolder
     from svr_async.evaluation.running.analysis import Wanted, analyse
 
@@ -55,14 +53,8 @@ def compare(
     wanted = Wanted(by=by, disagreements=disagreements, taxonomy=taxonomy)
     more = list(analyse(loaded, wanted, seed=seed))
     if as_json:
-        values = found.to_json() | {name: value for name, value, _ in more}
-        click.echo(orjson.dumps(values, default=list, option=orjson.OPT_INDENT_2))
-    else:
-        from svr_async.commands.screen import safe_console, show
-        from svr_async.evaluation.reporting.compare_tables import comparison_tables
-        from svr_async.evaluation.reporting.overlap import parted_tables
-        from svr_async.evaluation.reporting.table_sheet import tables_sheet
-
-        where = () if disagreements else tuple(parted_tables(loaded))
-        tables = (*comparison_tables(found, safe_console().width), *where, *(table for _, _, table in more))
-        show(tables_sheet(tables, found.warnings))
+        print_json(found.to_json() | {name: value for name, value, _ in more})
+        return
+    where = () if disagreements else tuple(parted_tables(loaded))
+    tables = (*comparison_tables(found, safe_console().width), *where, *(table for _, _, table in more))
+    show(tables_sheet(tables, found.warnings))

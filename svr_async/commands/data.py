@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from svr_async.commands.options import common, reading
+from svr_async.commands.options import PATH, common, reading
+from svr_async.commands.screen import plain_table, safe_console, styled_console, tell
 
 
 @click.group()
@@ -24,7 +24,7 @@ def data() -> None:
 
 @data.command("ls")
 @common
-def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
+def list_data(as_json: bool) -> None:
     """List the data sets that have an adapter.
 
     \b
@@ -36,32 +36,19 @@ def list_data(config: object, as_json: bool) -> None:  # noqa: ARG001
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
     ]
-    if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-        return
-    from svr_async.commands.screen import plain_table, safe_console
-
     heads = ("name", "what", "on the hub", "licence")
     told = [(row["name"], row["title"], row["hub"] or "– (--data PATH)", row["licence"]) for row in rows]
-    safe_console().print(plain_table(heads, told, words=True))
+    tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
 
 
 @data.command()
 @click.argument("name")
-@click.option("--data", "path", type=click.Path(path_type=Path), metavar="PATH", help="Read this file or folder.")
+@click.option("--data", "path", type=PATH, metavar="PATH", help="Read this file or folder.")
 @click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
 @click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
 @reading
 @common
-def show(
-    name: str,
-    path: Path | None,
-    sample: bool,
-    row: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def show(name: str, path: Path | None, sample: bool, row: int, as_json: bool, **how: Any) -> None:
     """Show the schema of NAME, and counts and one pair of a file in it.
 
     \b
@@ -74,9 +61,10 @@ def show(
 
     adapter = get_adapter(name)
     facts: dict[str, Any] = {"name": adapter.name, "title": adapter.title, "schema": dict(adapter.schema)}
+    facts |= {"chance": adapter.chance} if adapter.chance else {}
     if sample or path is not None:
         facts |= dataset_facts(load_sample() if path is None else adapter.load(path, **how), row)
-    _show(facts, as_json=as_json)
+    tell(facts, lambda: _print(facts), as_json=as_json)
 
 
 _format_option = click.option(
@@ -85,19 +73,12 @@ _format_option = click.option(
 
 
 @data.command(short_help="Read a file as a run would, and say how.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
 @click.option("--row", type=click.IntRange(min=1), default=1, show_default=True, help="Which pair to show.")
 @reading
 @common
-def check(
-    path: Path,
-    adapter: str,
-    row: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def check(path: Path, adapter: str, row: int, as_json: bool, **how: Any) -> None:
     """Read PATH (a file, a folder, - or hf:org/name) as a run would: counts, how labels are read, one pair.
 
     \b
@@ -109,25 +90,17 @@ def check(
     from svr_async.adapters.facts import dataset_facts
 
     known = get_adapter(adapter)
-    _show({"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}, as_json=as_json)
+    facts = {"name": known.name, "title": known.title, **dataset_facts(known.load(path, **how), row)}
+    tell(facts, lambda: _print(facts), as_json=as_json)
 
 
 @data.command(short_help="Write pairs of any form in one form.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz."
-)
+@click.option("--out", type=PATH, required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz.")
 @reading
 @common
-def convert(
-    path: Path,
-    adapter: str,
-    out: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def convert(path: Path, adapter: str, out: Path, as_json: bool, **how: Any) -> None:
     """Write the pairs of PATH as jsonl with prompt, response_a, response_b and label, which every command reads.
 
     \b
@@ -141,17 +114,16 @@ def convert(
     dataset = get_adapter(adapter).load(path, **how)
     pairs = [pair for pair in dataset.pairs if pair.has_preference]
     write_pairs(out, pairs)
-    if as_json:
-        click.echo(orjson.dumps({"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}))
-    else:
-        click.echo(f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}")
+    values = {"pairs": len(pairs), "rows": dataset.n_rows, "left_out": dataset.left_out()}
+    told = f"{len(pairs):,} pairs of {dataset.n_rows:,} rows in {out}{_told(dataset)}"
+    tell(values, told, as_json=as_json, line=True)
 
 
 @data.command(short_help="Download a benchmark, or a data set of the hub.")
 @click.argument("name", metavar="NAME|hf:org/name[@revision][:split]")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Copy the files here as well.")
+@click.option("--out", type=PATH, metavar="DIR", help="Copy the files here as well.")
 @common
-def fetch(name: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """Download the files of a benchmark that `svr data ls` names, or of a data set on the Hugging Face hub.
 
     \b
@@ -169,36 +141,21 @@ def fetch(name: str, out: Path | None, config: object, as_json: bool) -> None:  
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         files = [Path(shutil.copy(file, out / file.name)) for file in files]
-    if as_json:
-        click.echo(orjson.dumps({"origin": found.origin, "files": [str(file) for file in files]}))
-        return
-    click.echo(found.origin)
-    for file in files:
-        click.echo(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB")
+    told = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
+    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(told), as_json=as_json, line=True)
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @_format_option
 @click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option(
     "--seed", default="", help="Another word or number draws other prompts; never those of `svr train --seed`."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For train.jsonl, test.jsonl."
-)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="For train.jsonl, test.jsonl.")
 @reading
 @common
-def split(
-    path: Path,
-    adapter: str,
-    share: float,
-    seed: str,
-    out: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
-) -> None:
+def split(path: Path, adapter: str, share: float, seed: str, out: Path, as_json: bool, **how: Any) -> None:
     """Split pairs into train.jsonl and test.jsonl by their prompts, so that no prompt is on both sides.
 
     \b
@@ -208,29 +165,19 @@ def split(
     from svr_async.adapters.split import write_split
 
     counts = write_split(get_adapter(adapter).load(path, **how).pairs, share, seed, out)
-    if as_json:
-        click.echo(orjson.dumps(counts))
-    else:
-        click.echo(f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}")
+    told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
+    tell(counts, told, as_json=as_json, line=True)
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
-@click.argument("path", type=click.Path(path_type=Path), metavar="TRAIN")
+@click.argument("path", type=PATH, metavar="TRAIN")
 @_format_option
 @click.option("--against", multiple=True, required=True, metavar="NAME=PATH", help="A benchmark's file; repeatable.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz."
-)
+@click.option("--out", type=PATH, metavar="FILE", help="Write the clean pairs: .jsonl, .jsonl.gz.")
 @reading
 @common
 def contamination(
-    path: Path,
-    adapter: str,
-    against: tuple[str, ...],
-    out: Path | None,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-    **how: Any,
+    path: Path, adapter: str, against: tuple[str, ...], out: Path | None, as_json: bool, **how: Any
 ) -> None:
     """Count the pairs of TRAIN that share a run of 13 words with a benchmark, before and after dropping ties.
 
@@ -239,27 +186,17 @@ def contamination(
     \b
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
     """
-    from svr_async.commands.screen import plain_table, safe_console
     from svr_async.training.bank.contamination import HEADS
     from svr_async.training.running.data import contamination_of
 
     found = contamination_of(path, adapter, against, out, **how)
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        safe_console().print(plain_table(HEADS, found.rows()))
+    tell(found.to_json, lambda: safe_console().print(plain_table(HEADS, found.rows())), as_json=as_json)
+    if not as_json:
         click.echo(found.sentence + (f", in {out}" if out else ""))
 
 
-_FACTS = ("path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped", "notes",
-          "domains")  # fmt: skip
-
-
-def _show(facts: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-    else:
-        _print(facts)
+_FACTS = ("chance", "path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped",
+          "notes", "domains")  # fmt: skip
 
 
 def _told(dataset: Any) -> str:
@@ -279,7 +216,6 @@ def _listed(value: Any) -> str:
 def _print(facts: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from svr_async.commands.screen import styled_console
     from svr_async.vocabulary.safetext import for_terminal
 
     console = styled_console()

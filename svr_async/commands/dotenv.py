@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.plainfile import read_plain
 
 FILE = Path(".env")
 MOST_BYTES = 2**20
@@ -25,8 +26,7 @@ def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.en
     ConfigError for an address of the file to which a key would go that is not of the file.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES).decode("utf-8-sig")
+        text = read_plain(path, MOST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return
     found = dict(read_dotenv(text))

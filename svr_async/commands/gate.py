@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from svr_async.commands.options import common, noise_option, seed_option
+from svr_async.commands.options import PATH, common, noise_option, seed_option
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "--baseline", required=True, type=click.Path(path_type=Path), metavar="RUN", help="The run to hold up to."
-)
+@click.argument("run", type=PATH)
+@click.option("--baseline", required=True, type=PATH, metavar="RUN", help="The run to hold up to.")
 @click.option(
     "--margin",
     type=click.FloatRange(0, 100),
@@ -49,7 +47,6 @@ def gate(
     noise: Path | None,
     form: str,
     seed: int,
-    config: object,  # noqa: ARG001  (read before)
     as_json: bool,
 ) -> None:
     """Fail, with exit 9, where RUN lost more than --margin to its baseline.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from svr_async.errors import UsageError
+from svr_async.vocabulary.plainfile import read_plain
 
 FROM_FILE = "@"
-MAX_BYTES = 64 << 20  # of a text; no judge reads more, and a device has no end
 
 
 def text_of(flag: str, value: str) -> str:
@@ -17,11 +17,7 @@ def text_of(flag: str, value: str) -> str:
     if value.startswith(2 * FROM_FILE):
         return value[1:]
     try:
-        with Path(value[1:]).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{flag} {value} has more than {MAX_BYTES:,} bytes", hint="give a shorter text")
-        return data.decode("utf-8")
+        return read_plain(Path(value[1:])).decode("utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(

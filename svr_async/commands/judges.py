@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.options import common
 
@@ -23,7 +22,7 @@ WIDE = 112  # columns from which there is room for the table
 @click.command()
 @click.option("--allow", is_flag=True, help="Allow ./judges.toml, as it stands, to send keys where it says.")
 @common
-def judges(config: object, as_json: bool, *, allow: bool) -> None:  # noqa: ARG001  (--config is read before)
+def judges(as_json: bool, *, allow: bool) -> None:
     """List the judges that `--judge` knows.
 
     \b
@@ -32,16 +31,14 @@ def judges(config: object, as_json: bool, *, allow: bool) -> None:  # noqa: ARG0
     if allow:
         _allow()
         return
+    from svr_async.commands.screen import print_json, styled_console
     from svr_async.judges.endpoints import known_endpoints
     from svr_async.judges.profiles import load_profiles, profile_paths
 
     profiles = load_profiles()
     if as_json:
-        rows = {name: _facts(profile) for name, profile in profiles.items()}
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        print_json({name: _facts(profile) for name, profile in profiles.items()})
         return
-    from svr_async.commands.screen import styled_console
-
     console = styled_console()
     console.print(_table(profiles) if console.width >= WIDE else _blocks(profiles))
     console.print(f"[dim]Any model of these, as openai:MODEL: {', '.join(known_endpoints())}.[/]")

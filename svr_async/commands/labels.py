@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
-import orjson
 
-from svr_async.commands.options import common, seed_option
+from svr_async.commands.options import PATH, common, seed_option
 from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN", type=PATH)
+@click.argument("file", metavar="[FILE]", required=False, type=PATH)
 @click.option("--next", "count", type=click.IntRange(1), metavar="N", help="Write N items worth labelling to --out.")
 @click.option("--random", is_flag=True, help="With --next: drawn by chance, for corrected rates.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where --next goes: .jsonl or .csv.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, for the texts.")
+@click.option("--out", type=PATH, metavar="FILE", help="Where --next goes: .jsonl or .csv.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, for the texts.")
 @seed_option
 @common
 def labels(
     run: Path, file: Path | None, count: int | None, random: bool, out: Path | None, data: Path | None, seed: int,
-    config: object, as_json: bool,  # noqa: ARG001  (eager)
+    as_json: bool
 ) -> None:  # fmt: skip
     """Compare a RUN with labels of people: agreement, and the rate that they would give, with intervals.
 
@@ -33,22 +33,26 @@ def labels(
       svr labels runs/first --next 40 --random --out todo.csv
       svr labels runs/first todo.csv
     """
-    from svr_async.commands.screen import show
+    from svr_async.commands.screen import print_json, show
     from svr_async.evaluation.label_files import read_labels
     from svr_async.evaluation.people import judge_and_people
     from svr_async.evaluation.people_view import people_sheet
     from svr_async.evaluation.runfolder import RunFolder
+    from svr_async.evaluation.running.labelling import write_next
 
     if (count is None) is not (out is None) or (count is None and (file is None or random)):
         raise UsageError("svr labels needs a FILE of labels, or --next N with --out", hint="svr labels --help")
     loaded, held = RunFolder.load(run), None if file is None else read_labels(file)
-    found = None if held is None else judge_and_people(loaded.items, held.labels, seed=seed)
-    if held and found and as_json:
-        click.echo(orjson.dumps(found.to_json() | {"blank": held.blank}, option=orjson.OPT_INDENT_2))
-    elif held and found:
-        show(people_sheet(loaded, found, held.blank))
+    values: dict[str, Any] = {}
+    if held is not None:
+        found = judge_and_people(loaded.items, held.labels, seed=seed)
+        values |= found.to_json() | {"blank": held.blank}
+        if not as_json:
+            show(people_sheet(loaded, found, held.blank))
     if count is not None and out is not None:
-        from svr_async.evaluation.running.labelling import write_next
-
-        told = write_next(loaded, count, out, labels=held.labels if held else (), random=random, data=data, seed=seed)
-        click.echo(told, err=as_json)
+        known = held.labels if held else ()
+        handed = write_next(loaded, count, out, labels=known, random=random, data=data, seed=seed)
+        values["next"] = handed.to_json()
+        click.echo(handed.in_words(), err=as_json)
+    if as_json:
+        print_json(values)

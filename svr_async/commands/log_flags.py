@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from svr_async.commands.options import together
 from svr_async.errors import SvrError
 from svr_async.version import __version__
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from svr_async.observability.session import Ending, WatchSettings
 
 NAMES = ("log_json", "log_level", "metrics_port", "otel")
-SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json", "config"})
+SCREEN_ONLY = frozenset({"quiet", "verbose", "as_json"})
 OTEL_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -47,7 +48,7 @@ class Address(click.ParamType):  # type: ignore[type-arg]  # generic in newer re
         return host or "127.0.0.1", int(port)
 
 
-_OPTIONS = (
+_watched_by = together(
     click.option(
         "--log-json", metavar="FILE|-", help="Append a line of JSON an event to this file; - is standard error."
     ),
@@ -82,9 +83,7 @@ def observed(function: Callable[..., Any]) -> Callable[..., Any]:
             flags["quiet"] = True  # the lines of JSON have standard error for themselves
         return _watched(function, flags, own)
 
-    for option in reversed(_OPTIONS):
-        call = option(call)
-    return call
+    return _watched_by(call)
 
 
 def _otel_asked_for(variables: Mapping[str, str]) -> bool:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from svr_async.commands.options import common
+from svr_async.commands.options import PATH, common
 
 
 @click.command()
-@click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="RUN", help="Where the run is written.")
+@click.argument("shards", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
 @common
-def merge(shards: tuple[Path, ...], out: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Write the run of which the folders SHARDS, from svr eval --shard, hold all shards: as if one machine had judged.
 
     Its data, bank and judge have to be here too; nothing is sent.

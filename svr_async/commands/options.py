@@ -14,10 +14,24 @@ import click
 from svr_async.engine.memo_place import memo_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
+from svr_async.vocabulary.plainfile import read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 MOST_LICENCE_CHARS = 4_096  # as long as a bank's texts may be
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return what adds several options to a command, in this order."""
+
+    def add(function: F) -> F:
+        """Add them."""
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
@@ -25,7 +39,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
     if path is None:
         return None
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -54,6 +68,7 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     is_eager=True,
+    expose_value=False,  # it sets what other flags are
     callback=_load_config,
     metavar="FILE.toml",
     help="Take flags from a TOML file; flags given here win.",
@@ -64,9 +79,7 @@ seed_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
 
 
-def common(function: F) -> F:
-    """Add --config and --json to a command."""
-    return config_option(json_option(function))
+common = together(config_option, json_option)
 
 
 def _joined(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> str:
@@ -92,14 +105,9 @@ base_url_option = click.option(
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
 memo_option = click.option(
-    "--memo",
-    type=click.Path(path_type=Path),
-    default=memo_place,
-    show_default=told_place(),
-    metavar="DIR",
-    help="Where replies are kept.",
+    "--memo", type=PATH, default=memo_place, show_default=told_place(), metavar="DIR", help="Where replies are kept."
 )
-_LIMITS = (
+limited = together(  # --base-url and how a judge may be asked
     base_url_option,
     click.option(
         "--concurrency",
@@ -130,19 +138,12 @@ _LIMITS = (
     click.option("--strict-model", is_flag=True, help="Exit 4 where another model than the judge's answers."),
     click.option(
         "--prompts",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="paper|DIR",
         help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
     ),
     memo_option,
 )
-
-
-def limited(function: F) -> F:
-    """Add --base-url and how a judge may be asked to a command that asks one."""
-    for option in reversed(_LIMITS):
-        function = option(function)
-    return function
 
 
 def with_limits(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def given_flags(context: click.Context) -> frozenset[str]:
     return frozenset(name for name in context.params if context.get_parameter_source(name) is not default)
 
 
-_READING = (
+reading = together(  # how pairs are read
     click.option("--lenient", is_flag=True, help="Leave out rows that break the schema, and count them."),
     click.option(
         "--columns",
@@ -181,20 +182,21 @@ _READING = (
 )
 
 
-def reading(function: F) -> F:
-    """Add to a command that reads pairs how it reads them."""
-    for option in reversed(_READING):
-        function = option(function)
-    return function
-
-
 noise_option = click.option(
-    "--noise",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The file of the judge's own noise, that `svr doctor --repeat` writes.",
+    "--noise", type=PATH, metavar="FILE", help="The file of the judge's own noise, that `svr doctor --repeat` writes."
 )
 limit_option = click.option("--limit", metavar="N|A-B", help="The first N pairs, or pairs A to B.")
+judge_option = click.option(
+    "--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules."
+)
+top_k_option = click.option(
+    "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's."
+)
+bank_top_k_option = click.option(
+    "--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
+offline_option = click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 learning_curve_option = click.option(
     "--learning-curve",
@@ -247,37 +249,27 @@ prefix_option = click.option(
 )
 
 
-def asking(function: F) -> F:
-    """Add the argument and the options of a stage of training, which asks a judge about PAIRS."""
-    options = [
-        click.argument("pairs", type=click.Path(path_type=Path)),
-        click.option(
-            "--format",
-            "adapter",
-            default="pairs",
-            show_default=True,
-            metavar="NAME",
-            help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
-        ),
-        click.option(
-            "--judge",
-            default="",
-            metavar="J",
-            help="Who is asked: a judge of `svr judges`, URL#model, rules.",
-        ),
-        limited,
-        reading,
-        limit_option,
-        click.option(
-            "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
-        ),
-        shard_option,
-        shared_option,
-        retry_errors_option,
-        min_coverage_option,
-        click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),
-        quiet_option,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+asking = together(  # the argument and the options of a stage of training, which asks a judge about PAIRS
+    click.argument("pairs", type=PATH),
+    click.option(
+        "--format",
+        "adapter",
+        default="pairs",
+        show_default=True,
+        metavar="NAME",
+        help="The adapter that reads PAIRS: pairs, helpsteer3, rmb …",
+    ),
+    click.option("--judge", default="", metavar="J", help="Who is asked: a judge of `svr judges`, URL#model, rules."),
+    limited,
+    reading,
+    limit_option,
+    click.option(
+        "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
+    ),
+    shard_option,
+    shared_option,
+    retry_errors_option,
+    min_coverage_option,
+    click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),
+    quiet_option,
+)

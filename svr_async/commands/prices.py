@@ -5,35 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.options import common
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from svr_async.judges.profile import Profile
+    from svr_async.vocabulary.sheet import Sheet
 
 HEADS = ("judge", "in", "cached in", "out", "listed on", "read at")
 
 
 @click.command()
 @common
-def prices(config: object, as_json: bool) -> None:  # noqa: ARG001  (--config is read before)
+def prices(as_json: bool) -> None:
     """List prices of judges, the cheapest first: dollars per million tokens, with their day and page.
 
     \b
     Example:  svr prices --json
     """
+    from svr_async.commands.screen import tell
     from svr_async.judges.profiles import load_profiles
 
     priced = sorted((one for one in load_profiles().values() if one.price is not None), key=_dearness)
-    if as_json:
-        click.echo(orjson.dumps({one.name: _facts(one) for one in priced}, option=orjson.OPT_INDENT_2))
-        return
-    from svr_async.commands.screen import plain_table, safe_console
+    tell({one.name: _facts(one) for one in priced}, _shown(priced), as_json=as_json)
 
-    console = safe_console()
-    console.print(plain_table(HEADS, [_row(one) for one in priced]))
-    console.print("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.", soft_wrap=True)
+
+def _shown(priced: Iterable[Profile]) -> Sheet:
+    from svr_async.vocabulary.sheet import Grid, Line
+
+    yield Grid(HEADS, [_row(one) for one in priced], texts=0)
+    yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")
 
 
 def _dearness(profile: Profile) -> tuple[float, str]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, common, limited, with_limits
+from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, with_limits
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("responses", nargs=-1, required=True, metavar="RESPONSE...")
 @click.option("--prompt", required=True, metavar="TEXT|@FILE", help="What was asked.")
-@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@judge_option
 @click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
 @click.option(
     "--method",
@@ -32,7 +31,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     show_default=True,
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
-@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@bank_top_k_option
 @limited
 @common
 def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -> None:
@@ -45,15 +44,13 @@ def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -
       svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
     """
     from svr_async.commands.given_text import text_of
+    from svr_async.commands.screen import tell
 
     _refuse_without_bank(flags)
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
     found = _ranked(asked, texts, **with_limits(flags))
-    if as_json:
-        click.echo(orjson.dumps(as_values(found), option=orjson.OPT_INDENT_2))
-    else:
-        _show(found, texts)
+    tell(as_values(found), lambda: _show(found, texts), as_json=as_json)
 
 
 def _refuse_without_bank(flags: Mapping[str, Any]) -> None:

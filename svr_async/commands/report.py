@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import orjson
 
-from svr_async.commands.options import common
-
-FORMATS = ("html", "md", "tex", "csv")
+from svr_async.commands.options import PATH, common
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Where to write; the suffix (.html .md .tex .csv) says what. "
     "Default: report.html in the folder, or comparison.html here for several runs.",
@@ -29,12 +25,12 @@ FORMATS = ("html", "md", "tex", "csv")
 )
 @click.option(
     "--figures",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Write figures as SVG and PNG for light and dark pages, and show them in the page (needs matplotlib).",
 )
 @click.option("--summary", is_flag=True, help="One run's page without its items: small, and without a script.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @common
 def report(
     runs: tuple[Path, ...],
@@ -43,7 +39,6 @@ def report(
     figures: Path | None,
     summary: bool,
     data: Path | None,
-    config: object,  # noqa: ARG001  (read before)
     as_json: bool,
 ) -> None:
     """Write one run, several side by side, or a bank, as a page or a table.
@@ -65,23 +60,14 @@ def report(
     if frontier:
         _report_frontier(runs, out, figures, as_json)
         return
-    from svr_async.errors import UsageError
-    from svr_async.evaluation.reporting.bank_report import write_bank_report
+    from svr_async.commands.screen import tell
+    from svr_async.evaluation.running.report_files import ReportSettings, write_report
 
-    bank, judged = bank_and_runs(runs)
-    target = out or default_target(runs)
-    if data is not None and (len(runs) > 1 or summary or bank is not None):
-        raise UsageError("--data is for the items of one run", hint="svr view RUN RUN --data PATH shows those of two")
-    if bank is None:
-        n_bytes = write_report(runs, target, Written(figures=figures, items=len(runs) == 1 and not summary, data=data))
-    else:
-        n_bytes = write_bank_report(bank, target, figures, judged)
-    if as_json:
-        click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "runs": [str(run) for run in runs]}))
-    else:
-        click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB)")
-        if bank is None:
-            _show_rubrics(runs)
+    settings = ReportSettings(runs=runs, out=out, figures=figures, summary=summary, data=data)
+    written = write_report(settings)
+    tell(written.to_json, written.in_words(), as_json=as_json, line=True)
+    if not written.of_bank and not as_json:
+        _show_rubrics(runs)
 
 
 def _show_rubrics(runs: tuple[Path, ...]) -> None:
@@ -108,61 +94,3 @@ def _report_frontier(runs: tuple[Path, ...], out: Path | None, figures: Path | N
             f"wrote {target}: {len(found.points)} plans, {len(found.best)} of them the best for their cost, "
             f"{len(found.left_out)} left out for want of replies; nothing was sent"
         )
-
-
-def default_target(runs: tuple[Path, ...]) -> Path:
-    """Return where a page goes that no --out names: beside what it shows."""
-    if len(runs) == 1 or _bank_in(runs[0]) is not None:
-        return runs[0] / "report.html"
-    return Path("comparison.html")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What is written beside the summary: figures into a folder, all items into the page, with the texts of `data`."""
-
-    figures: Path | None = None
-    items: bool = False
-    data: Path | None = None
-
-
-def write_report(runs: tuple[Path, ...], target: Path, more: Written) -> int:
-    """Write the runs in the format of the target's suffix and return its bytes; UsageError for an unknown suffix."""
-    from svr_async.errors import UsageError
-    from svr_async.evaluation.reporting.report import render_report
-    from svr_async.evaluation.reporting.run_figures import draw_runs
-    from svr_async.evaluation.reporting.tables import render_table
-    from svr_async.evaluation.runfolder import RunFolder, write_atomic
-    from svr_async.evaluation.running.view import page_of
-
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
-        raise UsageError(f"--out {target}: no format for this suffix", hint="use .html, .md, .tex or .csv")
-    loaded = [RunFolder.load(run) for run in runs]
-    drawn = draw_runs(loaded, more.figures) if more.figures else ()
-    if kind != "html":
-        text = render_table(loaded, kind)
-    elif more.items:
-        text = page_of(loaded, data=more.data, figures=drawn)
-    else:
-        text = render_report(loaded, figures=drawn)
-    data = text.encode()
-    write_atomic(target, data)
-    return len(data)
-
-
-def bank_and_runs(named: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """Return the bank's folder where one is named, or a training's that holds one, else None; and the runs."""
-    from svr_async.errors import UsageError
-
-    places = [(path, _bank_in(path)) for path in named]
-    banks = [folder for _, folder in places if folder is not None]
-    if len(banks) > 1:
-        raise UsageError("a bank's report shows one bank", hint="svr bank diff compares two banks")
-    return (banks[0] if banks else None), tuple(path for path, folder in places if folder is None)
-
-
-def _bank_in(path: Path) -> Path | None:
-    if (path / "metrics.json").exists():
-        return None  # a run
-    return next((folder for folder in (path, path / "bank") if (folder / "bank.json").is_file()), None)

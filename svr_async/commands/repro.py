@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import HELP, common, limit_option, limited, quiet_option, retry_errors_option
-
-PATH = click.Path(path_type=Path)
+from svr_async.commands.options import (
+    HELP,
+    PATH,
+    common,
+    limit_option,
+    limited,
+    offline_option,
+    quiet_option,
+    retry_errors_option,
+)
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
@@ -29,7 +35,7 @@ PATH = click.Path(path_type=Path)
 @limited
 @retry_errors_option
 @click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time by table; send nothing.")
-@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@offline_option
 @click.option("--out", type=PATH, default="runs/repro", show_default=True, metavar="DIR", help="Where all of it goes.")
 @click.option("--figures", type=PATH, metavar="DIR", help="Draw figures too, as SVG and PNG (needs matplotlib).")
 @quiet_option
@@ -43,8 +49,7 @@ def repro(**flags: Any) -> int:
       svr repro all --data simulated/ --base-url http://127.0.0.1:8000/v1 --dry-run
       svr repro rubricbench model_transfer --judge gemini=google:gemini-3.8-flash --bank banks/mine/bank
     """
-    import orjson
-
+    from svr_async.commands.screen import tell
     from svr_async.reproduction.dry_run import count_reproduction, describe_reproduction
     from svr_async.reproduction.reproduce import reproduce
 
@@ -52,12 +57,10 @@ def repro(**flags: Any) -> int:
     say = (lambda _: None) if flags["quiet"] else lambda text: click.echo(text, err=True)
     if flags["dry_run"]:
         count = count_reproduction(settings, tables, say)
-        click.echo(
-            orjson.dumps(count.as_json(), option=orjson.OPT_INDENT_2) if as_json else describe_reproduction(count)
-        )
+        tell(count.as_json(), describe_reproduction(count), as_json=as_json)
         return 0
     done = reproduce(settings, tables, say)
-    click.echo(orjson.dumps(done.as_json(), option=orjson.OPT_INDENT_2) if as_json else done.in_words())
+    tell(done.as_json, done.in_words(), as_json=as_json)
     return 0
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +19,27 @@ CELL = 300
 NARROW = 100  # columns of a terminal below which the text of a row needs the room of its numbers
 LABEL = 12
 PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
+
+
+def print_json(values: Any, *, line: bool = False) -> None:
+    """Print one JSON value for machines, indented or in a line; what JSON has no form for becomes a list."""
+    indent = 0 if line else orjson.OPT_INDENT_2
+    click.echo(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY))
+
+
+def tell(values: Any, shown: str | Sheet | Callable[[], object], *, as_json: bool, line: bool = False) -> None:
+    """Print what came of a command: values as JSON for machines, else a text, a sheet, or what a function prints.
+
+    Where `values` are a function, it makes them when they are wanted.
+    """
+    if as_json:
+        print_json(values() if callable(values) else values, line=line)
+    elif isinstance(shown, str):
+        click.echo(shown)
+    elif callable(shown):
+        shown()
+    else:
+        show(shown)
 
 
 def safe_console() -> Console:

@@ -171,11 +171,7 @@ async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
 @_world_option
 @_draw_option
 @click.option(
-    "--train",
-    "n_train",
-    type=click.IntRange(1),
-    show_default="3000, or what was drawn",
-    help="Training pairs.",
+    "--train", "n_train", type=click.IntRange(1), show_default="3000, or what was drawn", help="Training pairs."
 )
 @click.option("--test", "n_test", default=1147, show_default=True, type=click.IntRange(1), help="Test pairs.")
 @click.option("--benchmarks", is_flag=True, help="Also RewardBench, RewardBench 2 and RM-Bench, at their full sizes.")

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from svr_async.commands.options import common, reading
+from svr_async.commands.options import PATH, common, reading
 
 
 @click.group()
@@ -21,9 +20,9 @@ def store() -> None:
 
 
 @store.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="STORE")
+@click.argument("folder", type=PATH, metavar="STORE")
 @common
-def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
+def show(folder: Path, as_json: bool) -> None:
     """Check every file of a STORE and say what it holds.
 
     \b
@@ -36,16 +35,12 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 
 
 @store.command("import", short_help="Make a store of pairs, rubrics and z.")
-@click.option("--pairs", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Preference pairs.")
+@click.option("--pairs", type=PATH, required=True, metavar="FILE", help="Preference pairs.")
 @click.option(
     "--format", "adapter", default="pairs", show_default=True, metavar="NAME", help="The adapter that reads the pairs."
 )
-@click.option(
-    "--rubrics", type=click.Path(path_type=Path), required=True, metavar="FILE.jsonl", help="A rubric's text a line."
-)
-@click.option(
-    "--z", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Judged entries: .npz or .parquet."
-)
+@click.option("--rubrics", type=PATH, required=True, metavar="FILE.jsonl", help="A rubric's text a line.")
+@click.option("--z", type=PATH, required=True, metavar="FILE", help="Judged entries: .npz or .parquet.")
 @click.option(
     "--dev-share",
     type=click.FloatRange(0, 1, max_open=True),
@@ -55,10 +50,10 @@ def show(folder: Path, config: object, as_json: bool) -> None:  # noqa: ARG001
 )
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=42, show_default=True, help="Seed of the split.")
 @click.option("--judge", default="imported", show_default=True, metavar="TEXT", help="Who judged, for the bank's card.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="STORE", help="The feature store.")
+@click.option("--out", type=PATH, required=True, metavar="STORE", help="The feature store.")
 @reading
 @common
-def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG001
+def import_(as_json: bool, **flags: Any) -> None:
     """Make a feature store of pairs, rubrics and a z for some of the entries between them; docs/store.md has the forms.
 
     \b
@@ -81,12 +76,10 @@ def import_(config: object, as_json: bool, **flags: Any) -> None:  # noqa: ARG00
 
 
 def _print(folder: Path, facts: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-        return
+    from svr_async.commands.screen import tell
     from svr_async.training.store.facts import facts_in_words
     from svr_async.vocabulary.safetext import one_line
 
-    click.echo(f"store      {folder}, {facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}")
-    for label, text in facts_in_words(facts):
-        click.echo(f"{label:<11}{one_line(text, 200)}")
+    size = f"{facts['bytes'] / 2**20:.1f} MiB, schema {facts['schema_version']}"
+    lines = (f"{label:<11}{one_line(text, 200)}" for label, text in facts_in_words(facts))
+    tell(facts, "\n".join([f"store      {folder}, {size}", *lines]), as_json=as_json)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
-from svr_async.commands.options import common, seed_option
+from svr_async.commands.options import PATH, common, seed_option
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=PATH)
 @click.option("--rubrics", type=click.IntRange(min=0), default=20, show_default=True, help="How many rubrics to show.")
 @seed_option
 @common
-def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as_json: bool) -> None:  # noqa: ARG001
+def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, as_json: bool) -> None:
     """Report drift: one bank and method on the same pairs, by several judges or by one at several dates.
 
     Krippendorff's α of verdicts and of each rubric's Δ with bootstrap intervals, flips, shifts of the margin.
@@ -23,14 +22,14 @@ def transfer(runs: tuple[Path, ...], rubrics: int, seed: int, config: object, as
     \b
     Example:  svr transfer runs/small-judge runs/large-judge
     """
+    from svr_async.commands.screen import safe_console, tell
+    from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
     from svr_async.evaluation.runfolder import RunFolder
 
     found = transfer_of([RunFolder.load(run) for run in runs], seed=seed)
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        from svr_async.commands.screen import show
-        from svr_async.evaluation.reporting.table_sheet import tables_sheet
-
-        show(tables_sheet(transfer_tables(found, rubrics), found.differs))
+    tell(
+        found.to_json,
+        tables_sheet(transfer_tables(found, rubrics, safe_console().width), found.differs),
+        as_json=as_json,
+    )

@@ -5,31 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
-from svr_async.commands.options import common, given_flags, memo_option
+from svr_async.commands.options import PATH, common, given_flags, memo_option
 from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the page; else a temporary."
-)
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="The run's data, where it has moved.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=PATH)
+@click.option("--out", type=PATH, metavar="FILE", help="Where to write the page; else a temporary.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @click.option("--calls", is_flag=True, help="Requests and replies too, from the memo: a larger page.")
 @click.option("--no-open", is_flag=True, help="Write the page and open no browser.")
 @memo_option
 @common
 def view(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    data: Path | None,
-    calls: bool,
-    no_open: bool,
-    memo: Path,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
+    runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, memo: Path, as_json: bool
 ) -> None:
     """Open a page with every item of RUN: search, filter, sort, open, label, save what is shown.
 
@@ -41,6 +31,7 @@ def view(
       svr view runs/first
       svr view runs/first runs/second --out both.html --no-open
     """
+    from svr_async.commands.screen import tell
     from svr_async.evaluation.running.view import open_page, write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
@@ -48,7 +39,5 @@ def view(
     given = memo if "memo" in given_flags(click.get_current_context()) else None
     target, n_bytes = write_page(runs, out, data=data, calls=calls, memo=given, first=True)
     opened = not no_open and open_page(target)
-    if as_json:
-        click.echo(orjson.dumps({"out": str(target), "bytes": n_bytes, "opened": opened}))
-    else:
-        click.echo(f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}")
+    told = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
+    tell({"out": str(target), "bytes": n_bytes, "opened": opened}, told, as_json=as_json, line=True)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
-import orjson
 
+from svr_async.commands.screen import tell
 from svr_async.commands.terminal import RunProgress, print_summary
 from svr_async.engine.signals import draining, has_hung_up
 from svr_async.engine.stats import EngineStats
@@ -59,10 +59,7 @@ class Screen(Listener):
         """Print the metrics, unless the terminal has gone."""
         if self.stopper is not None and has_hung_up(self.stopper):
             return
-        if self.as_json:
-            click.echo(orjson.dumps(result.metrics, option=orjson.OPT_INDENT_2))
-        else:
-            print_summary(result.metrics, str(result.folder))
+        tell(result.metrics, lambda: print_summary(result.metrics, str(result.folder)), as_json=self.as_json)
 
 
 def pass_on(say: Callable[[str], None], word: Word, *, verbose: bool) -> None:
@@ -79,8 +76,6 @@ def print_count(run: Prepared, *, as_json: bool) -> None:
     count = count_calls(run)
     if count is None:
         click.echo("0 calls: this judge sends nothing")
-    elif as_json:
-        click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2))
     else:
         room = f"at most about {words(count['disk_bytes'])} on the disk, where {words(count['free_bytes'])} are free"
-        click.echo(f"{describe_count(count)}\n  {room}")
+        tell(count, f"{describe_count(count)}\n  {room}", as_json=as_json)

@@ -88,6 +88,7 @@ class Caller:
         self._failing_since: float | None = None  # when the first call left that found no answer
         self._told: set[str] = set()
         self.lane.busy = self._busy
+        self.lane.slow = self._tell_slow
 
     async def call(self, request: Request) -> Reply:
         """Send until there is a complete reply. The success path is a bare await; tenacity enters after a failure."""
@@ -321,6 +322,15 @@ class Caller:
             where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
             what = "no answer" if opened else "rate limited"
             self.hear(Word(About.WAIT, f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})"))
+
+    def _tell_slow(self, lane: Lane) -> None:
+        """Tell a person once that calls wait for what an endpoint says of its limits, and what it says."""
+        said = (("requests", lane.requests.rate), ("tokens", lane.tokens.rate))
+        limits = " and ".join(f"{60 * rate:,.0f} {unit} a minute" for unit, rate in said if rate)
+        where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
+        self.tell_once(
+            f"{where}the endpoint says that it takes {limits} and that none is left now: calls wait for that"
+        )
 
     def outlast(self, failure: Failure) -> None:
         """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""

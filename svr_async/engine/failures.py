@@ -8,7 +8,11 @@ from pathlib import Path
 import orjson
 
 from svr_async.errors import StorageError
+from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.verdict import Outcome
+
+_MOST_BYTES = 2**31  # some ten million failures
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside the memo would have lines written elsewhere
 
 
 class FailureLog:
@@ -46,7 +50,7 @@ class FailureLog:
         if self._torn:
             line, self._torn = b"\n" + line, False
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK, 0o600)
             try:
                 while line:
                     line = line[os.write(handle, line) :]  # a full disk takes a part, and says so the second time
@@ -61,7 +65,7 @@ class FailureLog:
 
 def _load(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path, _MOST_BYTES, follow=False)
     except OSError as error:
         raise StorageError(
             f"cannot read {path}: {error.strerror}", hint="move it away; failures are asked again"

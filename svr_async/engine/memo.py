@@ -20,6 +20,7 @@ from typing import Protocol
 
 import diskcache
 
+from svr_async.engine.memo_corrupt import corrupt_error, is_corrupt, was_corrupt
 from svr_async.engine.memo_disk import (
     DATABASE,
     SETTINGS,
@@ -142,14 +143,15 @@ class Memo:
         self._writer: threading.Thread | None = None
         self._reached_end = False  # whether the last writer has written all that was queued
         self._changing = threading.Lock()  # held while a row is queued for a writer
-        self._broken: StorageError | None = None
+        self._broken: StorageError | None = was_corrupt(folder)
         self._pid = os.getpid()
 
     @classmethod
     def open(cls, folder: Path, *, patience_s: float = FULL_DISK_PATIENCE_S) -> Memo:
         """Open or create the memo in `folder`; StorageError says why it cannot be used.
 
-        On a file system that cannot be written, an existing memo is opened for reading.
+        On a file system that cannot be written, an existing memo is opened for reading. One that was found corrupt
+        (`engine.memo_corrupt`) serves what can be read of it and keeps nothing new.
         """
         database = folder / DATABASE
         if database.exists() and not _can_write(folder):
@@ -162,8 +164,9 @@ class Memo:
         """Return the reply to a request, or None; a damaged row counts and is a miss."""
         try:
             row = self._rows.read(key)
-        except (sqlite3.DatabaseError, diskcache.Timeout):
+        except (sqlite3.DatabaseError, diskcache.Timeout) as error:
             self._count_damage(key)
+            self._refuse_if_corrupt(error)
             return None
         return None if row is None else self.read(key, row)
 
@@ -180,6 +183,16 @@ class Memo:
         if reply is None:
             self._count_damage(key)
         return reply
+
+    def _refuse_if_corrupt(self, error: Exception) -> bool:
+        """Keep nothing new in a file that is corrupt; return whether it is.
+
+        Where a row cannot be looked up, none can be written.
+        """
+        corrupt = is_corrupt(error)
+        if corrupt and self._broken is None:
+            self._broken = corrupt_error(self.folder, error)
+        return corrupt
 
     def _count_damage(self, key: bytes) -> None:
         """Count a damaged row once, however often it is looked up."""
@@ -233,18 +246,22 @@ class Memo:
         self._rows.close()
 
     def keys(self) -> Iterator[bytes]:
-        """Yield the keys of all rows, in no particular order."""
-        yield from self._rows.keys()
+        """Yield the keys of all rows, in no particular order; StorageError where a corrupt file ends them early."""
+        try:
+            yield from self._rows.keys()
+        except sqlite3.DatabaseError as error:
+            raise corrupt_error(self.folder, error) from error
 
     def stats(self) -> MemoStats:
-        """Read every row and count what is whole and what is damaged."""
+        """Read every row and count what is whole and what is damaged; StorageError for a corrupt file."""
         whole = damaged = 0
         for key in self.keys():
-            row = self._rows.read(key)
-            if row is not None and _read_row(key, row) is not None:
+            if self.get(key) is not None:
                 whole += 1
             else:
                 damaged += 1
+        if self._broken is not None:
+            raise self._broken
         size = sum(path.stat().st_size for path in self.folder.glob(f"{DATABASE}*"))
         return MemoStats(rows=whole, damaged=damaged, bytes=size)
 
@@ -272,6 +289,8 @@ class Memo:
                 self._broken = error
                 return error
             except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+                if self._refuse_if_corrupt(error):
+                    return self._broken
                 if time.monotonic() + pause_s > deadline or isinstance(error, sqlite3.IntegrityError):
                     self._broken = _storage_error(self.folder, error)
                     return self._broken

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from svr_async.engine.memo_carve import Carver, FileBytes, Row
+from svr_async.engine.memo_corrupt import forget
 from svr_async.engine.memo_disk import (
     DATABASE,
     FIELDS,
@@ -56,6 +57,7 @@ def repair_memo(folder: Path) -> Repaired:
         with unused(folder):
             whole = _count_whole(database)
             if whole is not None:
+                forget(folder)
                 return Repaired(rows=whole, lost=0, kept_as=None)
             expected = _count_expected(database)
             with cradle_in(folder) as cradle:
@@ -65,6 +67,7 @@ def repair_memo(folder: Path) -> Repaired:
                     raise StorageError(f"no reply in {database} can be read", hint="restore it, or move it away")
                 sync(new)
                 kept_as = _exchange(database, new)
+                forget(folder)
                 sync(folder)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot repair {database}: {error}", hint="nothing is lost; free some space") from error

@@ -16,6 +16,7 @@ from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.numbers import is_number, is_whole
+from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.statistics import wilson_interval
 
 KIND = "svr judge noise"
@@ -112,7 +113,7 @@ def write_noise(path: Path, noise: Noise) -> None:
 def read_noise(path: Path) -> Noise:
     """Read what `write_noise` wrote; StorageError where it cannot be read, ArtefactError where it is something else."""
     try:
-        value = orjson.loads(path.read_bytes())
+        value = orjson.loads(read_plain(path))
     except OSError as error:
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
     except orjson.JSONDecodeError as error:

@@ -17,6 +17,12 @@ def has_official_rule(metrics: Mapping[str, Any]) -> bool:
     return adapter is None or adapter.ruled
 
 
+def chance_in_words(metrics: Mapping[str, Any]) -> str:
+    """Say what guessing scores by the benchmark's own rule, where that is not one half; else nothing."""
+    adapter = adapter_of(metrics)
+    return "" if adapter is None else adapter.chance
+
+
 def own_scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores to show: no table that repeats the domains, no coverage, no setting.
 

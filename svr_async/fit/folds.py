@@ -56,6 +56,12 @@ class Folds:
             kept &= ~np.isin(self.prompt, self.prompt[~kept])
         return np.flatnonzero(kept)
 
+    def by_prompt(self, prompts: Ints) -> Ints:
+        """Return the fold that leaves out each of some prompts, −1 for those that are not tried."""
+        fold = np.full(int(prompts.max(initial=0)) + 1, -1)
+        fold[self.prompt] = self.fold
+        return cast("Ints", fold[prompts])
+
     def averaged(self, points: Floats) -> Floats:
         """Return the points (candidate, pair) as they count: each pair, or the mean of each source that is left out."""
         if self.source is None:

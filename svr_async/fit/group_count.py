@@ -39,19 +39,36 @@ def best_size(features: Any, views: Views, *, most: int, seed: int) -> Size:
 
     `features` (prompt, feature) and each view (prompt, column) are sparse; without views there is one group.
     """
+    return told_size(parts_of(features, views, seed=seed), most)
+
+
+def parts_of(features: Any, views: Views, *, seed: int, fold: Ints | None = None) -> list[Part]:
+    """Return what is learned where each part of the prompts is left out; nothing where there is too little.
+
+    `fold` (prompt,) is the part of each prompt, from 0, and −1 where it is in none; None: parts are dealt at random.
+    """
     if not views or features.shape[0] < 2 * PROMPTS_A_GROUP:
+        return []
+    order = np.random.default_rng([seed, 11]).permutation(features.shape[0])
+    part = np.full(len(order), -1)
+    part[order] = np.arange(len(order)) % PARTS if fold is None else fold[order]
+    rows = order[part[order] >= 0][:MOST_PROMPTS]
+    held = range(int(part.max()) + 1)
+    return in_threads(lambda each: Part(features, views, rows, part[rows] == each, seed), held)
+
+
+def told_size(parts: Sequence[Part], most: int) -> Size:
+    """Return the number of groups, up to `most`, directions and view that tell best what each part's prompts gave."""
+    if not parts:
         return ONE
-    rng = np.random.default_rng([seed, 11])
-    rows = rng.permutation(features.shape[0])[:MOST_PROMPTS]
-    parts = in_threads(lambda held: _Part(features, views, rows, held, seed), range(PARTS))
-    most = min(most, len(rows) // PROMPTS_A_GROUP)
+    most = min(most, sum(part.unseen for part in parts) // PROMPTS_A_GROUP)
     tried = {ONE: _told(parts, ONE)}
-    for view in views:
+    for view in parts[0].associations:
         tried |= _ladder(parts, view, tried[ONE], most)
     return _smallest(tried)
 
 
-def _ladder(parts: Sequence[_Part], view: View, alone: Floats, most: int) -> dict[Size, Floats]:
+def _ladder(parts: Sequence[Part], view: View, alone: Floats, most: int) -> dict[Size, Floats]:
     """Try more and more groups by one view, until two numbers in a row tell less than the best before them.
 
     Each number has one direction less; the best of them is tried with half as many, too.
@@ -101,29 +118,36 @@ def _error(values: Floats) -> float:
     return float(values.std() / np.sqrt(len(values)))
 
 
-def _told(parts: Sequence[_Part], size: Size) -> Floats:
+def _told(parts: Sequence[Part], size: Size) -> Floats:
     """Return the log-likelihood of what was mined from each prompt, when it was left out."""
     return np.concatenate(in_threads(lambda part: part.told(size), parts))
 
 
-class _Part:
-    """One part of the prompts, and what the others tell of it: of all views, whichever the groups come from."""
+class Part:
+    """One part of the prompts, and what the others tell of it: of all views, whichever the groups come from.
 
-    def __init__(self, features: Any, views: Views, rows: Ints, held: int, seed: int) -> None:
+    `associations` are those that the others tell, by view.
+    """
+
+    def __init__(self, features: Any, views: Views, rows: Ints, held: npt.NDArray[np.bool_], seed: int) -> None:
         from scipy.sparse import hstack
 
-        place = np.arange(len(rows)) % PARTS
-        inside, outside = np.sort(rows[place != held]), np.sort(rows[place == held])
+        inside, outside = np.sort(rows[~held]), np.sort(rows[held])
         self._features, self._unseen, self._seed = features[inside], features[outside], seed
         self._views = {name: marks_of(view[inside]) for name, view in views.items()}
         self._mined = hstack(list(self._views.values())).tocsr()
         self._given = hstack([marks_of(view[outside]) for view in views.values()]).tocsr()
-        self._associations = {name: associate(self._features, view) for name, view in self._views.items()}
+        self.associations = {name: associate(self._features, view) for name, view in self._views.items()}
+
+    @property
+    def unseen(self) -> int:
+        """Number of prompts that are left out."""
+        return int(self._unseen.shape[0])
 
     def told(self, size: Size) -> Floats:
         """Return the log-likelihood of what was mined from each prompt that was left out."""
         view = self._views[size.view]
-        groups, gates = told_groups(self._associations[size.view], self._features, view, size, self._seed)
+        groups, gates = told_groups(self.associations[size.view], self._features, view, size, self._seed)
         rates = rates_of(likely_groups(gates, view), self._mined)
         return _likelihood(groups.gates(self._unseen), rates, self._given)
 

@@ -87,12 +87,12 @@ def associate(features: Any, mined: Any) -> Association | None:
         return None
     said, gave = marks_of(features[:, words]), marks_of(mined[:, rubrics])
     count, n_said, n_gave = features.shape[0], _sums(said), _sums(gave)
-    together = np.asarray((said.T @ gave).todense())
-    varied, spread = n_said * (1 - n_said / count), n_gave * (1 - n_gave / count) / count
-    scores = np.empty(together.shape, np.float32)
+    scores = (said.T.astype(np.float32) @ gave.astype(np.float32)).toarray(order="C")
+    word, rubric = n_said.astype(np.float32), (n_gave / count).astype(np.float32)
+    by_word, by_rubric = (_inverse_spread(n, count) for n in (n_said, n_gave))
     for rows in rows_of(len(words), BLOCK):
-        expected = np.outer(n_said[rows], n_gave) / count
-        scores[rows] = (together[rows] - expected) / np.maximum(np.sqrt(np.outer(varied[rows], spread)), 1e-9)
+        scores[rows] -= np.outer(word[rows], rubric)
+        scores[rows] *= np.outer(by_word[rows] * np.float32(count**0.5), by_rubric)
     return Association(words=words, frequency=n_said, direction=_leading(scores))
 
 
@@ -165,6 +165,11 @@ def _clustered(association: Association, size: Size, seed: int) -> tuple[Ints, I
     means = KMeans(min(size.groups, distinct), n_init=1, random_state=seed)
     found = means.fit(unit, sample_weight=length[told])
     return told, found.labels_, length[told] / np.sqrt(association.frequency[told])
+
+
+def _inverse_spread(counts: Floats, of: int) -> npt.NDArray[np.float32]:
+    """Return 1 / √(n (1 − n / of)) of counts n, of which none is 0 or all."""
+    return (1 / np.sqrt(counts * (1 - counts / of))).astype(np.float32)
 
 
 def _leading(scores: npt.NDArray[np.float32]) -> Floats:

@@ -16,7 +16,7 @@ and where a prompt gets many rubrics; it is taken among near-equals where source
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from svr_async.fit.choices import Choice, LeftOut, Structure, Trial
 from svr_async.fit.common import MOST_RUBRICS, RIDGES, Ridge, chosen_ridge, moments_of, weights
 from svr_async.fit.evidence import FEW, Evidence
 from svr_async.fit.folds import Folds, even_rows, folds_of
-from svr_async.fit.group_count import ONE
-from svr_async.fit.grouping import Association, Size
+from svr_async.fit.group_count import ONE, parts_of, told_size
+from svr_async.fit.grouping import Association, Size, View
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
 from svr_async.fit.threads import in_threads
@@ -45,15 +45,38 @@ NEAR = 1.0  # within which others are averaged with it
 AVERAGED = 4  # structures at the most
 
 
-def choose(evidence: Evidence, top_ks: Sequence[int], *, best: Size, diversity: float, seed: int) -> Choice:
-    """Return the structure to take; `best` is the size that tells most, `top_ks` the numbers of rubrics to try."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kinds:
+    """What words tell of the kinds of prompts: the size that tells most, and the folds that a choice leaves out.
+
+    `told` is how words go with what was mined, in the view of the size, by fold where prompts are left out; else empty.
+    """
+
+    best: Size
+    folds: Folds
+    told: tuple[Association | None, ...] = ()
+
+
+def kinds_of(evidence: Evidence, *, most: int, seed: int) -> Kinds:
+    """Return what words tell, with up to `most` groups, of prompts that are left out as `choose` leaves them out."""
     folds = folds_of(evidence.prompt, evidence.source, np.random.default_rng([seed, 7]))
-    used = evidence.part(folds.used)
-    parts = [_Fold(used, folds, held, seed) for held in range(folds.count)]
+    prompts = np.unique(evidence.prompt)
+    views = {name: view[prompts] for name, view in evidence.views.items()}
+    fold = folds.by_prompt(prompts) if folds.source is None else None
+    parts = parts_of(evidence.features[prompts], views, seed=seed, fold=fold)
+    best = told_size(parts, most)
+    told = () if fold is None else tuple(part.associations[best.view] for part in parts)
+    return Kinds(best=best, folds=folds, told=told)
+
+
+def choose(evidence: Evidence, top_ks: Sequence[int], *, kinds: Kinds, diversity: float, seed: int) -> Choice:
+    """Return the structure to take; `top_ks` are the numbers of rubrics to try."""
+    folds, used = kinds.folds, evidence.part(kinds.folds.used)
+    parts = [_Fold(used, kinds, held, seed) for held in range(folds.count)]
     ridge = _ridge(evidence, folds, top_ks, seed)
     forms = [
         Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=own, common=common)
-        for size in _sizes(best)
+        for size in _sizes(kinds.best)
         for own, common in PENALTIES
     ]
     forms += [Structure(solver="shrunken", sparsity=0.0)] + ([] if ridge is None else [_common(ridge.taken)])
@@ -89,18 +112,17 @@ def _ridge_trials(ridge: Ridge | None, top_k: int) -> tuple[Trial, ...]:
 class _Fold:
     """One fold of the pairs that are tried: what was learned inside, and how candidates do outside."""
 
-    def __init__(self, evidence: Evidence, folds: Folds, held: int, seed: int) -> None:
-        self.inside, self.outside = folds.inside(held), folds.outside(held)
+    def __init__(self, evidence: Evidence, kinds: Kinds, held: int, seed: int) -> None:
+        self.inside, self.outside = kinds.folds.inside(held), kinds.folds.outside(held)
         self._evidence, self._seed = evidence, seed
+        self._told = kinds.told[held : held + 1]
         self._prompts = np.unique(evidence.prompt[self.inside])
 
     def points(self, forms: Sequence[Structure], top_ks: Sequence[int], diversity: float) -> Floats:
         """Return the points of each form and number of rubrics on the pairs outside (form, k, pair)."""
         sizes = dict.fromkeys(form.size for form in forms)
-        views = {size.view for size in sizes if size.groups > 1}
-        features, known, prompts = self._evidence.features, self._evidence.views, self._prompts
-        found = {view: association_of(features, known, prompts, view) for view in views}
-        topics = {size.groups: self._trained(size, found.get(size.view)) for size in sizes}
+        told = self._association(next((size.view for size in sizes if size.groups > 1), None))
+        topics = {size.groups: self._trained(size, told if size.groups > 1 else None) for size in sizes}
         solved = self._solved([form for form in forms if form.solver == "margin"], topics, diversity)
         unseen = self._evidence.features[self._evidence.prompt[self.outside]]
         gates = {size: each.groups.gates(unseen) for size, each in topics.items()}
@@ -117,6 +139,12 @@ class _Fold:
         if form.solver != "margin" or criteria.count == z.shape[1]:
             return used_points(gates, effects, z, top_ks)
         return np.concatenate([used_points(gates, criteria.spread(effects, k), z, [k]) for k in top_ks])
+
+    def _association(self, view: View | None) -> Association | None:
+        """Return how words go with what was mined inside, in the one view of all sizes that have groups."""
+        if view is None or self._told:
+            return self._told[0] if view else None
+        return association_of(self._evidence.features, self._evidence.views, self._prompts, view)
 
     def _trained(self, size: Size, found: Association | None) -> TrainedGroups:
         evidence, prompts = self._evidence, self._prompts

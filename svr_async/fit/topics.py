@@ -34,12 +34,11 @@ from svr_async.fit.evidence import Evidence, bare_evidence, drawn, is_asked, lik
 from svr_async.fit.folds import MOST_PAIRS as SOURCE_PAIRS
 from svr_async.fit.folds import even_rows
 from svr_async.fit.forward import Selector
-from svr_async.fit.group_count import Views, best_size
-from svr_async.fit.grouping import Groups, Size
+from svr_async.fit.grouping import Association, Groups, Size, View
 from svr_async.fit.problems import compile_ahead
 from svr_async.fit.shrinkage import one_weight, shrunken
 from svr_async.fit.sparse_margin import Wanted, solve
-from svr_async.fit.structure import MOST_GATES, choose, penalties_of
+from svr_async.fit.structure import MOST_GATES, Kinds, choose, kinds_of, penalties_of
 from svr_async.fit.threads import in_threads, side_by_side
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 from svr_async.fit.wordings import judged_of
@@ -68,19 +67,55 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
         bare = bare_evidence(train, config)
         judged = judged_of(bare.merged)
-        best, alike = side_by_side(partial(_best_size, bare, config), partial(likeness_of, bare.merged, judged, config))
+        kinds, alike = side_by_side(partial(_kinds, bare, config), partial(likeness_of, bare.merged, judged, config))
         known = replace(bare, alike=alike)
-        chosen, _ = side_by_side(partial(_chosen, known, best, config), partial(_compiled, known, best, config))
+        learner = _Learner(known, config)
+        size = kinds.best if kinds else cast("Structure", config.structure).size
+        chosen, _ = side_by_side(partial(_chosen, learner, kinds, size), partial(_compiled, known, size, config))
         evidence, choice = chosen
-        selector = _selector(train, evidence, (choice.structure, *choice.beside), config)
+        selector = _selector(train, evidence, learner, (choice.structure, *choice.beside))
         return Solved(selector=selector, choice=choice)
 
 
-def _chosen(known: Evidence, best: Size, config: FitConfig) -> tuple[Evidence, Choice]:
+class _Learner:
+    """Groups of prompts that the training prompts tell, or a sample of them; each is learned once.
+
+    What is left aside for its answers stays part of what was mined, so groups hold whether or not it is.
+    """
+
+    def __init__(self, evidence: Evidence, config: FitConfig) -> None:
+        self.evidence, self.config = evidence, config
+        self._prompts = _sample(np.unique(evidence.prompt), config.seed)
+        self._told: dict[View, Association | None] = {}
+        self._trained: dict[Size, TrainedGroups] = {}
+
+    def trained(self, sizes: Sequence[Size]) -> list[TrainedGroups]:
+        """Return the groups of each size."""
+        for size in sizes:
+            if size.groups > 1 and size.view not in self._told:
+                features, views = self.evidence.features, self.evidence.views
+                self._told[size.view] = association_of(features, views, self._prompts, size.view)
+        missing = [size for size in dict.fromkeys(sizes) if size not in self._trained]
+        self._trained |= zip(missing, in_threads(self._learned, missing), strict=True)
+        return [self._trained[size] for size in sizes]
+
+    def _learned(self, size: Size) -> TrainedGroups:
+        told = self._told[size.view] if size.groups > 1 else None
+        known = self.evidence
+        return trained_groups(told, known.features, known.views, known.mined, self._prompts, size, self.config.seed)
+
+
+def _kinds(evidence: Evidence, config: FitConfig) -> Kinds | None:
+    """Return the kinds of prompts that words tell; None where the settings name the structure."""
+    return None if config.structure else kinds_of(evidence, most=config.hidden, seed=config.seed)
+
+
+def _chosen(learner: _Learner, kinds: Kinds | None, size: Size) -> tuple[Evidence, Choice]:
     """Return the evidence without what only goes with the label, and the structure that it tells."""
-    aside = _correlates(known, best, config) if is_asked(config) else []
+    known, config = learner.evidence, learner.config
+    aside = _correlates(learner, size) if is_asked(config) else []
     evidence = known.without(aside)
-    choice = Choice(structure=config.structure) if config.structure else _choice(evidence, best, config)
+    choice = _choice(evidence, kinds, config) if kinds else Choice(structure=cast("Structure", config.structure))
     return evidence, replace(choice, aside=_wordings(known, aside))
 
 
@@ -94,21 +129,14 @@ def _compiled(evidence: Evidence, best: Size, config: FitConfig) -> None:
         compile_ahead(evidence.merged[rows], best.groups, alike=evidence.alike)
 
 
-def _best_size(evidence: Evidence, config: FitConfig) -> Size:
-    if config.structure:
-        return config.structure.size
-    prompts = np.unique(evidence.prompt)
-    views: Views = {name: view[prompts] for name, view in evidence.views.items()}
-    return best_size(evidence.features[prompts], views, most=config.hidden, seed=config.seed)
-
-
-def _correlates(evidence: Evidence, size: Size, config: FitConfig) -> list[int]:
+def _correlates(learner: _Learner, size: Size) -> list[int]:
     """Return the criteria that only go with the label (`fit.correlates`), by a first solution of so many groups."""
+    evidence, config = learner.evidence, learner.config
     first = Structure(groups=size.groups, directions=size.directions, view=size.view, sparsity=FIRST_SPARSITY)
     rows = drawn(len(evidence.prompt), FIRST_PAIRS, config)
     part = replace(evidence.part(rows), source=None)
-    trained = _trained_of(part, [size], config)[size]
-    gates = _few(trained.likely)[part.prompt]
+    trained = learner.trained([size])[0]
+    gates = _few(trained.likely[evidence.prompt[rows]])
     effects = _solved(part, [gates], [trained.price], [first], config)[0]
     return correlates(part.merged, judged_of(part.merged), gates, effects)
 
@@ -118,16 +146,16 @@ def _wordings(evidence: Evidence, criteria: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(rubric) for rubric in np.flatnonzero(np.isin(evidence.criteria.of, list(criteria))))
 
 
-def _choice(evidence: Evidence, best: Size, config: FitConfig) -> Choice:
-    return choose(evidence, config.top_ks, best=best, diversity=DIVERSITY * config.diversity, seed=config.seed)
+def _choice(evidence: Evidence, kinds: Kinds, config: FitConfig) -> Choice:
+    return choose(evidence, config.top_ks, kinds=kinds, diversity=DIVERSITY * config.diversity, seed=config.seed)
 
 
-def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> Selector:
+def _selector(train: FitArrays, evidence: Evidence, learner: _Learner, structures: Sequence[Structure]) -> Selector:
     """Return the selector that averages some structures: their topics side by side, each structure as likely.
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """
-    parts = _solutions(evidence, structures, config)
+    parts = _solutions(evidence, learner, structures)
     words, effects = np.hstack([part[0].words for part in parts]), np.vstack([part[1] for part in parts])
     bias = np.concatenate([part[0].bias - _usual_mass(evidence.features, part[0]) for part in parts])
     return Selector(
@@ -136,7 +164,7 @@ def _selector(train: FitArrays, evidence: Evidence, structures: Sequence[Structu
         hidden_bias=bias.astype(np.float32),
         output=np.ascontiguousarray(effects.T, np.float32),
         output_bias=np.zeros(train.n_rubrics, np.float32),
-        weight=np.full(train.n_rubrics, config.topic_weight, np.float32),
+        weight=np.full(train.n_rubrics, learner.config.topic_weight, np.float32),
     )
 
 
@@ -147,31 +175,13 @@ def _usual_mass(features: Any, groups: Groups) -> float:
     return float((top + np.log(np.exp(score - top[:, None]).sum(axis=1))).mean())
 
 
-def _solutions(evidence: Evidence, structures: Sequence[Structure], config: FitConfig) -> list[tuple[Groups, Floats]]:
+def _solutions(evidence: Evidence, learner: _Learner, structures: Sequence[Structure]) -> list[tuple[Groups, Floats]]:
     """Return the groups and the effects (topic, rubric) of each structure, effects of mean sum 1."""
-    known = _trained_of(evidence, [each.size for each in structures], config)
-    trained = [known[each.size] for each in structures]
+    trained = learner.trained([each.size for each in structures])
     gates = [_few(each.likely)[evidence.prompt] for each in trained]
-    effects = _effects(evidence, gates, [each.price for each in trained], structures, config)
+    effects = _effects(evidence, gates, [each.price for each in trained], structures, learner.config)
     usual = [float((each.mean(axis=0) @ found).sum()) for each, found in zip(gates, effects, strict=True)]
     return [(each.groups, found / max(size, 1e-12)) for each, found, size in zip(trained, effects, usual, strict=True)]
-
-
-def _trained_of(evidence: Evidence, sizes: Sequence[Size], config: FitConfig) -> dict[Size, TrainedGroups]:
-    """Return the groups of each size that the training prompts tell, or a sample of them."""
-    prompts = _sample(np.unique(evidence.prompt), config.seed)
-    features, views = evidence.features, evidence.views
-    grouped = list(dict.fromkeys(size.view for size in sizes if size.groups > 1))
-    found = dict(
-        zip(grouped, in_threads(lambda view: association_of(features, views, prompts, view), grouped), strict=True)
-    )
-    distinct = list(dict.fromkeys(sizes))
-
-    def trained(size: Size) -> TrainedGroups:
-        told = found.get(size.view) if size.groups > 1 else None
-        return trained_groups(told, features, views, evidence.mined, prompts, size, config.seed)
-
-    return dict(zip(distinct, in_threads(trained, distinct), strict=True))
 
 
 def _effects(
@@ -222,10 +232,10 @@ def _means(z: Any, gates: Floats) -> Floats:
     return np.maximum(shrunken(z, gates), 0)
 
 
-def _solved_rows(evidence: Evidence, seed: int) -> Ints:
+def _solved_rows(evidence: Evidence, seed: int) -> Ints | slice:
     """Return the pairs to solve on: all, or as many of each source as the choice was made on."""
     if evidence.source is None or len(large_sources(evidence.source)) < LEAST_SOURCES:
-        return np.arange(len(evidence.prompt))
+        return slice(None)
     return even_rows(evidence.source, SOURCE_PAIRS, np.random.default_rng([seed, 7]))
 
 

@@ -15,6 +15,7 @@ from svr_async.engine.money import Price
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
 from svr_async.judges.profile import SHIPPED, Profile
+from svr_async.vocabulary.plainfile import read_plain
 
 UNSET = "unset"
 """What a setting is that is not sent, so that a table can take back what the one below it sets."""
@@ -72,9 +73,9 @@ def _merged(paths: Iterable[Path]) -> dict[str, tuple[Mapping[str, Any], str]]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_plain(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:

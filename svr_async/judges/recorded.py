@@ -31,11 +31,13 @@ from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_
 from svr_async.judges.reply_text import read_comparisons, read_rubrics
 from svr_async.vocabulary.integrity import Integrity, Marks
 from svr_async.vocabulary.pair import Order, Presentation, Prompt, Side, prompt_text
+from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Rubric
 from svr_async.vocabulary.verdict import Outcome, RubricComparison
 
 ROLES = ("direct", "compare", "self_rubrics")
 Key = tuple[str, str, str]
+_MOST_BYTES = 2**32  # recorded replies are whole texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge | 
     """
     replies: dict[Key, str] = {}
     try:
-        data = path.read_bytes()
+        data = read_plain(path, _MOST_BYTES)
     except OSError as error:
         raise ConfigError(f"cannot read the recorded replies {path}: {error.strerror}") from error
     if holds_scores(path, data):

@@ -11,6 +11,7 @@ import orjson
 
 from svr_async.errors import ConfigError
 from svr_async.vocabulary.numbers import is_number
+from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, Check, Rubric, split_rubrics
 
 
@@ -21,7 +22,7 @@ def load_rubric_file(path: Path) -> tuple[tuple[Rubric, float], ...]:
     with `text` (or `rubric`) and optionally `weight` (a number ≥ 0, default 1), `facet`, `importance`, `check`.
     """
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except OSError as error:
         raise ConfigError(f"cannot read the rubrics {path}: {error.strerror}") from error
     found: dict[str, tuple[Rubric, float]] = {}

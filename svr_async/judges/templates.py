@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.plainfile import read_plain
 
 JUDGING = ("direct", "compare", "compare_overall", "self_rubrics", "pointwise")
 AUTHORING = ("contrastive", "descriptive", "probe", "rephrase")
@@ -138,9 +139,10 @@ def _replacements(folder: Path) -> dict[str, str]:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_plain(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the prompt {path}: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot read the prompt {path}: {why}") from error
 
 
 def _parse(name: str, text: str) -> Template:

@@ -19,9 +19,9 @@ from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import known_endpoints
 from svr_async.judges.profile import Profile, variable_in
 from svr_async.judges.profiles import config_folder, load_profiles, own_profiles
+from svr_async.vocabulary.plainfile import read_plain
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-MOST_BYTES = 2**20
 
 
 def refuse_unasked(profile: Profile) -> None:
@@ -77,15 +77,14 @@ def _record() -> Path:
 
 def _allowed() -> dict[str, str]:
     try:
-        found = orjson.loads(_record().read_bytes())
+        found = orjson.loads(read_plain(_record()))
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.sha256(file.read(MOST_BYTES)).hexdigest()
+    return hashlib.sha256(read_plain(path)).hexdigest()
 
 
 def _hosts(profile: Profile) -> tuple[str, ...]:

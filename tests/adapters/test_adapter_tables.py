@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -182,6 +184,25 @@ def test_a_gzip_bomb_stops_at_the_cap(write: Callable[..., Path], suffix: str) -
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 24 * MIB
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one value for many rows", "each row its own"])
+def test_a_parquet_bomb_is_refused_before_it_unfolds(tmp_path: Path, *, shared: bool) -> None:
+    """Whether a large value stands once for all rows or in each of them, the file is refused and little is held."""
+    path, rows = tmp_path / "bomb.parquet", 32
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 4 * MIB]))
+    table = pa.table({"messages" if shared else "prompt": text if shared else text.dictionary_decode()})
+    pq.write_table(table, path, compression="zstd", use_dictionary=shared, dictionary_pagesize_limit=64 * MIB)
+    assert path.stat().st_size < MIB // 4
+    before, held = pa.total_allocated_bytes(), [0]
+
+    def read() -> None:
+        rows_read = read_rows(path, caps=Caps(free_bytes=8 * MIB, max_ratio=20))
+        held.extend(pa.total_allocated_bytes() - before for _ in rows_read)
+
+    with pytest.raises(DataError, match="unfolds to"):
+        read()
+    assert max(held) < 24 * MIB
 
 
 def test_ordinary_packing_is_below_the_cap(write: Callable[..., Path]) -> None:

@@ -13,9 +13,9 @@ import orjson
 import pytest
 from rig import name_judge, write_bench
 
-from svr_async.commands.doctor import local as doctor_local
 from svr_async.engine.memo import Memo
 from svr_async.engine.reply import Reply
+from svr_async.judges.doctor import local as doctor_local
 
 Cli = Callable[..., tuple[int, str, str]]
 

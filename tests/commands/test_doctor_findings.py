@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.commands.doctor.local import device_finding
 from svr_async.engine.file_systems import file_system_of
 from svr_async.engine.wires.openai import read_completion
 from svr_async.errors import EndpointDownError, RefusedError
+from svr_async.fit.device import device_label
 from svr_async.judges.doctor import findings
 from svr_async.judges.doctor.findings import Answer, Finding
+from svr_async.judges.doctor.local import device_finding
 
 
 def answer(text: str | None = "ready", **changes: Any) -> Answer:
@@ -201,5 +202,5 @@ def test_the_kind_of_file_system_is_that_of_the_nearest_mount(tmp_path: Path, pa
 
 def test_the_device_is_said() -> None:
     """JAX's device and version."""
-    found = device_finding()
+    found = device_finding(device_label)
     assert ("jax" in found.text, found.state in {"ok", "warn"}) == (True, True)

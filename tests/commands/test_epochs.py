@@ -9,17 +9,9 @@ import pytest
 from made_history import made_curve, made_record
 from rich.console import Console
 
-from svr_async.commands.train.epochs import (
-    BEST,
-    EpochTable,
-    FitScreen,
-    LiveEpochs,
-    PlainEpochs,
-    best_curve,
-    plain_line,
-    short_rate,
-)
+from svr_async.commands.train.epochs import EpochTable, FitScreen, LiveEpochs, PlainEpochs
 from svr_async.fit.history import FitCurve
+from svr_async.training.running.epoch_rows import BEST, best_curve, plain_line, short_rate
 
 EMPTY = FitCurve(dev_pairs=100, seed=42)
 

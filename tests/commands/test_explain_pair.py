@@ -90,10 +90,10 @@ def test_texts_come_from_files_too(bank: RubricBank, tmp_path: Path, capsys: pyt
 
 
 def test_a_text_without_an_end_is_refused(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
-    """A device, or a file beyond any judge's reach, is not read to its end."""
+    """A device is not read to its end."""
     assert bank
     assert explain(*asked(b="@/dev/zero")) == 2
-    assert "--b @/dev/zero has more than 67,108,864 bytes" in capsys.readouterr().err
+    assert "cannot read --b @/dev/zero: it is no plain file" in capsys.readouterr().err
 
 
 def test_equal_responses_and_undecided_rubrics_are_said(

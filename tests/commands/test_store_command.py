@@ -82,6 +82,8 @@ def test_what_is_shown_to_people_is_in_words(cli: Cli) -> None:
         "store", "judge", "pairs", "sources", "rubrics", "entries", "z", "weights", "fit"
     ]  # fmt: skip
     assert "0 to 1, mean 0.9" in out
+    assert "within ±0.25" in out
+    assert "soft: 100.0 % lie between what verdicts give" in out
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from svr_async.commands.terminal import calls_in_words, engine_facts, print_summary
+from svr_async.commands.terminal import print_summary
 from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.doing import engine_facts
 from svr_async.engine.histogram import Spread
 from svr_async.engine.stats import EngineStats
+from svr_async.evaluation.reporting.run_words import calls_in_words
 
 
 def facts(**changes: Any) -> EngineStats:
@@ -79,7 +81,8 @@ def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
     ("benchmark", "complete", "line"),
     [
         ("rubricbench", True, "official  overall 50.0 %"),
-        ("rubricbench", False, "official  overall 50.0 %  (pairs that are not judged yet count as wrong here)"),
+        ("rubricbench", False, "official  overall 50.0 % (pairs that are not judged yet count as wrong here)"),
+        ("rewardbench2", True, "official  overall 50.0 %"),
         ("pairs", True, None),
     ],
 )
@@ -98,3 +101,4 @@ def test_official_scores_are_those_that_somebody_defined(
     print_summary(whole, "run")
     told = [shown.rstrip() for shown in capsys.readouterr().out.splitlines()]
     assert [shown for shown in told if "overall" in shown] == ([] if line is None else [line])
+    assert any(shown.startswith("guessing  The best of four") for shown in told) == (benchmark == "rewardbench2")

@@ -14,6 +14,9 @@ from shell import Shell, matches, steps
 EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
 SKIPPED = re.compile(r"<!-- skip: next (.*?) -->")
 MOST_NOT_RUN = 10
+UNFENCED = re.compile(r"^    (?:\$ )?svr(?:-eval|-fit)? ", re.MULTILINE)
+RECORDS = {"docs/fit.md": 2, "docs/measurements.md": 5, "docs/reproduction.md": 1, "docs/training.md": 7}
+"""How many commands a page prints of what was measured: public data, whole worlds and hours that no test has."""
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 WITH_EXAMPLES = [page for page in pages() if page.name != "tutorial.md" and EXAMPLES.search(page.read_text("utf-8"))]
@@ -43,6 +46,12 @@ def test_few_examples_are_not_run_and_each_says_why() -> None:
     found = [(page.name, reason) for page in pages() for reason in SKIPPED.findall(page.read_text("utf-8"))]
     assert {reason.strip('"') for _, reason in found} <= NOT_RUN
     assert len(found) <= MOST_NOT_RUN, found
+
+
+def test_a_command_that_is_not_run_is_the_record_of_a_measurement() -> None:
+    """All others stand in fences, which are run; the reference prints the examples of the commands' own help."""
+    found = {page.relative_to(ROOT).as_posix(): len(UNFENCED.findall(page.read_text("utf-8"))) for page in pages()}
+    assert {name: count for name, count in found.items() if count and "reference" not in name} == RECORDS
 
 
 def test_a_printed_output_that_differs_is_seen() -> None:

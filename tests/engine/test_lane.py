@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual import Endpoint, in_virtual_time, now
 
-from svr_async.engine.admission.lane import DEFAULT_PAUSE_S, MIN_PAUSE_S, Lane, LaneStoppedError, Permit
+from svr_async.engine.admission.lane import DEFAULT_PAUSE_S, MIN_PAUSE_S, PATIENCE_S, Lane, LaneStoppedError, Permit
 from svr_async.engine.admission.lanes import SHORT_LINE, Endpoints, Lanes
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
@@ -441,3 +441,47 @@ async def test_nothing_to_do_ends_at_once() -> None:
     for workers in (0, 1, 50):
         async with aclosing(bounded_map(work, (), workers=workers)) as done:
             assert [pair async for pair in done] == []
+
+
+NOTHING_LEFT = {"x-ratelimit-limit-requests": "2", "x-ratelimit-remaining-requests": "0"}
+TURNED_AWAY = Failure(kind=Kind.RATE_LIMITED, detail="slow down", signature="429", billed=Billed.NO, wait_s=1.0)
+
+
+def test_headers_that_no_refusal_bears_out_hold_a_call_for_a_few_seconds_at_most() -> None:
+    """An endpoint that always says that nothing is left, and answers, slows a run and does not stop it."""
+    lane, at = Lane(Endpoint(), EngineConfig()), 0.0
+    for _ in range(4):
+        permit = lane.take(at, 0)
+        lane.leave(permit)
+        lane.hear(permit, at + 0.1, NOTHING_LEFT)
+        lane.succeeded(permit, at + 0.1, written=1)
+        opens = lane.opens_at(at + 0.1, 0)
+        assert opens == pytest.approx(at + PATIENCE_S)
+        at = opens
+
+
+def test_headers_are_kept_to_once_a_refusal_has_borne_them_out() -> None:
+    """The call that leaves against them is refused, which costs nothing; from then on none does."""
+    lane = Lane(Endpoint(), EngineConfig())
+    first = lane.take(0.0, 0)
+    lane.hear(first, 0.1, NOTHING_LEFT)
+    against = lane.take(PATIENCE_S, 0)
+    lane.failed(against, PATIENCE_S + 0.1, TURNED_AWAY)
+    lane.hear(against, PATIENCE_S + 0.1, NOTHING_LEFT)
+    assert lane.opens_at(PATIENCE_S + 2, 0) > PATIENCE_S + 20
+
+
+async def test_a_wait_for_what_headers_say_is_told() -> None:
+    """Who watches hears which endpoint it is, as soon as a call has to wait long."""
+    lanes = open_lanes()
+    told: list[Lane] = []
+    lanes.slow = told.append
+    permit = await lanes.enter()
+    permit.lane.hear(permit, asyncio.get_running_loop().time(), NOTHING_LEFT)
+    lanes.leave(permit)
+    waiting = asyncio.ensure_future(lanes.enter())
+    await asyncio.sleep(0)
+    assert told == [permit.lane]
+    lanes.stop()
+    with pytest.raises(LaneStoppedError):
+        await waiting

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svr_async.engine.memo import Memo
+from svr_async.engine.memo_corrupt import refuse_corrupt
 from svr_async.engine.memo_gc import Rule, collect_garbage
 from svr_async.engine.memo_repair import repair_memo
 from svr_async.engine.reply import Reply
@@ -271,3 +272,69 @@ def test_a_damaged_file_is_not_cleared(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError) as caught:
         collect_garbage(folder, Rule(before=1e12), remove=True)
     assert "svr cache repair" in caught.value.one_line()
+
+
+def zeroed(whole: Path, folder: Path, pages: list[int]) -> Path:
+    """Copy a memo and write zeros over some pages."""
+    shutil.copytree(whole, folder)
+    with (folder / "cache.db").open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * PAGE)
+            file.write(bytes(PAGE))
+    return folder
+
+
+def last_leaf(folder: Path) -> int:
+    """Return the page that the next row goes to: the last leaf of the rows' own tree."""
+    with closing(sqlite3.connect(folder / "cache.db")) as connection:
+        root = int(connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'Cache'").fetchone()[0])
+    data = (folder / "cache.db").read_bytes()
+    page = root
+    while data[(page - 1) * PAGE] == 0x05:  # an inner page: its right-most child
+        page = int.from_bytes(data[(page - 1) * PAGE + 8 : (page - 1) * PAGE + 12], "big")
+    return page
+
+
+@pytest.mark.parametrize("found", ["reading", "writing"])
+def test_a_corrupt_file_keeps_nothing_and_says_so_before_a_call_is_paid(
+    whole: Path, tmp_path: Path, found: str
+) -> None:
+    """After the first error nothing is asked for, in later runs from the start, until the memo is repaired."""
+    every_third = list(range(8, (whole / "cache.db").stat().st_size // PAGE, 3))
+    folder = zeroed(whole, tmp_path / "memo", every_third if found == "reading" else [last_leaf(whole)])
+
+    async def first() -> None:
+        memo = Memo.open(folder, patience_s=60)  # a corrupt file is not waited for
+        assert memo.refuse_to_keep() is None
+        if found == "reading":
+            there_are = [memo.get(key_of(number)) is not None for number in range(300)]
+            assert 0 < sum(there_are) < 300
+        else:
+            with pytest.raises(StorageError, match="damaged and keeps nothing new"):
+                await asyncio.wait_for(memo.put(key_of(300 + 1), reply_of(1)), 30)
+        assert memo.refuse_to_keep() is not None
+        memo.close()
+
+    asyncio.run(first())
+    later = Memo.open(folder)
+    refused = later.refuse_to_keep()
+    later.close()
+    assert refused is not None
+    assert "svr cache repair" in refused.hint
+    assert repair_memo(folder).rows > 0
+    after = Memo.open(folder)
+    assert after.refuse_to_keep() is None
+    after.close()
+
+
+def test_a_corrupt_file_is_one_line_for_who_looks(whole: Path, tmp_path: Path) -> None:
+    """Counting, verifying and the doctor end in a line that says how to go on, and leave the mark."""
+    every_third = list(range(8, (whole / "cache.db").stat().st_size // PAGE, 3))
+    folder = zeroed(whole, tmp_path / "memo", every_third)
+    with pytest.raises(StorageError, match="damaged"):
+        refuse_corrupt(folder)
+    memo = Memo.open(folder)
+    with pytest.raises(StorageError, match="damaged"):
+        memo.stats()
+    memo.close()
+    refuse_corrupt(whole)

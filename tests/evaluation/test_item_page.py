@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -94,6 +95,16 @@ def test_two_runs_are_joined_by_their_ids(tmp_path: Path) -> None:
     other = replace(one, items=tuple(replace(item, id=f"x{item.id}") for item in one.items))
     with pytest.raises(UsageError, match="share no item"):
         couples_of([one, other])
+
+
+def test_ids_of_errors_lead_to_their_items(tmp_path: Path) -> None:
+    """In the summary of a page that has all items; a page without them has no link that leads nowhere."""
+    run = run_of(tmp_path)
+    whole = render_report([run], items=item_part([run], {}))
+    linked = set(re.findall(r'href="#items\?item=([^"]+)"', whole))
+    assert len(linked) > 20
+    assert linked <= {quote(item.id) for item in run.items if item.correct is False}
+    assert "#items?item=" not in render_report([run])
 
 
 def test_the_policy_admits_our_script_alone(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_a_random_sheet_takes_items_that_were_only_picked(tmp_path: Path) -> Non
     write_run(tmp_path / "run", items=ITEMS)
     run = RunFolder.load(tmp_path / "run")
     labels = [*said(ITEMS[:100], 1.0, picked="margin"), *said(ITEMS[100:], 1.0, picked="random")]
-    told = write_next(run, 999, tmp_path / "todo.jsonl", labels=labels, random=True)
+    told = write_next(run, 999, tmp_path / "todo.jsonl", labels=labels, random=True).in_words()
     assert told.startswith("100 items to label in")
     assert "without texts, which --data PATH adds" in told
     with pytest.raises(UsageError, match="no item left to label"):

@@ -13,7 +13,7 @@ from svr_async.commands.main import run as run_command
 from svr_async.commands.main import svr as group
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.reporting.transfer import transfer_of
+from svr_async.evaluation.reporting.transfer import transfer_of, transfer_tables
 from svr_async.evaluation.runfolder import RunFolder
 
 
@@ -58,6 +58,10 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
     assert worst.shift is not None
     assert shift.margin_shift == pytest.approx(0.62 * worst.shift * sum(map(_told, items)) / _scored(items), rel=1e-6)
     assert any(line.startswith("judge: later, the baseline has gpt-oss-120b") for line in found.differs)
+    for width, intervals in ((120, 3), (80, 0)):
+        tables = list(transfer_tables(found, 9, width))
+        assert sum(table.heads.count("95 % interval") for table in tables) == intervals
+        assert all(len(row) == len(table.heads) for table in tables for row in table.rows)
 
 
 def _told(item: Item) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError
 from svr_async.fit import batches
+from svr_async.fit import selector as module
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Kind
 from svr_async.fit.epoch import gather_features
@@ -27,17 +28,18 @@ from svr_async.fit.forward import (
 )
 from svr_async.fit.selector import (
     Params,
-    bank_logits,
-    hidden_units,
-    pooled_logits,
-    positive_share,
     random_params,
-    to_alpha,
     to_params,
     to_selector,
 )
 
 KINDS: tuple[Kind, ...] = ("mlp", "topics")
+# Compiled whole: one by one, dozens of small operations would each be compiled by itself.
+hidden_units = jax.jit(module.hidden_units, static_argnums=(2, 3))
+bank_logits = jax.jit(module.bank_logits)
+pooled_logits = jax.jit(module.pooled_logits)
+positive_share = jax.jit(module.positive_share)
+to_alpha = jax.jit(module.to_alpha, static_argnums=1)
 
 
 def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
@@ -92,8 +94,10 @@ def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
         return jnp.sum(hidden_units(params, features, len(slope), "mlp") * slope)
 
     gathered, sparse = steps[2:4], (*steps[2:4], *steps[5:])
-    np.testing.assert_allclose(total(params, sparse), total(params, gathered), rtol=1e-5)
-    for got, expected in zip(jax.grad(total)(params, sparse), jax.grad(total)(params, gathered), strict=True):
+    both = jax.jit(jax.value_and_grad(total))
+    (one, slopes), (other, expectations) = both(params, sparse), both(params, gathered)
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+    for got, expected in zip(slopes, expectations, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -137,10 +141,10 @@ def test_positive_share_is_on_the_simplex_and_equals_numpy(logits: list[float]) 
 def test_positive_share_slope_meets_finite_differences() -> None:
     """Its derivative agrees with central differences in float64."""
     with jax.enable_x64(True):
-        logits = jnp.array([0.5, -0.3, 1.5, 0.2], jnp.float64)
-        step = 1e-6 * jnp.eye(4, dtype=jnp.float64)
-        rows = np.stack([positive_share(logits + e) - positive_share(logits - e) for e in step], axis=1) / 2e-6
-        np.testing.assert_allclose(jax.jacobian(positive_share)(logits), rows, atol=1e-8)
+        logits, step = np.array([0.5, -0.3, 1.5, 0.2]), 1e-6 * np.eye(4)
+        ahead, behind = ([np.asarray(positive_share(logits + e)) for e in steps] for steps in (step, -step))
+        rows = (np.stack(ahead, axis=1) - np.stack(behind, axis=1)) / 2e-6
+        np.testing.assert_allclose(jax.jit(jax.jacobian(positive_share))(logits), rows, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

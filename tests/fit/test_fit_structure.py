@@ -11,8 +11,7 @@ from scipy.sparse import csr_matrix, vstack
 from svr_async.fit import folds, structure
 from svr_async.fit.choices import Choice, Structure, choice_from_json
 from svr_async.fit.evidence import Evidence
-from svr_async.fit.group_count import best_size
-from svr_async.fit.structure import choose, used_points
+from svr_async.fit.structure import choose, kinds_of, used_points
 from svr_async.fit.wordings import criteria_of, each_its_own
 
 RUBRICS, WORDS = 16, 40
@@ -46,10 +45,7 @@ def evidence(z: csr_matrix, features: csr_matrix, mined: csr_matrix, prompt: NDA
 
 def chosen(given: Evidence, *, most_groups: int = 16, top_ks: tuple[int, ...] = TOP_KS, seed: int = 0) -> Choice:
     """Return the choice with no diversity term."""
-    prompts = np.unique(given.prompt)
-    views = {name: view[prompts] for name, view in given.views.items()}
-    best = best_size(given.features[prompts], views, most=most_groups, seed=seed)
-    return choose(given, top_ks, best=best, diversity=0.0, seed=seed)
+    return choose(given, top_ks, kinds=kinds_of(given, most=most_groups, seed=seed), diversity=0.0, seed=seed)
 
 
 @pytest.fixture(scope="module")

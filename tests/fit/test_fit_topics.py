@@ -93,12 +93,13 @@ def test_structures_that_are_averaged_share_one_softmax() -> None:
     evidence = evidence_of(arrays, TWO)
     assert ONE.structure is not None
     assert TWO.structure is not None
-    both = topics._selector(arrays, evidence, (ONE.structure, TWO.structure), TWO)
+    learner = topics._Learner(evidence, TWO)
+    both = topics._selector(arrays, evidence, learner, (ONE.structure, TWO.structure))
     gates = hidden_matrix(both, arrays, np.arange(300))
     assert gates.shape == (300, 3)
     np.testing.assert_allclose(gates.sum(axis=1), 1, atol=1e-5)
     assert 0.3 < gates[:, 0].mean() < 0.7
-    same = topics._selector(arrays, evidence, (TWO.structure, TWO.structure), TWO)
+    same = topics._selector(arrays, evidence, learner, (TWO.structure, TWO.structure))
     np.testing.assert_allclose(importances(same, arrays), importances(selector_of(arrays), arrays), atol=1e-5)
 
 

@@ -32,7 +32,7 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord
 from svr_async.fit.losses import preference_loss
 from svr_async.fit.measure import best, judged_accuracy, judged_margins
-from svr_async.fit.selector import Features, random_params
+from svr_async.fit.selector import Features, Params, random_params
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import calibrate, fit, pair_margins, spread
 
@@ -411,8 +411,8 @@ def test_a_step_of_adamw_equals_the_published_update() -> None:
     row, share = jnp.asarray(steps.row[0, 0]), jnp.asarray(steps.share[0, 0])
     gradient = jax.jit(jax.grad(lambda p: slice_loss(p, table, row, share, features, config)[0]))(params)
     after, _ = run_epoch(start_state(params), table, steps, jnp.float32(0.01), config)
-    for old, slope, new in zip(params, gradient, after.params, strict=True):
-        expected = old - 0.01 * (slope / (jnp.abs(slope) + 1e-8) + 0.1 * old)
+    for old, slope, new in zip(*jax.device_get((params, gradient, after.params)), strict=True):
+        expected = old - 0.01 * (slope / (np.abs(slope) + 1e-8) + 0.1 * old)
         np.testing.assert_allclose(new, expected, atol=2e-5)
 
 
@@ -421,13 +421,16 @@ def test_steps_of_adamw_are_those_of_optax() -> None:
     params = random_params(5, 4, 3, 0)
     ours, theirs, descent = start_state(params), params, optax.adamw(0.01, weight_decay=0.1)
     state = descent.init(params)
-    step = jax.jit(adamw)
-    for number in range(30):
-        gradient = jax.tree.map(lambda value, number=number: jnp.sin(value * (number + 1)), theirs)
-        ours = step(ours, gradient, jnp.float32(0.01), 0.1)
+
+    @jax.jit
+    def step(ours: State, theirs: Params, state: Any, number: jax.Array) -> tuple[State, Params, Any]:
+        gradient = jax.tree.map(lambda value: jnp.sin(value * number), theirs)
         with jax.numpy_dtype_promotion("standard"):
             moves, state = descent.update(gradient, state, theirs)
-        theirs = optax.apply_updates(theirs, moves)
+        return adamw(ours, gradient, jnp.float32(0.01), 0.1), optax.apply_updates(theirs, moves), state
+
+    for number in range(1, 31):
+        ours, theirs, state = step(ours, theirs, state, jnp.float32(number))
     for got, expected in zip(ours.params, theirs, strict=True):
         np.testing.assert_allclose(got, expected, atol=2e-6)
 

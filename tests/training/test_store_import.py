@@ -161,7 +161,8 @@ def test_the_figures_of_a_store_are_those_that_were_brought(home: Path) -> None:
     assert facts["rubrics"] == {"all": 2, "with_support": 0}
     assert facts["entries"]["a_pair"] == {"least": 0.0, "median": 0.5, "mean": 0.666667, "most": 2.0}
     assert (facts["entries"]["all"], facts["entries"]["own"], facts["entries"]["pairs_without"]) == (4, 1, 3)
-    assert facts["z"] == {"mean": 0.325, "share_zero": 0.25, "share_same_verdict": 0.5, "share_for_chosen": 0.5}
+    shares = {"share_zero": 0.25, "share_same_verdict": 0.5, "share_for_chosen": 0.5, "share_soft": 0.25}
+    assert facts["z"] == {"mean": 0.325, **shares}
     assert facts["weight"]["most"] == 2.0
     assert facts["bytes"] == sum(len(data) for data in files_of("store").values())
 

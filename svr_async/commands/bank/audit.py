@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import (
+    PATH,
     common,
+    dry_run_option,
+    judge_option,
     known_of,
     limit_option,
     limited,
     quiet_option,
     reading,
     retry_errors_option,
+    top_k_option,
     with_limits,
 )
 
 
 @click.command(cls=GroupedCommand, short_help="Measure what attacks on answers buy.")
 @click.argument("folder", metavar="BANK")
-@click.option("--data", type=click.Path(path_type=Path), required=True, metavar="PAIRS", help="Pairs to attack.")
+@click.option("--data", type=PATH, required=True, metavar="PAIRS", help="Pairs to attack.")
 @click.option("--format", "benchmark", default="pairs", show_default=True, metavar="NAME", help="What reads PAIRS.")
-@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@judge_option
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only this attack; may be given again.")
-@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@top_k_option
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Rubrics listed of an attack.")
 @limit_option
 @limited
 @reading
 @retry_errors_option
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="For audit.json. Default: runs/audit-…")
+@dry_run_option
+@click.option("--out", type=PATH, metavar="DIR", help="For audit.json. Default: runs/audit-…")
 @quiet_option
 @common
 def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json: bool, **flags: Any) -> int:
@@ -45,7 +47,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
     \b
     Example:  svr bank audit bank/ --data pairs.jsonl --judge gpt-oss-120b --limit 200 --dry-run
     """
-    from svr_async.commands.screen import show
+    from svr_async.commands.screen import tell
     from svr_async.commands.watching import Screen, print_count
     from svr_async.evaluation.running.audit import FILE, USUAL, plan_audit, run_audit
     from svr_async.evaluation.running.settings import EvalSettings
@@ -56,9 +58,7 @@ def audit(folder: str, attacks: tuple[str, ...], top: int, quiet: bool, as_json:
         print_count(plan.run, as_json=as_json)
         return 0
     found = run_audit(plan, Screen(quiet=quiet, verbose=False, as_json=as_json))
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        show(found.sheet(top))
+    tell(found.to_json, found.sheet(top), as_json=as_json)
+    if not as_json:
         click.echo(f"all of it is in {plan.run.folder / FILE}")
     return 128 + found.signal if found.signal else 0

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.bank.audit import audit
 from svr_async.commands.bank.edit import edit
-from svr_async.commands.options import common
+from svr_async.commands.options import PATH, common
+from svr_async.commands.screen import is_narrow, safe_console, tell
 from svr_async.errors import ArtefactError, UsageError
 
 if TYPE_CHECKING:
     from svr_async.scoring.bank import BankRubric, RubricBank
-    from svr_async.training.bank.lint import LintFinding
 
 bank_argument = click.argument("folder", metavar="BANK")
 SHOWN = 20
@@ -41,15 +41,7 @@ bank.add_command(audit)
 @click.option("--domain", help="List the rubrics of one domain (generic: of several).")
 @click.option("--rubric", "key", metavar="ID", help="Show all about one rubric; the start of its id is enough.")
 @common
-def show(
-    folder: str,
-    top: int,
-    everything: bool,
-    domain: str | None,
-    key: str | None,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def show(folder: str, top: int, everything: bool, domain: str | None, key: str | None, as_json: bool) -> None:
     """Show a bank: where it comes from, and its rubrics by weight.
 
     \b
@@ -57,55 +49,39 @@ def show(
       svr bank show bank/ --domain code
       svr bank show bank/ --rubric r3fa9 --json
     """
-    from svr_async.commands.screen import is_narrow
-    from svr_async.commands.screen import show as put
     from svr_async.evaluation.reporting.bank_sheets import bank_sheet, rubric_sheet
+    from svr_async.scoring.bank_files import rubric_json
 
     held = _load(folder)
     chosen = [_one(held, key)] if key else _listed(held, domain)[: None if everything else top]
-    if as_json:
-        _print({"digest": held.digest, **_summary(held), "rubrics": [_plain(entry) for entry in chosen]})
-    elif key:
-        put(rubric_sheet(chosen[0]))
-    else:
-        put(bank_sheet(held, chosen, narrow=is_narrow()))
+    values = {"digest": held.digest, **_summary(held), "rubrics": [rubric_json(entry) for entry in chosen]}
+    tell(values, rubric_sheet(chosen[0]) if key else bank_sheet(held, chosen, narrow=is_narrow()), as_json=as_json)
 
 
 @bank.command(short_help="Count a bank by domain and by facet.")
 @bank_argument
 @common
-def stats(folder: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+def stats(folder: str, as_json: bool) -> None:
     """Count a bank: rubrics, severity, activation and supports by domain and by facet.
 
     \b
     Example:  svr bank stats bank/
     """
-    from svr_async.commands.screen import show as put
     from svr_async.evaluation.reporting.bank_sheets import stats_sheet
     from svr_async.scoring.bank_stats import bank_stats
 
     held = _load(folder)
     found = bank_stats(held)
-    if as_json:
-        _print(found)
-    else:
-        put(stats_sheet(held, found))
+    tell(found, stats_sheet(held, found), as_json=as_json)
 
 
 @bank.command(short_help="Tell what each rubric did in runs.")
 @bank_argument
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--best", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the best to list.")
 @click.option("--worst", type=click.IntRange(0), default=SHOWN, show_default=True, help="How many of the worst.")
 @common
-def effect(
-    folder: str,
-    runs: tuple[Path, ...],
-    best: int,
-    worst: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def effect(folder: str, runs: tuple[Path, ...], best: int, worst: int, as_json: bool) -> None:
     """Tell what each rubric of BANK did in runs: how often used and right, pairs saved, errors caused.
 
     A rubric is left out by striking what it contributed to the stored margins; nothing is judged again.
@@ -115,19 +91,15 @@ def effect(
       svr bank effect bank/ runs/first runs/second
       svr bank effect bank/ runs/* --json
     """
-    from svr_async.commands.screen import safe_console
-    from svr_async.commands.screen import show as put
     from svr_async.evaluation.reporting.rubric_tables import bank_effects, rubric_tables
     from svr_async.evaluation.reporting.table_sheet import tables_sheet
     from svr_async.evaluation.runfolder import RunFolder
 
     held = _load(folder)
     found = bank_effects(held, [RunFolder.load(run) for run in runs])
-    if as_json:
-        _print(found.to_json())
-        return
-    put(tables_sheet(rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)))
-    if idle := len(held) - len(found.rubrics):
+    tables = rubric_tables(found, held.name or folder, width=safe_console().width, best=best, worst=worst)
+    tell(found.to_json, tables_sheet(tables), as_json=as_json)
+    if (idle := len(held) - len(found.rubrics)) and not as_json:
         click.echo(f"{idle} of the bank's {len(held)} rubrics were judged on no pair of these runs")
 
 
@@ -136,13 +108,12 @@ def effect(
 @click.option("--kind", "kinds", multiple=True, help="Only findings of this kind; may be given more than once.")
 @click.option("--strict", is_flag=True, help="Exit 7 where anything is found.")
 @common
-def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_json: bool) -> None:  # noqa: ARG001
+def lint(folder: str, kinds: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Find rubrics that are vague, double, opposed, repeated, idle, too narrow, too long or broken.
 
     \b
     Example:  svr bank lint bank/ --kind contradiction --kind duplicate
     """
-    from svr_async.commands.screen import show as put
     from svr_async.training.bank.lint import Kind
     from svr_async.training.bank.lint import lint as look_over
     from svr_async.training.bank.sheets import findings_sheet
@@ -152,10 +123,7 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
         raise UsageError(f"there is no finding of kind {unknown[0]!r}", hint=f"one of {', '.join(Kind)}")
     held = _load(folder)
     found = [finding for finding in look_over(held.rubrics) if not kinds or finding.kind in kinds]
-    if as_json:
-        _print([_finding(finding) for finding in found])
-    else:
-        put(findings_sheet(held, found))
+    tell([asdict(finding) for finding in found], findings_sheet(held, found), as_json=as_json)
     if strict and found:
         raise ArtefactError(f"{folder} has {len(found)} findings", hint="each says what to do; svr bank show has more")
 
@@ -164,21 +132,17 @@ def lint(folder: str, kinds: tuple[str, ...], strict: bool, config: object, as_j
 @click.argument("first", metavar="BANK")
 @click.argument("second", metavar="BANK")
 @common
-def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noqa: ARG001
+def diff(first: str, second: str, as_json: bool) -> None:
     """Compare two banks: rubrics gained, lost, reworded and reweighed, settings and dev metrics.
 
     \b
     Example:  svr bank diff round-1/ round-2/
     """
-    from svr_async.commands.screen import show as put
     from svr_async.training.bank.bank_diff import diff_banks
     from svr_async.training.bank.sheets import diff_sheet
 
     found = diff_banks(_load(first), _load(second))
-    if as_json:
-        _print(found.to_json())
-    else:
-        put(diff_sheet(found))
+    tell(found.to_json, diff_sheet(found), as_json=as_json)
 
 
 @bank.command(short_help="Bring the rubrics of banks together.")
@@ -187,14 +151,7 @@ def diff(first: str, second: str, config: object, as_json: bool) -> None:  # noq
 @click.option("--cutoff", type=click.FloatRange(0.5, 1), default=0.88, show_default=True, help="Merge at this.")
 @click.option("--cap", type=click.IntRange(1), default=1024, show_default=True, help="Keep at most so many rubrics.")
 @common
-def merge(
-    folders: tuple[str, ...],
-    out: Path,
-    cutoff: float,
-    cap: int,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def merge(folders: tuple[str, ...], out: Path, cutoff: float, cap: int, as_json: bool) -> None:
     """Bring the rubrics of banks together; the merged bank has no selector until svr-fit fits one.
 
     \b
@@ -206,19 +163,18 @@ def merge(
     merged = merge_banks(banks, cutoff=cutoff, cap=cap)
     _keep(out, merged)
     digest = merged.save(out)
-    if as_json:
-        _print({"folder": str(out), "digest": digest, "rubrics": len(merged), "from": [len(held) for held in banks]})
-        return
-    total = sum(len(held) for held in banks)
-    click.echo(f"{total} rubrics of {len(banks)} banks became {len(merged)} in {out}")
-    click.echo(f"its selector is the same for every prompt; to fit one: svr judge PAIRS --bank {out} --judge J")
+    counts = [len(held) for held in banks]
+    told = f"{sum(counts)} rubrics of {len(banks)} banks became {len(merged)} in {out}"
+    told += f"\nits selector is the same for every prompt; to fit one: svr judge PAIRS --bank {out} --judge J"
+    values = {"folder": str(out), "digest": digest, "rubrics": len(merged), "from": counts}
+    tell(values, told, as_json=as_json)
 
 
 @bank.command(short_help="Print a bank's card.")
 @bank_argument
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write it to a file.")
 @common
-def card(folder: str, out: Path | None, config: object, as_json: bool) -> None:  # noqa: ARG001
+def card(folder: str, out: Path | None, as_json: bool) -> None:
     """Print a bank's card as it follows from the bank: training, results, rubrics, gaps.
 
     \b
@@ -230,10 +186,8 @@ def card(folder: str, out: Path | None, config: object, as_json: bool) -> None: 
     text = render_card(_load(folder))
     if out is not None:
         write_atomic(out, text.encode())
-    if as_json:
-        _print({"card": text, "file": None if out is None else str(out)})
-    else:
-        click.echo(f"the card is in {out}" if out is not None else text, nl=out is not None)
+    shown = text.removesuffix("\n") if out is None else f"the card is in {out}"
+    tell({"card": text, "file": None if out is None else str(out)}, shown, as_json=as_json)
 
 
 @bank.command()
@@ -242,14 +196,7 @@ def card(folder: str, out: Path | None, config: object, as_json: bool) -> None: 
 @click.option("--hub", metavar="USER/NAME", help="Upload it to a repository of the Hugging Face hub.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
 @common
-def export(
-    folder: str,
-    to: Path | None,
-    hub: str | None,
-    private: bool,
-    config: object,  # noqa: ARG001  (eager)
-    as_json: bool,
-) -> None:
+def export(folder: str, to: Path | None, hub: str | None, private: bool, as_json: bool) -> None:
     """Check a bank and copy it into a folder, or upload it to the hub.
 
     \b
@@ -264,10 +211,8 @@ def export(
         place, digest = str(to), held.save(to)
     else:
         place, digest = _push(held, str(hub), private), held.digest
-    if as_json:
-        _print({"place": place, "digest": digest, "rubrics": len(held)})
-    else:
-        click.echo(f"{len(held)} rubrics, {digest[:12]}, are in {place}")
+    values = {"place": place, "digest": digest, "rubrics": len(held)}
+    tell(values, f"{len(held)} rubrics, {digest[:12]}, are in {place}", as_json=as_json)
 
 
 def _push(held: RubricBank, repository: str, private: bool) -> str:
@@ -314,19 +259,3 @@ def _summary(held: RubricBank) -> dict[str, Any]:
     from svr_async.scoring.bank_files import bank_json
 
     return {key: value for key, value in bank_json(held).items() if key not in {"rubrics", "files"}}
-
-
-def _plain(entry: BankRubric) -> dict[str, Any]:
-    from svr_async.scoring.bank_files import rubric_json
-
-    return rubric_json(entry)
-
-
-def _finding(finding: LintFinding) -> dict[str, str]:
-    from dataclasses import asdict
-
-    return asdict(finding)
-
-
-def _print(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import orjson
 
 from svr_async.commands.options import common
 from svr_async.errors import UsageError
@@ -37,7 +36,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.commands.screen import show
+    from svr_async.commands.screen import print_json, show
     from svr_async.scoring.bank import RubricBank
     from svr_async.training.bank.bank_diff import diff_banks
     from svr_async.training.bank.edit import EditPlan, edit_bank, save_anew, save_in_place
@@ -45,7 +44,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
         raise UsageError("edit needs one of --out and --in-place", hint="--in-place is for a folder")
-    del plan["config"]
     former = RubricBank.load(folder)
     edited = edit_bank(former, EditPlan(**plan), author=by, reason=reason, day=datetime.now(UTC).date())  # type: ignore[arg-type]  # the flags are its fields
     if out is None:
@@ -55,12 +53,8 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
         save_anew(edited, out)
     found, place = diff_banks(former, edited), out or folder
     if as_json:
-        plain = {
-            "folder": str(place),
-            "digest": edited.digest,
-            "former": {"folder": str(kept), "digest": former.digest},
-        }
-        click.echo(orjson.dumps(plain | {"changes": found.to_json()}, option=orjson.OPT_INDENT_2))
+        was = {"folder": str(kept), "digest": former.digest}
+        print_json({"folder": str(place), "digest": edited.digest, "former": was, "changes": found.to_json()})
         return
     show(diff_sheet(found))
     click.echo(f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import base_url_option, common, memo_option, noise_option
+from svr_async.commands.options import PATH, base_url_option, common, memo_option, noise_option
+from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
     help="Ask the endpoint no more than this, --repeat aside; 0 only looks at its list of models.",
 )
 @memo_option
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Also read this data set.")
+@click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
 @click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
 @click.option("--limit", metavar="N|A-B", help="With --repeat, the pairs to ask. Default: the first 20.")
-@click.option("--like", type=click.Path(path_type=Path), metavar="RUN", help="With --repeat, ask as this run did.")
+@click.option("--like", type=PATH, metavar="RUN", help="With --repeat, ask as this run did.")
 @noise_option
 @common
 def doctor(
@@ -67,13 +67,13 @@ def doctor(
       svr doctor --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1
       svr doctor --repeat 5 --like runs/main --noise noise.json
     """
-    from svr_async.commands.doctor import local
+    from svr_async.judges.doctor import local
 
     found = [local.checked("memo", lambda: local.memo_finding(memo))]
     found.append(local.checked("disk", lambda: local.disk_finding(memo)))
-    found.append(local.checked("device", local.device_finding))
+    found.append(local.checked("device", lambda: local.device_finding(_device)))
     if data is not None:
-        found.append(local.checked("data", lambda: local.data_finding(benchmark, data)))
+        found.append(local.checked("data", lambda: _data_finding(benchmark, data)))
     if judge is not None and judge != "rules":
         found += _endpoint(judge, base_url, max_calls, quiet=flags["as_json"])
     if repeat is not None and all(finding.state != "fail" for finding in found):
@@ -84,6 +84,21 @@ def doctor(
         found.append(noise_finding(repeat, noise, told, judge=judge, base_url=base_url, **asked))
     _show(found, as_json=flags["as_json"])
     return next((finding.exit_code for finding in found if finding.state == "fail"), 0)
+
+
+def _device() -> str:
+    from svr_async.fit.device import device_label
+
+    return device_label()
+
+
+def _data_finding(benchmark: str, path: Path) -> Finding:
+    from svr_async.adapters import get_adapter
+    from svr_async.judges.doctor.findings import Finding
+
+    dataset = get_adapter(benchmark).load(path)
+    notes = "".join(f"; {note}" for note in dataset.notes)
+    return Finding(name="data", state="ok", text=f"{len(dataset.pairs):,} pairs in {path}{notes}")
 
 
 def _endpoint(judge: str, base_url: str, max_calls: int, *, quiet: bool) -> list[Finding]:
@@ -110,11 +125,7 @@ def _show(found: list[Finding], *, as_json: bool) -> None:
     from svr_async.vocabulary.safetext import one_line
 
     if as_json:
-        rows = [
-            {"check": one.name, "ok": one.state != "fail", "state": one.state, "detail": one.text, "cure": one.cure}
-            for one in found
-        ]
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        print_json([one.to_json() for one in found])
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_CHARS + INDENT
     for one in found:

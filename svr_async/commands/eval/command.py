@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,16 +11,20 @@ from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
+    PATH,
     common,
+    dry_run_option,
     given_flags,
     limit_option,
     limited,
     min_coverage_option,
+    offline_option,
     quiet_option,
     reading,
     retry_errors_option,
     shard_option,
     shared_option,
+    top_k_option,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -41,17 +44,17 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")
 @click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")
-@click.option("--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: the bank's.")
+@top_k_option
 @click.option("--rephrase", is_flag=True, help="Fit the bank's rubrics to each prompt first: one more call a prompt.")
 @click.option(
     "--rubrics",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="A fixed list of rubrics: .txt, .json or .jsonl, with optional weights.",
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="PATH",
     help="json, jsonl, csv, tsv, parquet (.gz too), a folder of them, - or hf:org/name[@revision][:split].",
 )
@@ -84,8 +87,8 @@ from svr_async.scoring.methods.registry import NAMES
 @shard_option
 @shared_option
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
-@click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-@click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+@dry_run_option
+@offline_option
 @click.option("--resume/--no-resume", default=True, help="Go on in an existing run folder (the default).")
 @retry_errors_option
 @min_coverage_option
@@ -98,12 +101,7 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @reading
 @click.option("--seed", default="svr", show_default=True, help="Salt of the hash that orders and audits draw from.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.",
-)
+@click.option("--out", type=PATH, metavar="DIR", help="Run folder. Default: runs/<bench>-<method>-<judge>-<digest>.")
 @quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
 @common

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from svr_async.commands.options import together
 
-_OPTIONS = (
+plan_flags = together(
     click.option(
         "--audit-below",
         type=click.FloatRange(min=0, min_open=True),
@@ -41,10 +38,3 @@ _OPTIONS = (
         help="Also write frontier.html: accuracy against cost over thresholds, from the memo alone.",
     ),
 )
-
-
-def plan_flags(function: F) -> F:
-    """Add the flags of a judging plan to a command."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function

@@ -8,10 +8,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import common, given_flags, limited, with_limits
+from svr_async.commands.options import PATH, bank_top_k_option, common, given_flags, limited, with_limits
+from svr_async.commands.screen import plain_table, print_json, safe_console, tell
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ BANK_ONLY = ("top_k", "rephrase")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="[RUN]", required=False, type=PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Read the pair's texts from this data.")
+@click.option("--data", type=PATH, metavar="PATH", help="Read the pair's texts from this data.")
 @click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
 @click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
 @click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
@@ -44,7 +44,7 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.option("--b", metavar="TEXT|@FILE", help="Judge a pair now: the other response.")
 @click.option("--judge", default="", metavar="J", help="Judge a pair now: who judges, rules for offline checks.")
 @limited
-@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@bank_top_k_option
 @click.option("--rephrase", is_flag=True, help="With --bank: fit the rubrics to the prompt first.")
 @click.option(
     "--order",
@@ -69,7 +69,6 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
       svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
       svr explain --bank bank/ --prompt "Name a prime." --a "7 is prime." --b "9." --judge gpt-oss-120b
     """
-    flags.pop("config")
     given = [name for name in flags if name in given_flags(click.get_current_context())]
     if run is None:
         _explain_now(flags, given, as_json)
@@ -91,10 +90,7 @@ def _explain_now(flags: dict[str, Any], given: list[str], as_json: bool) -> None
     _check_pair(given)
     settings = {name: value for name, value in flags.items() if name not in RUN_ONLY}
     found = explain_pair(PairFlags(**with_limits(settings)))
-    if as_json:
-        click.echo(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        show_explanation(found)
+    tell(found.to_json, lambda: show_explanation(found), as_json=as_json)
     if found.item.margin is None:
         raise CoverageError(f"there is no verdict: {found.item.outcome}", hint=found.item.detail)
 
@@ -125,15 +121,13 @@ def _explain_run(run: Path, item: str | None, data: Path | None, benchmark: str 
         mistakes = confident_mistakes(loaded.items)
         if as_json:
             mistakes = with_reasons(loaded.path, mistakes)
-            click.echo(orjson.dumps([asdict(found) for found in mistakes], option=orjson.OPT_INDENT_2))
+            print_json([asdict(found) for found in mistakes])
         else:
             show_mistakes(loaded)
         return
     explanation = explain(loaded, item, data=data, benchmark=benchmark)
-    if as_json:
-        click.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2))
-    else:
-        show_explanation(explanation)
+    tell(explanation.to_json, lambda: show_explanation(explanation), as_json=as_json)
+    if not as_json:
         _show_where(explanation, run)
 
 
@@ -153,7 +147,6 @@ def show_mistakes(run: Run) -> None:
     """Print the ids of the most confident mistakes, the surest first."""
     from rich.text import Text
 
-    from svr_async.commands.screen import plain_table, safe_console
     from svr_async.evaluation.labels import caption
     from svr_async.evaluation.reporting.explain import confident_mistakes
     from svr_async.evaluation.wording import signed
@@ -176,7 +169,6 @@ def show_explanation(found: Explanation) -> None:
     """Print one decision: its outcome, rubrics with bars towards A (left) or B (right), and the texts, shortened."""
     from rich.text import Text
 
-    from svr_async.commands.screen import safe_console
     from svr_async.evaluation.reporting.explain import (
         counts_note,
         decision_in_words,

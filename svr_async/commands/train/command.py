@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
+    PATH,
     asking,
     common,
     learning_curve_option,
@@ -24,13 +24,7 @@ from svr_async.commands.options import (
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Where bank/, the record and the stages go.",
-)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Where bank/, the record and the stages go.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of Algorithm 1.")
 @click.option(
     "--preset",
@@ -46,9 +40,7 @@ from svr_async.commands.options import (
     "earlier one is better by more than a standard error. Default: auto; last with --preset paper.",
 )
 @click.option(
-    "--author",
-    metavar="J",
-    help="Who writes rubrics and probes, a text judge or rules, where that is not the judge.",
+    "--author", metavar="J", help="Who writes rubrics and probes, a text judge or rules, where that is not the judge."
 )
 @pool_option
 @pool_size_option

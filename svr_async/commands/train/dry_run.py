@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import orjson
 
+from svr_async.commands.screen import tell
 from svr_async.evaluation.running.dry_run import describe_count
 from svr_async.reproduction.training_count import Work, count_training
 from svr_async.training.rounds.planned import Assumed
@@ -19,8 +19,7 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work, a
     count = count_training(settings, work, assumed)
     if count is None:
         click.echo("0 calls: this judge sends nothing")
-    elif flags["as_json"]:
-        click.echo(orjson.dumps(count, option=orjson.OPT_INDENT_2))
     else:
-        click.echo("\n".join([describe_count(count), *([] if assumed is None else [f"  {assumed.in_words()}"])]))
+        told = "\n".join([describe_count(count), *([] if assumed is None else [f"  {assumed.in_words()}"])])
+        tell(count, told, as_json=flags["as_json"])
     return 0

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import click
-import orjson
-
 from svr_async.commands.options import known_of
+from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning
 from svr_async.evaluation.reporting.bank_report import write_bank_report
@@ -22,7 +20,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
         found = fit_store(settings, screen)
     write_bank_report(settings.out / "bank", settings.out / "report.html")
     if flags["as_json"]:
-        click.echo(orjson.dumps(found.record, option=orjson.OPT_INDENT_2))
+        print_json(found.record)
     else:
         print_fit(found.record, settings.out)
         print_learning(found.learned)

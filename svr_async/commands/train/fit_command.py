@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from svr_async.commands.options import HELP, common, learning_curve_option, licence_option
+from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option
 
 
 @click.command(context_settings=HELP)
-@click.argument("store", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where the bank goes.")
+@click.argument("store", type=PATH)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Where the bank goes.")
 @click.option(
     "--preset",
     type=click.Choice(["default", "paper"]),

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import orjson
 
-from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.screen import print_json
 from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
 from svr_async.evaluation.reporting.bank_report import write_bank_report
+from svr_async.evaluation.reporting.run_words import calls_in_words
 from svr_async.training.rounds.answers import require_answers
 from svr_async.training.rounds.planned import ASSUMED, plan_rounds
 from svr_async.training.running.train import TrainResult, train
@@ -39,8 +39,7 @@ def _print_training(result: TrainResult, seconds: float, *, as_json: bool) -> No
     asked = asked_block(result.stats, result.price)
     written = asked_block(*result.written) if result.written else {}
     if as_json:
-        whole = {**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})}
-        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
+        print_json({**result.record, "bank_digest": result.digest, **asked, **({"author": written} if written else {})})
         return
     print_rounds(result.record, result.folder, result.digest, seconds)
     print_learning(result.learned)

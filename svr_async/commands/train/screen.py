@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 import orjson
 
-from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, engine_facts, plain_progress, stage_bar
+from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, plain_progress, stage_bar
 from svr_async.commands.train.epochs import EpochTable
+from svr_async.engine.doing import engine_facts
 from svr_async.engine.signals import draining
 from svr_async.engine.stopper import Stopper
 from svr_async.fit.history import EpochRecord, FitCurve

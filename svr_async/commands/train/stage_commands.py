@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.log_flags import observed
 from svr_async.commands.options import (
     HELP,
+    PATH,
     asking,
     common,
     per_call_option,
@@ -23,9 +23,7 @@ from svr_async.commands.options import (
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
 @click.option("--descriptive", is_flag=True, help="Describe good responses instead of contrasting two (the ablation).")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.jsonl", help="Where candidates go."
-)
+@click.option("--out", type=PATH, required=True, metavar="FILE.jsonl", help="Where candidates go.")
 @common
 @observed
 def induce(**flags: Any) -> int:
@@ -41,15 +39,13 @@ def induce(**flags: Any) -> int:
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
 @asking
-@click.option("--bank", type=click.Path(path_type=Path), metavar="DIR", help="Judge on the rubrics of this bank.")
-@click.option(
-    "--candidates", type=click.Path(path_type=Path), metavar="FILE.jsonl", help="Judge on what svr induce wrote."
-)
+@click.option("--bank", type=PATH, metavar="DIR", help="Judge on the rubrics of this bank.")
+@click.option("--candidates", type=PATH, metavar="FILE.jsonl", help="Judge on what svr induce wrote.")
 @pool_option
 @pool_size_option
 @per_call_option
 @prefix_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The feature store.")
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="The feature store.")
 @common
 @observed
 def judge(**flags: Any) -> int:

@@ -7,14 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-import orjson
-
-from svr_async.commands.terminal import calls_in_words
+from svr_async.commands.screen import tell
 from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
+from svr_async.evaluation.reporting.run_words import calls_in_words
 from svr_async.training.rounds.answers import require_answers, unanswered_lines
 from svr_async.training.running.candidates import ask_for_candidates, induce, load_rubrics
 from svr_async.training.running.entries import ask_for_entries, judge
@@ -31,7 +29,7 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     failed = unanswered_lines(found.outcomes)
     text = "\n".join([f"{len(found.candidates)} rubrics in {out}", *(f"warning: {line}" for line in failed)])
     record = {"rubrics": len(found.candidates), "outcomes": found.outcomes}
-    click.echo(orjson.dumps(record) if flags["as_json"] else text)
+    tell(record, text, as_json=flags["as_json"], line=True)
     require_answers(found.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 
@@ -50,7 +48,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     text += f"\ncalls: {calls_in_words(asked)}" if asked else ""
     text += "".join(f"\nwarning: {line}" for line in unanswered_lines(found.outcomes))
     record = {"entries": found.entries, "rubrics": len(rubrics), "outcomes": found.outcomes, **asked}
-    click.echo(orjson.dumps(record) if flags["as_json"] else text)
+    tell(record, text, as_json=flags["as_json"], line=True)
     failures = settings.out / "failures.jsonl"
     require_answers(found.outcomes, settings.min_coverage, failures, before=f"remove {out}, then ")
     return 0

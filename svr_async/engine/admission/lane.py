@@ -21,6 +21,7 @@ PREFILL_TOKENS = 50  # time to the first token, counted in output tokens
 SMOOTH = 0.05
 LISTEN_S = 0.25
 NOT_AS_TOLD = 0.9  # a rate read off refusals is kept to where it is below this share of the one in the headers
+PATIENCE_S = 5.0  # headers alone hold a call for no longer, until a refusal has borne them out
 NEVER = float("inf")
 
 
@@ -63,6 +64,8 @@ class Lane:
         self.paused_until = self._struck_at = float("-inf")
         self.paused_s = 0.0
         self._strikes = 0
+        self._left_at = float("-inf")  # when the last call left, since headers told a limit
+        self._borne_out = False  # whether a call was refused while headers told a limit
         self._pace: float | None = None
         self.listen_at = float("-inf")  # when to read the headers of a success again
         self.gated = True
@@ -93,13 +96,23 @@ class Lane:
         seen, told = self.seen.opens_at(now), self.requests.rate
         if told is None or (self.seen.rate or told) < NOT_AS_TOLD * told:
             at = max(at, seen)
-        at = max(at, self.paused_until, self.requests.opens_at(1.0), self.tokens.opens_at(tokens))
+        at = max(at, self.paused_until, self.told_at(tokens))
         if self._rpm is not None:
             at = max(at, self._rpm.opens_at(1.0))
         return at if self._tpm is None else max(at, self._tpm.opens_at(tokens))
 
+    def told_at(self, tokens: int) -> float:
+        """Return the moment from which a call may leave by what headers tell of limits.
+
+        Some endpoints always tell that nothing is left, and answer. So until a call was refused one leaves now and then
+        against what is told: it is answered, or its refusal, which costs nothing, says that the headers are right.
+        """
+        at = max(self.requests.opens_at(1.0), self.tokens.opens_at(tokens))
+        return at if self._borne_out else min(at, self._left_at + PATIENCE_S)
+
     def take(self, now: float, tokens: int) -> Permit:
         """Let a call leave."""
+        self._left_at = now
         told = self.requests.rate or (self._rpm.rate if self._rpm else None)
         self.limiter.grow(now, self.in_flight, told)
         self.in_flight += 1
@@ -136,6 +149,7 @@ class Lane:
         """Note a failure: rate limits pause, overload lowers the limit, what looks like an outage opens the breaker."""
         if failure.kind is Kind.RATE_LIMITED:
             self.rate_limited += 1
+            self._borne_out = self._borne_out or self.requests.rate is not None or self.tokens.rate is not None
             told = self.requests.rate is not None or self._rpm is not None
             self.pause(now, failure.wait_s, sent_at=permit.sent_at)
             pause_s = max(0.0, self.paused_until - now)
@@ -161,6 +175,7 @@ class Lane:
         """Take over what the headers of a reply say about limits."""
         self.listen_at = now + LISTEN_S
         requests, tokens = read_notices(headers)
+        self._left_at = max(self._left_at, permit.sent_at)
         if requests is not None:
             self.requests.hear(now, requests, sent_at=permit.sent_at, since=self.sent - permit.number)
         if tokens is not None:

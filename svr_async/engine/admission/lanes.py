@@ -12,6 +12,7 @@ from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.http.transport import RawReply, Transport
 from svr_async.engine.request import Request
 
+SLOW_S = 1.0  # shortest wait for what headers say that is told
 SHORT_LINE = 8  # no new item is begun while so many calls wait
 SHORTEST_S = 0.001  # shortest timer, since some event loops count in milliseconds
 
@@ -55,6 +56,7 @@ class Lanes:
         self._ceiling = ceiling
         self._clock = clock
         self._line: deque[tuple[asyncio.Future[Permit], int, float]] = deque()
+        self.slow: Callable[[Lane], None] = lambda _: None  # told where headers hold up a call
         self.busy: Callable[[], int] = lambda: 0  # questions being asked, less those that wait for their next try
         self._new: deque[asyncio.Future[None]] = deque()
         self.waiting = 0
@@ -195,12 +197,21 @@ class Lanes:
             if not place.done():
                 lane, at = self._choose(now, tokens)
                 if lane is None:
+                    self._tell_slow(now, at, tokens)
                     self._set_timer(at, now)
                     return
                 self.waiting -= 1
                 place.set_result(lane.take(now, tokens))
             self._line.popleft()
         self._set_timer(NEVER, now)
+
+    def _tell_slow(self, now: float, at: float, tokens: int) -> None:
+        """Tell of a lane where a call waits for what headers say, if it waits long."""
+        if SLOW_S <= at - now < NEVER:
+            for lane in self.lanes:
+                if lane.told_at(tokens) == at:
+                    self.slow(lane)
+                    return
 
     def _choose(self, now: float, tokens: int) -> tuple[Lane | None, float]:
         """Return the lane that a call may leave by, or the moment at which to look again."""

@@ -12,7 +12,7 @@ from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
-from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, has_official_rule, own_scores
+from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.charts import Bin
 from svr_async.evaluation.reporting.compare import accuracy_interval
@@ -136,12 +136,10 @@ def view_run(run: Run) -> RunView:
         domains=_domains(run.metrics),
         subsets=subsets,
         rubrics=view_rubrics(run),
-        official=tuple(
-            row for name, value in official.items() for row in _scores({name: value}, 0) if row.value and not row.depth
-        ),
+        official=tuple(_plain_scores(official)),
         official_tables=tuple(_score_tables(official, sizes)),
         official_title="Official scores" if has_official_rule(run.metrics) else "Other scores",
-        rule=_rule(official, whole=run.complete),
+        rule=" ".join(filter(None, (_rule(official, whole=run.complete), chance_in_words(run.metrics)))),
         outcomes=_outcomes(run.metrics),
         verdict_shares=_verdict_shares(run),
         order=_order(run.metrics.get("order") or {}),
@@ -229,6 +227,12 @@ def _sizes(run: Run) -> Counter[str]:
     """Return how many pairs with a right answer each domain and subset has, by its name."""
     known = [item for item in run.items if item.gold is not None]
     return Counter(name for item in known for name in {item.domain, item.subset})
+
+
+def _plain_scores(official: Mapping[str, Any]) -> Iterator[ScoreRow]:
+    """Yield the benchmark's own scores that stand by themselves, in no table."""
+    for name, value in official.items():
+        yield from (row for row in _scores({name: value}, 0) if row.value and not row.depth)
 
 
 def _score_tables(official: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[ScoreTable]:

@@ -23,6 +23,7 @@ from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson
 
 SIDES = {"A": 1.0, "B": -1.0}
 RUBRIC_RESAMPLES = 500
+WIDE = 100  # columns that all numbers need; narrower terminals show no intervals
 WEAK_ALPHA = 0.667  # below it Krippendorff (2004) draws no conclusion, not even a tentative one
 
 
@@ -165,22 +166,24 @@ def _weakest(one: RubricTransfer) -> tuple[bool, float, str]:
     return one.delta.alpha is None, one.delta.alpha or 0.0, one.id
 
 
-def transfer_tables(found: Transfer, shown: int) -> Iterator[Table]:
-    """Yield the drift report for a terminal: runs, verdicts, and the rubrics that the judges agree on least."""
+def transfer_tables(found: Transfer, shown: int, width: int) -> Iterator[Table]:
+    """Yield the drift report for a terminal of so many columns: runs, verdicts, and the rubrics of least agreement."""
+    wide = width >= WIDE
     alpha = _alpha(found.verdict)
     marked = [f"{run.title}{''.join(f' [{word}]' for word in run.marks)}" for run in found.runs]
     numbers = [(wording.count(run.n_total), wording.percent(run.accuracy)) for run in found.runs]
     rows = tuple((name, *told) for name, told in zip(marked, numbers, strict=True))
     notes = (f"verdicts: α {alpha[0]} [{alpha[1]}] over {wording.plural(found.verdict.units, 'pair')}",)
     yield Table(caption="", heads=("run", "pairs", "accuracy"), rows=rows, notes=notes)
-    heads = ("against the first", "flips", "95 % interval", "margin shift", "95 % interval", "accuracy, points", "p")
-    yield Table(caption="", heads=heads, rows=tuple(_shift_row(one) for one in found.shifts))
+    ends = ("95 % interval",) if wide else ()
+    heads = ("against the first", "flips", *ends, "margin shift", *ends, "points", "p")
+    yield Table(caption="", heads=heads, rows=tuple(_shift_row(one, wide=wide) for one in found.shifts))
     if found.rubrics:
         weak = sum(one.delta.alpha is not None and one.delta.alpha < WEAK_ALPHA for one in found.rubrics)
         yield Table(
             caption=f"rubrics, least agreement first: {min(shown, len(found.rubrics))} of {len(found.rubrics)}",
-            heads=("rubric", "pairs", "α", "95 % interval", "flips", "shift"),
-            rows=tuple(_rubric_row(one) for one in found.rubrics[:shown]),
+            heads=("rubric", "pairs", "α", *ends, "flips", "shift"),
+            rows=tuple(_rubric_row(one, wide=wide) for one in found.rubrics[:shown]),
             notes=(f"{wording.plural(weak, 'rubric')} below α {WEAK_ALPHA}: they do not transfer.",),
         )
 
@@ -191,25 +194,25 @@ def _alpha(one: Agreement) -> tuple[str, str]:
     return wording.signed(one.alpha), f"{wording.signed(one.ci95.low)} to {wording.signed(one.ci95.high)}"
 
 
-def _shift_row(one: Shift) -> tuple[str, ...]:
+def _shift_row(one: Shift, *, wide: bool) -> tuple[str, ...]:
     ends, test = one.margin_shift_ci95, one.accuracy
+    moved = wording.UNKNOWN if ends is None else f"{wording.signed(ends.low, 3)} to {wording.signed(ends.high, 3)}"
     return (
         one.run,
         wording.percent(one.flips),
-        wording.interval(one.flips_ci95),
+        *((wording.interval(one.flips_ci95),) if wide else ()),
         wording.signed(one.margin_shift, 3),
-        wording.UNKNOWN if ends is None else f"{wording.signed(ends.low, 3)} to {wording.signed(ends.high, 3)}",
+        *((moved,) if wide else ()),
         wording.points(None if test is None else test.difference),
         wording.UNKNOWN if test is None else wording.p_value(test.p),
     )
 
 
-def _rubric_row(one: RubricTransfer) -> tuple[str, ...]:
-    text = one.text if len(one.text) <= 60 else f"{one.text[:59]}…"
+def _rubric_row(one: RubricTransfer, *, wide: bool) -> tuple[str, ...]:
     return (
-        text,
+        one.text,
         wording.count(one.delta.units),
-        *_alpha(one.delta),
+        *(_alpha(one.delta) if wide else _alpha(one.delta)[:1]),
         wording.percent(one.flips),
         wording.signed(one.shift),
     )

@@ -15,6 +15,7 @@ from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.frontier import judged_pairs, settings_of
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.plainfile import read_plain
 
 PAIR_COLUMNS = ("source", "strength")  # that a run's data has and its items do not
 
@@ -83,7 +84,7 @@ def _disagreements(found: Sequence[overlap.Disagreement], where: str) -> tuple[s
 def _taxonomy(run: Run, missed: Sequence[tuple[Item, Item]], path: Path) -> tuple[str, Any, Table]:
     """Write the form where there is none, else read it and count."""
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except FileNotFoundError:
         rows = taxonomy.form_rows(missed, _pairs(run))
         write_atomic(path, overlap.rows_as(rows, path.suffix))

@@ -39,6 +39,11 @@ class Finding:
     cure: str = ""
     exit_code: int = 0
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; `ok` is false for a failure only."""
+        values = {"check": self.name, "ok": self.state != "fail", "state": self.state}
+        return values | {"detail": self.text, "cure": self.cure}
+
     def line(self) -> str:
         """Return what was seen and the cure as one line."""
         return " ".join((f"{self.text} — {self.cure}" if self.cure else self.text).split())

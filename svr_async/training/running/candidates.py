@@ -21,6 +21,7 @@ from svr_async.training.running.listener import Listener
 from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.stage import run_stage
 from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.plainfile import read_plain
 
 INDUCED = "svr induce writes such a file"
 
@@ -60,7 +61,7 @@ def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[Candida
         return [candidate_of(entry) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     assert candidates is not None
     try:
-        lines = candidates.read_bytes().splitlines()
+        lines = read_plain(candidates).splitlines()
     except OSError as error:
         raise ConfigError(f"cannot read {candidates}: {error.strerror}", hint=INDUCED) from error
     found = [_candidate(line, f"{candidates} line {number}") for number, line in enumerate(lines, 1) if line.strip()]

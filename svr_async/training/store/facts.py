@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from svr_async.training.store.records import MEASURED, OWN, FeatureStore
 
 MOST_NAMED = 50  # sources that are named, those with the most pairs
+STEPS = 8  # of z in 1: verdicts differ by quarters, and two orders are averaged
+ROUNDING = 1e-3
 NO_VERDICT = 0.25  # |z| up to here: the responses both pass, or both fail, and only the preference tells them apart
 
 
@@ -48,13 +50,14 @@ def store_facts(store: FeatureStore) -> dict[str, Any]:
 
 
 def _z_facts(z: NDArray[np.float32]) -> dict[str, Any]:
-    """Return where z lies: its mean, ties, and how often the chosen response is favoured."""
+    """Return where z lies: its mean, ties, how often the chosen is favoured, and how much no verdicts can give."""
     size = np.abs(z)
     return {
         "mean": _rounded(z.mean()) if len(z) else None,
         "share_zero": _share(z == 0),
         "share_same_verdict": _share(size <= NO_VERDICT),
         "share_for_chosen": _share(z > 0),
+        "share_soft": _share(np.abs(STEPS * z - np.round(STEPS * z)) > ROUNDING),
     }
 
 
@@ -106,5 +109,7 @@ def _z_line(z: dict[str, Any]) -> str:
     if z["mean"] is None:
         return "none"
     shares = {name: f"{100 * z[name]:.1f} %" for name in ("share_zero", "share_same_verdict", "share_for_chosen")}
-    tied = f"{shares['share_zero']} ties (0), {shares['share_same_verdict']} with one verdict for both (up to ±0.25)"
-    return f"mean {z['mean']:+.3f}; {tied}, {shares['share_for_chosen']} for the chosen"
+    near = "within ±0.25" if z["share_soft"] else "with one verdict for both (up to ±0.25)"
+    tied = f"{shares['share_zero']} ties (0), {shares['share_same_verdict']} {near}"
+    soft = f"; soft: {100 * z['share_soft']:.1f} % lie between what verdicts give" if z["share_soft"] else ""
+    return f"mean {z['mean']:+.3f}; {tied}, {shares['share_for_chosen']} for the chosen{soft}"

@@ -25,6 +25,7 @@ from svr_async.training.store.records import OWN, FeatureStore, Judged, StoreRub
 from svr_async.training.store.session_store import put_beside, settle, store_content, store_header
 from svr_async.vocabulary.numbers import is_whole
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
+from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.splits import split_by_prompt
 
 RUBRICS_HINT = 'a line is {"text": …} with an optional id, or what svr induce writes'
@@ -69,7 +70,7 @@ def import_store(
 def read_rubrics(path: Path) -> list[tuple[Candidate, str]]:
     """Return the rubrics of a JSON Lines file, each with the id that the file gives it (empty: none)."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_plain(path).splitlines()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", hint=RUBRICS_HINT) from error
     found = [_rubric(line, f"{path} line {number}") for number, line in enumerate(lines, 1) if line.strip()]

@@ -1,4 +1,4 @@
-"""What `svr doctor` checks on this machine: memo, disk, kind of file system, data, device."""
+"""What `svr doctor` checks on this machine: memo, disk, kind of file system, device."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ def checked(name: str, look: Callable[[], Finding]) -> Finding:
 
 
 def memo_finding(memo: Path) -> Finding:
-    """Open the memo: folder, owner, permissions, database."""
+    """Open the memo: folder, owner, permissions, database, and whether its pages are in order."""
     from svr_async.engine.memo import Memo
+    from svr_async.engine.memo_corrupt import refuse_corrupt
 
     opened = Memo.open(memo)
     opened.close()
+    refuse_corrupt(memo)
     if opened.writable:
         return Finding(name="memo", state="ok", text=f"{memo} opens")
     cure = "only what is there can be used: --offline, or --memo DIR"
@@ -51,22 +53,11 @@ def disk_finding(memo: Path) -> Finding:
     return Finding(name="disk", state="ok", text=text)
 
 
-def data_finding(benchmark: str, path: Path) -> Finding:
-    """Read a data set."""
-    from svr_async.adapters import get_adapter
-
-    dataset = get_adapter(benchmark).load(path)
-    notes = "".join(f"; {note}" for note in dataset.notes)
-    return Finding(name="data", state="ok", text=f"{len(dataset.pairs):,} pairs in {path}{notes}")
-
-
-def device_finding() -> Finding:
-    """Say what a fit would run on; a GPU that JAX does not use is worth a warning."""
+def device_finding(label_of: Callable[[], str]) -> Finding:
+    """Say what a fit would run on, as `label_of` tells once JAX is loaded; a GPU that it does not use is a warning."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # looking takes no memory from others
     try:
-        from svr_async.fit.device import device_label
-
-        label = device_label()
+        label = label_of()
     except ModuleNotFoundError as error:
         text = f"{error.name} is not installed: judging works, training does not"
         return Finding(name="device", state="warn", text=text, cure="pip install svr-async brings all of it")

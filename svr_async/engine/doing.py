@@ -1,0 +1,59 @@
+"""What an engine is doing, in one line for people who watch a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.stats import EngineStats
+from svr_async.vocabulary.safetext import one_line
+
+WORTH_TELLING_S = 1.0
+RATE_LIMITED = "rate limited"
+HELD = {
+    RATE_LIMITED: "rate limited",
+    "down": "no answer, next try in",
+    "trying": "no answer, trying",
+}  # by a lane's state
+
+
+def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
+    """Say in one line what an engine is doing; empty without one."""
+    if stats is None:
+        return ""
+    now = stats()
+    parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
+    parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early: a narrow terminal cuts the end off
+    parts += _held(now.lanes)
+    parts += [f"{now.memo_hits} from memo"] if now.memo_hits else []
+    parts += [f"{now.retries} retries"] if now.retries else []
+    parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
+    if len(now.lanes) > 1:
+        parts.append(" ".join(f"{_host(lane.name)} {lane.in_flight}" for lane in now.lanes))
+    if now.sent and not now.in_flight and now.last_failure:
+        parts.append(f"last: {one_line(now.last_failure, 60)}")
+    return ", ".join(parts)
+
+
+def _held(lanes: Sequence[LaneStats]) -> list[str]:
+    """Say which endpoints let no call leave and for how long; nothing of waits that are over before one has read it."""
+    many = len(lanes) > 1
+    return [
+        f"{f'{_host(lane.name)} ' if many else ''}{HELD[lane.state]}{_wait(lane.wait_s)}"
+        for lane in lanes
+        if lane.state in HELD and (lane.wait_s >= WORTH_TELLING_S or lane.state != RATE_LIMITED)
+    ]
+
+
+def _host(lane: str) -> str:
+    """Return what tells a lane from others in a few letters: host and port of a URL."""
+    return one_line(lane.partition("://")[2].partition("/")[0] or lane, 22)
+
+
+def _wait(seconds: float) -> str:
+    return f" {seconds:.0f} s" if seconds >= WORTH_TELLING_S else ""
+
+
+def _short(seconds: float) -> str:
+    """Return a time with two digits: 0.03 s, 1.2 s, 48 s."""
+    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
