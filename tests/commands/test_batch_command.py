@@ -338,7 +338,7 @@ def test_a_killed_submit_never_submits_twice(tmp_path: Path) -> None:
         words = (*EVAL, "--audit", "0", "--out", "run")
         export = ("batch", "export", "--max-requests", "6", "batch", *words)
         assert dies_at(r"os\.rename .*export\.json", *export, cwd=tmp_path)
-        assert not dies_at("never", *export, cwd=tmp_path)
+        assert not dies_at("no such event", *export, cwd=tmp_path)
         kills = 0
         while dies_at(r"os\.rename .*batch\.json", "batch", "submit", "batch", cwd=tmp_path, count=2):
             kills += 1
