@@ -338,15 +338,15 @@ def test_a_killed_submit_never_submits_twice(tmp_path: Path) -> None:
         words = (*EVAL, "--audit", "0", "--out", "run")
         export = ("batch", "export", "--max-requests", "6", "batch", *words)
         assert dies_at(r"os\.rename .*export\.json", *export, cwd=tmp_path)
-        assert not dies_at("never", *export, cwd=tmp_path)
+        assert not dies_at("no such event", *export, cwd=tmp_path)
         kills = 0
         while dies_at(r"os\.rename .*batch\.json", "batch", "submit", "batch", cwd=tmp_path, count=2):
             kills += 1
         assert kills >= 4
         done = ("batch", "import", "batch", "--wait")
         assert dies_at(r"os\.rename .*results-0002", *done, cwd=tmp_path)
-        assert not dies_at("never", *done, cwd=tmp_path)
-        assert not dies_at("never", *words, cwd=tmp_path)
+        assert not dies_at("no such event", *done, cwd=tmp_path)
+        assert not dies_at("no such event", *words, cwd=tmp_path)
     state = orjson.loads((tmp_path / "batch" / "batch.json").read_bytes())
     assert len({one["batch_id"] for one in state["batches"]}) == 2
     paid = [line["key"] for line in read_lines(log) if line["paid"]]
