@@ -12,6 +12,7 @@ import pytest
 PROGRAMS = {
     "Chromium": ("chromium", "chromium-browser", "google-chrome"),
     "a C compiler": ("cc", "gcc"),
+    "a Redis server": ("redis-server", "valkey-server"),
 }
 _REASON = "needs {}, which is not on PATH"
 

@@ -1,4 +1,4 @@
-"""Tests that need Chromium or a C compiler: what becomes of them where there is none."""
+"""Tests that need a program beside Python: what becomes of them where there is none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_old_name_of_a_program_is_found(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_end_of_a_run_tells_what_was_left_out() -> None:
     """One line counts the tests by the missing program; other skips are no matter of it, and none is no line."""
-    chromium, compiler = (f"Skipped: needs {what}, which is not on PATH" for what in PROGRAMS)
+    chromium, compiler, *_ = (f"Skipped: needs {what}, which is not on PATH" for what in PROGRAMS)
     assert left_out([chromium, compiler, chromium, "Skipped: for Linux"]) == (
         "tests left out: 2 for want of Chromium, 1 for want of a C compiler; install it to run them too"
     )

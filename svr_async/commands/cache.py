@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import common, memo_option
+from svr_async.commands.options import PATH, common, memo_option
 from svr_async.commands.screen import tell
 from svr_async.errors import StorageError, UsageError
 
@@ -61,11 +61,13 @@ def verify(memo: Path, as_json: bool) -> None:
 
 
 @cache.command("export", short_help="Write all whole replies to a file.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=PATH)
 @memo_option
 @common
 def export_(file: Path, memo: Path, as_json: bool) -> None:
     """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
+
+    FILE may be a folder that several machines share: each export is then a packed file named by its content.
 
     A run with the same memo identity (see judges.toml) replays from them elsewhere: nothing is paid twice.
 
@@ -80,15 +82,16 @@ def export_(file: Path, memo: Path, as_json: bool) -> None:
     finally:
         opened.close()
     left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
-    tell(asdict(counts), f"{counts.rows:,} replies of {memo} in {file}{left}", as_json=as_json, line=True)
+    told = {"rows": counts.rows, "known": counts.known, "damaged": counts.damaged}
+    tell(told, f"{counts.rows:,} replies of {memo} in {counts.path}{left}", as_json=as_json, line=True)
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=PATH)
 @memo_option
 @common
 def import_(file: Path, memo: Path, as_json: bool) -> None:
-    """Add the replies of FILE that the memo does not have; what is there stays.
+    """Add the replies of FILE, or of a folder of them, that the memo does not have; what is there stays.
 
     A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
 

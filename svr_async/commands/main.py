@@ -24,6 +24,7 @@ COMMANDS = {
     "view": ("svr_async.commands.view:view", "Open a page with every item of a run, or of two side by side."),
     "compare": ("svr_async.commands.compare:compare", "Compare runs side by side, with intervals and paired tests."),
     "gate": ("svr_async.commands.gate:gate", "Fail where a run lost more to its baseline than is tolerated."),
+    "merge": ("svr_async.commands.merge:merge", "Make one run of the shards that several machines judged."),
     "transfer": ("svr_async.commands.transfer:transfer", "Report how a bank fares with another judge, or later."),
     "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
@@ -47,7 +48,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Begin": ("eval", "train", "explain", "rank"),
-    "Results": ("view", "report", "compare", "gate", "transfer", "labels", "call"),
+    "Results": ("view", "report", "compare", "gate", "merge", "transfer", "labels", "call"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),
 }

@@ -227,6 +227,14 @@ min_coverage_option = click.option(
     show_default=True,
     help="Exit 3 when a smaller share gets an answer.",
 )
+shard_option = click.option(
+    "--shard",
+    metavar="I/N",
+    help="Judge the I-th of N shards: a machine's part of pairs, rates and caps (docs/scale.md).",
+)
+shared_option = click.option(
+    "--shared", metavar="redis://…", help="A Redis or Valkey server that machines share questions and replies by."
+)
 per_call_option = click.option(
     "--rubrics-per-call",
     type=click.IntRange(min=1),
@@ -258,6 +266,8 @@ asking = together(  # the argument and the options of a stage of training, which
     click.option(
         "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
     ),
+    shard_option,
+    shared_option,
     retry_errors_option,
     min_coverage_option,
     click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),

@@ -161,6 +161,8 @@ class Caller:
         try:
             if self.healer.healed(request) is not request:  # learnt while this one waited
                 raise SettingRefusedError
+            if self.budget.lender is not None and self.budget.short:
+                await self.budget.lender.borrow(self.budget)
             self._reserve()
             try:
                 return self._read(permit, await permit.lane.transport.send(request), request)

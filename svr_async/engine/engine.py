@@ -54,7 +54,10 @@ class Completion(Generic[T]):
 
 
 class CallEngine:
-    """Asks questions of one endpoint. Use it as an async context manager on one event loop."""
+    """Asks questions of one endpoint. Use it as an async context manager on one event loop.
+
+    `shared` is the address of a Redis server through which machines share who asks what, and replies.
+    """
 
     def __init__(
         self,
@@ -66,12 +69,14 @@ class CallEngine:
         price: Price | None = None,
         failures: FailureLog | None = None,
         observers: Sequence[Observer] = (),
+        shared: str | None = None,
     ) -> None:
         self.config = config or EngineConfig()
         self.memo = memo
         self.price = price
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
+        self._shared = shared
         self._stopped = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = os.getpid()
@@ -147,6 +152,10 @@ class CallEngine:
         """Send nothing more: calls under way end, calls that wait raise LaneStoppedError."""
         self._stopped = True
         self._caller.stop()
+
+    def scale_rates(self, times: float) -> None:
+        """Let so many times the named rates leave, as where other machines do not use theirs."""
+        self._caller.lane.scale_rates(times)
 
     async def turn(self) -> None:
         """Wait before a new item while many calls wait, so that items under way come first."""
@@ -247,7 +256,13 @@ class CallEngine:
         self._loop = asyncio.get_running_loop()
 
     def _open_claims(self) -> Claims:
-        self._claims = open_claims(self.memo.folder) if self.memo.writable else NoClaims()
+        own = open_claims(self.memo.folder) if self.memo.writable else NoClaims()
+        if self._shared is not None and self.memo.writable:
+            from svr_async.engine.shared.claims import SharedClaims
+
+            self._claims = SharedClaims(own, self.memo, self._shared, self._caller.tell_once)
+        else:
+            self._claims = own
         return self._claims
 
     def _is_stopping(self) -> bool:

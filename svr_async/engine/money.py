@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import Protocol
 
 from svr_async.engine.reply import Usage
 from svr_async.errors import BudgetError, UsageError
@@ -45,13 +46,20 @@ def read_price(text: str) -> Price:
     return Price(input=numbers[0], cached=numbers[-2], output=numbers[-1])
 
 
+class Lender(Protocol):
+    """Who may add to the caps of a budget that is short."""
+
+    async def borrow(self, budget: Budget) -> None:
+        """Add to the caps what there is to be had."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Budget:
     """Caps on the calls and dollars of a run; its engines share one. `reserve` is asked before each call is sent.
 
     `usd` is what replies say that they cost. The cap has to hold for what they do not say too: `untold_usd` is an
     estimate for replies without usage, and calls that are under way, or were `lost` and perhaps billed all the same,
-    are expected to cost the mean of those that were answered.
+    are expected to cost the mean of those that were answered. A `lender` is asked before a cap ends the run.
     """
 
     max_calls: int | None = None
@@ -62,6 +70,19 @@ class Budget:
     answered: int = 0
     lost: int = 0
     untold_usd: float = 0.0
+    lender: Lender | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether the next call would be refused."""
+        calls, usd = self.left
+        return calls == 0 or usd == 0.0
+
+    @property
+    def left(self) -> tuple[int | None, float | None]:
+        """The calls and dollars that are left of the caps; None without a cap."""
+        calls = None if self.max_calls is None else max(0, self.max_calls - self.calls)
+        return calls, None if self.max_usd is None else max(0.0, self.max_usd - self._expected())
 
     def reserve(self) -> None:
         """Count one call, or raise BudgetError."""

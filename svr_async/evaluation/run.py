@@ -20,7 +20,7 @@ class Evaluation:
     """What to run: pairs, a method, and a plan of who judges.
 
     `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
-    method asks for itself, `counted` tells what it has asked.
+    method asks for itself, `tallied` tells what it has asked.
     """
 
     pairs: Sequence[PreferencePair]
@@ -29,7 +29,7 @@ class Evaluation:
     workers: int = 64
     guessed: Guess = nothing_guessed
     beside: tuple[CallEngine, ...] = ()
-    counted: Callable[[], Mapping[str, Any]] = dict
+    tallied: Callable[[], Mapping[str, Any]] = dict
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:

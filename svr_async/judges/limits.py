@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.engine.memo_place import memo_place
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
+from svr_async.judges.shares import WHOLE, Share, part_of, read_share, share_of_share
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 MOST_CONCURRENCY = 8192
-FLAGS = {"timeout": "timeout_s", "give_up_after": "give_up_after_s"}  # those that have another name than their field
-
-Share = tuple[int, int]
-"""Which process of how many: (0, 1) is a process that does all by itself."""
+FLAGS = {  # those that have another name than their field
+    "timeout": "timeout_s",
+    "give_up_after": "give_up_after_s",
+    "shard": "share",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,9 @@ class JudgeLimits:
 
     `concurrency` is a number of calls, or auto: the engine finds out how many pay, up to the profile's number. `rpm`
     and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD; `price` stands
-    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. Of rates and
-    calls under way, `share` is the part of one process of several.
+    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. `share` is what
+    this process does of the run: it judges its pairs, with its part of the rates and calls under way that are named
+    here. The caps are its own. `shared` is the address of a Redis server that machines have in common (docs/scale.md).
     """
 
     memo: Path = field(default_factory=memo_place)
@@ -48,7 +51,8 @@ class JudgeLimits:
     retry_errors: bool = False
     prompts: Path | None = None
     failures: Path | None = None
-    share: Share = (0, 1)
+    share: Share = WHOLE
+    shared: str | None = None
 
     def __post_init__(self) -> None:
         text = self.concurrency
@@ -58,12 +62,26 @@ class JudgeLimits:
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:
-        """Return the limits that the flags of a command name; others are left alone. UsageError for a bad price."""
+        """Return the limits that the flags of a command name; others are left alone.
+
+        With `shard` they are one machine's, and the caps are divided. UsageError for a bad price or shard.
+        """
         known = {one.name for one in fields(cls)}
         named = {FLAGS.get(name, name): value for name, value in flags.items()}
         if isinstance(named.get("price"), str):
             named["price"] = read_price(named["price"])
-        return cls(**{name: value for name, value in named.items() if name in known})
+        shard = named.pop("share", None)
+        whole = cls(**{name: value for name, value in named.items() if name in known})
+        return whole if shard is None else whole.part(read_share(shard))
+
+    def part(self, share: Share, *, calls: int = 0, usd: float = 0.0) -> JudgeLimits:
+        """Return the limits of who does a share of what these are for: its part of the caps, less what it has spent."""
+        return replace(
+            self,
+            share=share_of_share(self.share, share),
+            max_calls=None if self.max_calls is None else max(0, part_of(self.max_calls, share) - calls),
+            budget=None if self.budget is None else max(0.0, self.budget / share[1] - usd),
+        )
 
     def engine_config(self, profile: Profile) -> EngineConfig:
         """Return how an engine asks: these limits before the profile's, and this process's share of them."""
@@ -79,7 +97,7 @@ class JudgeLimits:
             strict_model=self.strict_model,
             dry_run=self.dry_run,
         )
-        return whole if self.share == (0, 1) else config_share(whole, self.share)
+        return whole if self.share == WHOLE else config_share(whole, self.share)
 
 
 def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
@@ -87,12 +105,6 @@ def refuse_one_price(price: Price | None, paid: Sequence[str]) -> None:
     if price is not None and len(paid) > 1:
         hint = "give price = [in, cached, out] to each in judges.toml"
         raise UsageError(f"--price is of one judge, and {' and '.join(paid)} are asked", hint=hint)
-
-
-def part_of(total: int, share: Share) -> int:
-    """Return the part of a whole number that falls to a share; all parts add up to it."""
-    number, count = share
-    return total // count + (number < total % count)
 
 
 def config_share(config: EngineConfig, share: Share) -> EngineConfig:

@@ -16,9 +16,8 @@ from rig import background, name_judge, paid, read_lines, run_items, sim_process
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
-from svr_async.evaluation.running.shares import places_of, settings_of
-from svr_async.judges.limits import JudgeLimits, config_share, part_of
-from svr_async.vocabulary.pair import PreferencePair, user_prompt
+from svr_async.judges.limits import JudgeLimits, config_share
+from svr_async.judges.shares import part_of, places_of, share_of_share
 from svr_async.vocabulary.verdict import Outcome
 
 N = 48
@@ -71,6 +70,24 @@ def test_items_and_metrics_do_not_depend_on_processes_or_concurrency(
     start = len(read_lines(log))
     limits = ("--processes", str(processes), "--concurrency", str(concurrency))
     done = svr(*FLAGS, *limits, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert run_items(tmp_path / "run") == run_items(whole)
+    assert metrics_of(tmp_path / "run") == metrics_of(whole)
+    assert set(paid(log, start).values()) == {1}
+
+
+def test_the_processes_of_two_machines_come_to_the_same_run(
+    tmp_path: Path, endpoint: tuple[str, Path], whole: Path
+) -> None:
+    """Shards on two machines, each divided among processes again, are merged to the bytes and sums of one process."""
+    url, log = endpoint
+    prepare(tmp_path, url)
+    start = len(read_lines(log))
+    for shard in ("1", "2"):
+        places = ("--shard", f"{shard}/2", "--out", f"part{shard}", "--memo", f"memo{shard}")
+        done = svr(*FLAGS[:-2], *places, "--processes", "2", "--concurrency", "16", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = svr("merge", "part1", "part2", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert run_items(tmp_path / "run") == run_items(whole)
     assert metrics_of(tmp_path / "run") == metrics_of(whole)
@@ -293,20 +310,27 @@ def test_a_judge_that_sends_nothing_needs_no_processes(tmp_path: Path) -> None:
 # --- how a run is divided --------------------------------------------------------------------------------------------
 
 
-def pair_of(number: int, prompt: int) -> PreferencePair:
-    """Return a pair about one of a few prompts."""
-    return PreferencePair(id=str(number), prompt=user_prompt(f"p{prompt}"), chosen="a", rejected="b", chosen_first=True)
-
-
 @settings(deadline=None)
 @given(prompts=st.lists(st.integers(0, 9), max_size=60), count=st.integers(1, 7))
 def test_shares_are_all_pairs_once_and_keep_prompts_together(prompts: list[int], count: int) -> None:
     """Each pair is in one share, and the pairs of a prompt in the same one."""
-    pairs = [pair_of(number, prompt) for number, prompt in enumerate(prompts)]
-    shares = [places_of(pairs, (number, count)) for number in range(count)]
-    assert sorted(place for share in shares for place in share) == list(range(len(pairs)))
+    shares = [places_of(prompts, (number, count)) for number in range(count)]
+    assert sorted(place for share in shares for place in share) == list(range(len(prompts)))
     held = [{prompts[place] for place in share} for share in shares]
     assert sum(len(one) for one in held) == len(set(prompts))
+
+
+@settings(deadline=None)
+@given(prompts=st.lists(st.integers(0, 9), max_size=60), count=st.integers(1, 5), parts=st.integers(1, 4))
+def test_a_share_is_divided_as_the_whole_is(prompts: list[int], count: int, parts: int) -> None:
+    """The processes of a machine have shares of the whole run too: dividing twice and once comes to the same."""
+    for number in range(count):
+        own = places_of(prompts, (number, count))
+        for part in range(parts):
+            within = places_of([prompts[place] for place in own], (part, parts))
+            assert [own[place] for place in within] == places_of(
+                prompts, share_of_share((number, count), (part, parts))
+            )
 
 
 @settings(deadline=None)
@@ -326,7 +350,7 @@ def test_limits_and_caps_are_divided() -> None:
     assert [one.rpm for one in shares] == [30.0] * 3
     assert shares[0].tpm is None
     whole = settings_with(JudgeLimits(max_calls=10, budget=3.0))
-    parts = [settings_of(whole, (number, 3)).limits for number in range(3)]
+    parts = [whole.limits.part((number, 3)) for number in range(3)]
     assert [one.max_calls for one in parts] == [4, 3, 3]
     assert [one.budget for one in parts] == [1.0] * 3
     assert config_share(EngineConfig(concurrency=1), (1, 2)).concurrency == 1
@@ -344,7 +368,7 @@ def test_settings_survive_the_way_to_a_worker_and_into_a_manifest() -> None:
     whole = settings_with(JudgeLimits(prompts=Path("p"), budget=0.5, rpm=3.0))
     assert from_plain(orjson.loads(orjson.dumps(to_plain(whole)))) == whole
     assert from_plain(orjson.loads(orjson.dumps(whole.told()))) == whole
-    assert to_plain(whole).keys() - whole.told().keys() == {"share", "failures", "force"}
+    assert to_plain(whole).keys() - whole.told().keys() == {"share", "shared", "failures", "force"}
 
 
 def test_failures_that_other_processes_add_are_taken_in(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from svr_async.commands.options import (
     quiet_option,
     reading,
     retry_errors_option,
+    shard_option,
+    shared_option,
     top_k_option,
 )
 from svr_async.scoring.methods.registry import NAMES
@@ -82,6 +84,8 @@ from svr_async.scoring.methods.registry import NAMES
     show_default=True,
     help="Processes that ask, with the limits and caps divided among them.",
 )
+@shard_option
+@shared_option
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @dry_run_option
 @offline_option

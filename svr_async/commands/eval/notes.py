@@ -21,6 +21,7 @@ ENDPOINT_FLAGS = (
     "strict_model",
     "prompts",
     "memo",
+    "shared",
 )
 
 

@@ -10,7 +10,7 @@ import click
 
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.dry_run import print_count
-from svr_async.commands.train.screen import TrainScreen
+from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block, print_learning, print_rounds
 from svr_async.commands.train_settings import train_settings
 from svr_async.evaluation.reporting.bank_report import write_bank_report
@@ -20,6 +20,7 @@ from svr_async.training.rounds.planned import ASSUMED, plan_rounds
 from svr_async.training.running.train import TrainResult, train
 
 
+@sharing
 def run_train(flags: Mapping[str, Any]) -> int:
     """Train and return the exit code; SvrError for what stops the run."""
     begun, settings = time.monotonic(), train_settings(flags)

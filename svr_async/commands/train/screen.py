@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
+import orjson
 
 from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, plain_progress, stage_bar
 from svr_async.commands.train.epochs import EpochTable
@@ -18,6 +20,7 @@ from svr_async.engine.signals import draining
 from svr_async.engine.stopper import Stopper
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import OpenJudge
+from svr_async.training.rounds.judge_calls import ShardEndsError
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -29,6 +32,20 @@ if TYPE_CHECKING:
     from svr_async.engine.stats import EngineStats
 
 PHASES = {"fit": "fit", "calibrate": "pruned"}
+
+
+def sharing(run: Callable[[Mapping[str, Any]], int]) -> Callable[[Mapping[str, Any]], int]:
+    """Have a command end well, with a line, once the part of a stage that falls to this machine is judged."""
+
+    @functools.wraps(run)
+    def called(flags: Mapping[str, Any]) -> int:
+        try:
+            return run(flags)
+        except ShardEndsError as end:
+            click.echo(orjson.dumps({"shard": str(end)}) if flags["as_json"] else str(end))
+            return 0
+
+    return called
 
 
 class TrainScreen:

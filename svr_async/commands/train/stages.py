@@ -9,7 +9,7 @@ from typing import Any
 
 from svr_async.commands.screen import tell
 from svr_async.commands.train.dry_run import print_count
-from svr_async.commands.train.screen import TrainScreen
+from svr_async.commands.train.screen import TrainScreen, sharing
 from svr_async.commands.train.table import asked_block
 from svr_async.commands.train_settings import stage_settings
 from svr_async.evaluation.reporting.run_words import calls_in_words
@@ -18,6 +18,7 @@ from svr_async.training.running.candidates import ask_for_candidates, induce, lo
 from svr_async.training.running.entries import ask_for_entries, judge
 
 
+@sharing
 def run_induce(flags: Mapping[str, Any]) -> int:
     """Induce, merge, write JSON Lines of candidates, the most observed first."""
     out, settings = Path(flags["out"]), stage_settings(flags)
@@ -33,6 +34,7 @@ def run_induce(flags: Mapping[str, Any]) -> int:
     return 0
 
 
+@sharing
 def run_judge(flags: Mapping[str, Any]) -> int:
     """Judge pools of a bank's or file's rubrics and write the feature store."""
     rubrics = load_rubrics(flags["bank"], flags["candidates"])

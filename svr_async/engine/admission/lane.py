@@ -57,6 +57,7 @@ class Lane:
         wait_s, longest_s = config.wait_s, config.max_wait_s
         self.breaker = Breaker(wait_s=wait_s, longest_s=longest_s, **({"least": 5} if many else {}))
         self.requests, self.tokens, self.seen = EndpointRate(), EndpointRate(), SeenRate()
+        self._config = config
         self._rpm = Bucket(config.rpm / 60) if config.rpm else None
         self._tpm = Bucket(config.tpm / 60) if config.tpm else None
         self.in_flight = self.sent = self.good = self.bad = self.rate_limited = 0
@@ -68,6 +69,12 @@ class Lane:
         self._pace: float | None = None
         self.listen_at = float("-inf")  # when to read the headers of a success again
         self.gated = True
+
+    def scale_rates(self, times: float, now: float) -> None:
+        """Let so many times the rates of the settings leave from now on."""
+        for bucket, named in ((self._rpm, self._config.rpm), (self._tpm, self._config.tpm)):
+            if bucket is not None and named:
+                bucket.change(now, times * named / 60)
 
     @property
     def weighs(self) -> bool:

@@ -65,6 +65,11 @@ class Lanes:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
 
+    def scale_rates(self, times: float) -> None:
+        """Let so many times the rates of the settings leave, on each lane."""
+        for lane in self.lanes:
+            lane.scale_rates(times, self._clock())
+
     @property
     def in_flight(self) -> int:
         """Calls under way, on all lanes."""

@@ -49,6 +49,12 @@ class Bucket:
         """Let units leave; the level may fall below zero."""
         self._empty_at = max(self._empty_at, now - self.cap / self.rate) + units / self.rate
 
+    def change(self, now: float, rate: float) -> None:
+        """Go on at another rate, from the level that there is."""
+        if rate != self.rate:
+            level, self.rate, self.cap = self.level(now), rate, max(1.0, BURST_S * rate)
+            self._empty_at = now - level / rate
+
     def set_level(self, now: float, units: float) -> None:
         """Take over a level that is known from elsewhere."""
         self.cap = max(self.cap, units, 1.0)

@@ -123,7 +123,7 @@ def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] |
         plan=bench.plan,
         workers=bench.workers or OFFLINE_WORKERS,
         beside=tuple(judge.engine for judge in bench.judges[len(bench.settled.deciding) :] if judge.engine is not None),
-        counted=dict if method.facts.own is None else method.facts.own.counted,
+        tallied=dict if method.facts.own is None else method.facts.own.tallied,
     )
 
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from svr_async.engine.loops import run_whole
+from svr_async.engine.shared.lending import lending
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.items import Item, rephrased_counts
+from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
-from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, told_stages, total_count
+from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
+from svr_async.evaluation.running.ending import Asked, end_judging
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.processes import SharedBench, SharedRun, run_in_processes, share_out
-from svr_async.evaluation.running.record import RunFacts, begin_run, end_run
+from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.running.shards import keep_shard, refuse_empty
 from svr_async.evaluation.running.space import MOST_CALLS, free_bytes, network_note, room_at_most, room_for, shortage
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.open_judge import OpenJudge
+from svr_async.judges.shares import WHOLE
 from svr_async.vocabulary.integrity import Integrity
 
 
@@ -41,6 +45,7 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     limits, folder = run.settings.limits, run.folder
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
+    refuse_empty(run)
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
@@ -71,7 +76,13 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
     await _look_around(run, listener)
     bench = await open_bench(run)
     try:
-        return await _judge_and_write(run, bench, evaluation_of(run, bench), listener)
+        evaluation, limits = evaluation_of(run, bench), run.settings.limits
+        url = None if limits.offline else limits.shared
+        async with lending(url, run.record.digest, limits.share, bench.budget, evaluation.engines) as lender:
+            result = await _judge_and_write(run, bench, evaluation, listener)
+            if lender is not None:
+                lender.finished = result.complete
+            return result
     finally:
         await bench.close()
 
@@ -112,7 +123,7 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
         stopper.reraise()
         before.update(*(one.keys for one in planned.values()))
         own = run.method.facts.own
-        method = {} if own is None else {"method_calls": evaluation.counted(), "assumes": own.assumes}
+        method = {} if own is None else {"method_calls": own.counted([evaluation.tallied()]), "assumes": own.assumes}
         return total_count({name: one.price() for name, one in planned.items()}) | method
     finally:
         await bench.close()
@@ -127,17 +138,17 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     judged = [item for item in items if item is not None]
     if not judged and stopper.error is not None:
         raise stopper.error
-    counted = evaluation.counted()
-    facts = RunFacts(
+    asked = Asked(
         judge=_judge_facts(run, bench),
-        stats=bench.stats() if bench.sending else None,
         costs=bench.costs(),
+        usd=bench.stats().usd if bench.sending else None,
+        tallied=evaluation.tallied(),
+        notes=_notes(bench),
         wall_s=time.monotonic() - begun,
-        complete=len(judged) == len(items),
-        notes=_notes(bench) + (rephrase_notes(judged) if run.settings.rephrase else ()) + own_notes(run, counted),
-        method=counted,
     )
-    metrics = end_run(run.folder, run.record, judged, facts)
+    metrics = end_judging(run, judged, [asked])
+    if run.settings.limits.share != WHOLE:
+        keep_shard(run, asked)
     result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=stopper.signal)
     listener.ended(result)
     if stopper.error is not None:
@@ -181,24 +192,3 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
         if judge.engine.memo.damaged:
             notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
     return tuple(notes)
-
-
-def own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what the method asked, and which prompts of it are ours, written to its description."""
-    own = run.method.facts.own
-    if own is None:
-        return ()
-    from svr_async.judges.templates import load_templates
-
-    shipped = load_templates(names=own.templates).digests
-    ours = [name for name, digest in shipped.items() if run.record.prompts.get(name) == digest]
-    told = [f"asked by stage: {told_stages(counted)}"] if counted else []
-    if ours:
-        told.append(f"prompts reconstructed from the description of {run.method.name}, not its own: {', '.join(ours)}")
-    return tuple(told)
-
-
-def rephrase_notes(items: Sequence[Item]) -> tuple[str, ...]:
-    """Say how many rubrics were judged in their own words because no sure wording for the prompt came back."""
-    shown, kept = rephrased_counts(items)
-    return (f"{kept} of {shown} rubrics kept their own words: the rephrasing gave none for them",) if kept else ()

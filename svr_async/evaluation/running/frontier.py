@@ -26,6 +26,7 @@ from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledJudge, orders_of, settle_judges
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
+from svr_async.evaluation.running.shares import pairs_of
 from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision
@@ -147,7 +148,7 @@ def _data_of(run: Run) -> tuple[Any, Any]:
 def judged_pairs(settings: EvalSettings, run: Run) -> Sequence[PreferencePair]:
     """Return the pairs that a run judged; ArtefactError where its data is not what it was."""
     dataset = load_dataset(settings, get_adapter(settings.benchmark))
-    pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
+    pairs = pairs_of(select_pairs(dataset.pairs, settings.limit, settings.domain), settings.limits.share)
     if (dataset.digest, len(pairs)) != _data_of(run):
         raise ArtefactError(f"{dataset.source} is not what {run.path} judged", hint="put the same data back")
     return pairs

@@ -13,6 +13,7 @@ from svr_async.evaluation.running.judges import SettledJudges, settle_judges
 from svr_async.evaluation.running.method import choose_method
 from svr_async.evaluation.running.record import RunRecord, command_line
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.evaluation.running.shares import pairs_of
 from svr_async.scoring.methods.contract import Method
 from svr_async.version import __version__
 
@@ -43,7 +44,10 @@ def prepare(settings: EvalSettings, dataset: Dataset | None = None) -> Prepared:
 
 
 def _record(settings: EvalSettings, method: Method, judges: SettledJudges, dataset: Dataset | None) -> RunRecord:
-    """Return what the run folder says about the run; its digest covers all that can change an item."""
+    """Return what the run folder says about the run; its digest covers all that can change an item.
+
+    It is that of the whole run, also where only a share of it is judged here.
+    """
     adapter = get_adapter(settings.benchmark)
     dataset = load_dataset(settings, adapter) if dataset is None else dataset
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
@@ -64,7 +68,7 @@ def _record(settings: EvalSettings, method: Method, judges: SettledJudges, datas
         settings=settings,
         adapter=adapter,
         dataset=dataset,
-        pairs=pairs,
+        pairs=pairs_of(pairs, settings.limits.share),
         method=method.name,
         judge=judges.name,
         identity=identity,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ from svr_async.evaluation.running.bench import Bench
 from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.evaluation.running.settings import EvalSettings, to_plain
-from svr_async.evaluation.running.shares import settings_of
-from svr_async.judges.limits import Share
+from svr_async.evaluation.running.shares import places_in
+from svr_async.judges.shares import Share
 
 LIVES = 3  # how often a worker that is killed is started
 LOOK_S = 0.05
@@ -198,10 +198,10 @@ async def _live(shared: SharedRun, share: Share, life: int) -> int | None:
     try:
         job = {"settings": to_plain(_settings_left(shared, share)), "folder": str(shared.run.folder)}
         _tell(process, orjson.dumps(job) + b"\n")
-        ended = False
+        places, ended = places_in(shared.run.record.pairs, share), False
         async for line in process.stdout:
             report = _report_in(line)
-            ended = (report is not None and _hear(shared, (share[0], life), report)) or ended
+            ended = (report is not None and _hear(shared, (share[0], life), report, places)) or ended
         code = await process.wait()
     finally:
         ear.cancel()
@@ -214,7 +214,8 @@ def _settings_left(shared: SharedRun, share: Share) -> EvalSettings:
     """Return the settings of a share, its caps less what earlier lives of its worker have told to have spent."""
     told = [report for (number, _), report in shared.bench.told.reports.items() if number == share[0]]
     calls, usd = sum(report["calls"] for report in told), sum(report["usd"] + report["untold_usd"] for report in told)
-    return settings_of(shared.run.settings, share, calls=calls, usd=usd)
+    settings = shared.run.settings
+    return replace(settings, limits=settings.limits.part(share, calls=calls, usd=usd), processes=1)
 
 
 def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
@@ -248,15 +249,15 @@ def _report_in(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.keys() & {"word", "ended"} else None
 
 
-def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]) -> bool:
-    """Take a report of a worker; return whether it was its last."""
+def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any], places: Sequence[int]) -> bool:
+    """Take a report of a worker, which counts the pairs of its share; return whether it was its last."""
     told = shared.bench.told
     if "word" in message:
         about, text = message["word"]
         shared.listener.hear(Word(About(about), text))
         return False
     told.reports[who] = message
-    for place in set(message["done"]) - told.done:
+    for place in {places[one] for one in message["done"]} - told.done:
         told.done.add(place)
         shared.listener.done(place)
     shared.bench.budget.usd = told.total("usd")

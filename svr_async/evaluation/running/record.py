@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import orjson
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
+from svr_async.engine.secrets import MASK
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -27,12 +29,14 @@ from svr_async.evaluation.reasons import write_reasons
 from svr_async.evaluation.reporting.explain import MISTAKES, confident_mistakes
 from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
+PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +61,11 @@ class RunRecord:
         return hashlib.sha256(data).hexdigest()[:8]
 
     def default_folder(self) -> Path:
-        """Return `runs/<bench>-<method>-<judge>-<digest>`."""
+        """Return `runs/<bench>-<method>-<judge>-<digest>`, and for a shard which one it is."""
         judge = "".join(c if c.isalnum() or c in "-_.+" else "-" for c in self.judge)[:60]
-        return Path("runs") / f"{self.dataset.name}-{self.method}-{judge}-{self.digest}"
+        number, count = self.settings.limits.share
+        shard = "" if count == 1 else f"-shard-{number + 1}-of-{count}"
+        return Path("runs") / f"{self.dataset.name}-{self.method}-{judge}-{self.digest}{shard}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +82,28 @@ class RunFacts:
 
 
 def begin_run(folder: Path, record: RunRecord, judge: Mapping[str, Any]) -> None:
-    """Claim the folder with a manifest; UsageError where it holds another run."""
+    """Claim the folder with a manifest; UsageError where it holds another run, or another share of this one."""
     path = RunFolder(folder).manifest
-    if path.exists():
-        try:
-            held = orjson.loads(path.read_bytes()).get("digest")
-        except (orjson.JSONDecodeError, AttributeError, OSError):
-            held = None
-        if held not in {None, record.digest}:
-            raise UsageError(
-                f"{folder} holds another run (digest {held}, this one is {record.digest})",
-                hint="name another folder with --out",
-            )
+    held, share = _held(path) if path.exists() else (None, WHOLE)
+    if held not in {None, record.digest}:
+        raise UsageError(
+            f"{folder} holds another run (digest {held}, this one is {record.digest})",
+            hint="name another folder with --out",
+        )
+    if held is not None and share != record.settings.limits.share:
+        what = "all of this run" if share == WHOLE else f"shard {share_in_words(share)} of this run"
+        raise UsageError(f"{folder} holds {what}", hint="name another folder with --out")
     write_atomic(path, _pretty(_manifest(record, judge, ended=None, complete=False)))
+
+
+def _held(manifest: Path) -> tuple[str | None, Share]:
+    """Return the digest and the share of the run in a folder; None where its manifest does not tell."""
+    try:
+        found = orjson.loads(manifest.read_bytes())
+        number, count = found.get("config", {}).get("share") or WHOLE
+    except (orjson.JSONDecodeError, AttributeError, OSError, TypeError, ValueError):
+        return None, WHOLE
+    return found.get("digest"), (number, count)
 
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
@@ -206,5 +221,5 @@ def _pretty(value: Mapping[str, Any]) -> bytes:
 
 
 def command_line() -> list[str]:
-    """Return the command as typed, with the program's name only."""
-    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+    """Return the command as typed, with the program's name only, and without passwords in addresses."""
+    return [Path(sys.argv[0]).name, *(PASSWORD.sub(rf"\1{MASK}@", word) for word in sys.argv[1:])]

@@ -13,9 +13,15 @@ from svr_async.engine.money import Price
 from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
+from svr_async.judges.shares import WHOLE
 
 R = TypeVar("R")
-UNTOLD = {"share", "failures", "force"}  # settings that a manifest leaves out, since no result depends on them
+UNTOLD = {
+    "share",
+    "shared",
+    "failures",
+    "force",
+}  # settings that a manifest leaves out, since no result depends on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +77,9 @@ class EvalSettings:
             object.__setattr__(self, "order", OrderPolicy.BOTH.value)
 
     def told(self) -> dict[str, Any]:
-        """Return what a run's manifest says of its settings."""
-        return {name: value for name, value in to_plain(self).items() if name not in UNTOLD}
+        """Return what a run's manifest says of its settings; the share where it is not the whole run."""
+        untold = UNTOLD - {"share"} if self.limits.share != WHOLE else UNTOLD
+        return {name: value for name, value in to_plain(self).items() if name not in untold}
 
 
 def to_plain(settings: EvalSettings) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
-from svr_async.evaluation.running.shares import places_of
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.observability.session import watching_as_told
 
@@ -115,14 +114,12 @@ async def _do(settings: EvalSettings, output: int) -> None:
 
 async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) -> None:
     run = prepare(settings)
-    places = places_of(run.record.pairs, settings.limits.share)
-    own = [run.record.pairs[place] for place in places]
     bench = voice.bench = await open_bench(run)
     try:
-        evaluation = evaluation_of(run, bench, own)
+        evaluation = evaluation_of(run, bench)
         for engine in evaluation.engines:
             engine.tell(voice.hear)
-        known = _places_by_id(places, [pair.id for pair in own])
+        known = _places_by_id([pair.id for pair in run.record.pairs])
         with _listening(stopper):
             reporting = asyncio.create_task(_report_now_and_then(voice))
             try:
@@ -133,9 +130,9 @@ async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) 
         await bench.close()
 
 
-def _places_by_id(places: Sequence[int], ids: Sequence[str]) -> dict[str, deque[int]]:
+def _places_by_id(ids: Sequence[str]) -> dict[str, deque[int]]:
     known: dict[str, deque[int]] = defaultdict(deque)
-    for place, name in zip(places, ids, strict=True):
+    for place, name in enumerate(ids):
         known[name].append(place)
     return known
 

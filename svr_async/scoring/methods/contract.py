@@ -46,14 +46,16 @@ class OwnWords:
 
     `templates` are those that it asks with beside the usual ones, of which `ours` are reconstructed from a description.
     `others` are judges to be opened beside those of the run, as they are named after --judge; `bind` returns the method
-    with them. `counted` tells what it has asked so far, `assumes` what a dry run takes for granted. `most_calls` is how
-    many calls a pair may need of each judge.
+    with them. `tallied` tells what it has asked so far, as values that JSON has, and `counted` what the tallies of all
+    processes of a run come to. `assumes` is what a dry run takes for granted, `most_calls` how many calls a pair may
+    need of each judge.
     """
 
     templates: tuple[str, ...]
     bind: Callable[[Mapping[str, Judge]], Method]
     others: tuple[str, ...] = ()
-    counted: Callable[[], Mapping[str, Any]] = dict
+    tallied: Callable[[], Mapping[str, Any]] = dict
+    counted: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]] = lambda _: {}
     assumes: str = ""
     most_calls: int = 8
 

@@ -12,7 +12,7 @@ from svr_async.scoring.methods.decisions import decided, undecided
 from svr_async.scoring.rrd.mining import FailedCallError, Mined, Miner
 from svr_async.scoring.rrd.options import RrdOptions
 from svr_async.scoring.rrd.questions import TEMPLATES, Questions
-from svr_async.scoring.rrd.tally import Stage, Tally
+from svr_async.scoring.rrd.tally import Stage, Tally, counts_of
 from svr_async.scoring.rrd.weights import whitened_uniform
 from svr_async.vocabulary.pair import Presentation, Side
 from svr_async.vocabulary.rubric import Rubric
@@ -51,7 +51,8 @@ class Rrd:
             templates=TEMPLATES,
             bind=lambda others: replace(self, others=others, tally=Tally()),
             others=options.others,
-            counted=self.tally.counts,
+            tallied=self.tally.as_json,
+            counted=counts_of,
             assumes=ASSUMES,
             most_calls=2 * options.samples + rubrics * (options.samples + 3),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
@@ -38,9 +38,21 @@ class Tally:
 
     def counts(self) -> Mapping[str, Any]:
         """Return the questions of each stage, and mean and median of the rubrics that prompts were left with."""
-        found: dict[str, Any] = {stage.value: len(keys) for stage, keys in self.keys.items()}
-        sizes = list(self.accepted.values())
-        return found | {
-            "rubrics_mean": round(fmean(sizes), 2) if sizes else None,
-            "rubrics_median": median(sizes) if sizes else None,
+        return counts_of([self.as_json()])
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return the questions of each stage, and how many rubrics the prompts were left with."""
+        return {
+            "asked": {stage.value: len(keys) for stage, keys in self.keys.items()},
+            "rubrics": list(self.accepted.values()),
         }
+
+
+def counts_of(tallies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what the tallies of processes that judged other prompts each come to: questions by stage, mean, median."""
+    sizes = [size for tally in tallies for size in tally["rubrics"]]
+    asked = {stage.value: sum(tally["asked"][stage.value] for tally in tallies) for stage in Stage}
+    return asked | {
+        "rubrics_mean": round(fmean(sizes), 2) if sizes else None,
+        "rubrics_median": median(sizes) if sizes else None,
+    }

@@ -7,19 +7,23 @@ counted and left out; what ends the run (key, budget, storage …) is an SvrErro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from svr_async.engine.stopper import Stopper
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
+from svr_async.judges.shares import WHOLE, Share, places_of, share_in_words
 from svr_async.training.rounds.answers import unanswered
 from svr_async.training.rounds.ledger import oriented
 from svr_async.vocabulary.pair import PreferencePair, hashed_order, present
 from svr_async.vocabulary.prefixes import PrefixOrder
 from svr_async.vocabulary.rubric import Rubric
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +50,8 @@ class Crew:
 
     `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
     asked, for good; `listening` is entered for as long as something is, to tell it of signals. `may_begin` is the
-    policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit.
+    policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit. Of
+    each stage only `share` is asked; the rest has to be in the memo.
     """
 
     judge: Judge
@@ -59,10 +64,15 @@ class Crew:
     stopper: Stopper = field(default_factory=Stopper)
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
     may_begin: Callable[[], bool] = lambda: True
+    share: Share = WHOLE
 
 
 class StageEndsError(Exception):
     """No further stage may begin; whoever set that policy takes this."""
+
+
+class ShardEndsError(Exception):
+    """The part of a stage that falls to this machine is judged; the stage cannot end without the others' replies."""
 
 
 def begin_stage(crew: Crew) -> None:
@@ -87,14 +97,14 @@ async def induce(
     async def work(pair: PreferencePair) -> Answer[tuple[Rubric, ...]]:
         return await crew.author.induce(pair, contrastive=contrastive)
 
-    answers = await _over(crew, "inducing", pairs, work)
+    answers = await _over(crew, "inducing", pairs, work, [pair.prompt for pair in pairs])
     return [answer.value or () for answer in answers], _tally(answers)
 
 
 async def judge_pools(crew: Crew, tasks: Sequence[PoolTask]) -> tuple[list[dict[str, float]], Asked]:
     """Return z by rubric id for each task, chosen minus rejected; rubrics without a verdict are absent."""
     if crew.prefix is PrefixOrder.LEADER:
-        answers = await _over(crew, "judging", tasks, partial(_in_turn, crew))
+        answers = await _over(crew, "judging", tasks, partial(_in_turn, crew), [task.pair.prompt for task in tasks])
     else:
         answers = await _part_by_part(crew, tasks)
     z = [_oriented(task, found) for task, found in zip(tasks, answers, strict=True)]
@@ -116,7 +126,8 @@ async def _part_by_part(crew: Crew, tasks: Sequence[PoolTask]) -> list[list[Answ
     async def work(place: tuple[int, int]) -> Answer[Comparisons]:
         return await _compare(crew, tasks[place[0]], parts[place[0]][place[1]])
 
-    found = dict(zip(places, await _over(crew, "judging", places, work), strict=True))
+    prompts = [tasks[row].pair.prompt for row, _ in places]
+    found = dict(zip(places, await _over(crew, "judging", places, work, prompts), strict=True))
     return [[found[row, column] for column in range(len(held))] for row, held in enumerate(parts)]
 
 
@@ -131,7 +142,7 @@ def _oriented(task: PoolTask, answers: Sequence[Answer[Comparisons]]) -> dict[st
 
 async def probe(crew: Crew, pairs: Sequence[PreferencePair]) -> tuple[list[str | None], Asked]:
     """Return a plausible but worse response for each pair; None where the question failed."""
-    answers = await _over(crew, "probing", pairs, crew.author.probe)
+    answers = await _over(crew, "probing", pairs, crew.author.probe, [pair.prompt for pair in pairs])
     return [answer.value for answer in answers], _tally(answers)
 
 
@@ -140,19 +151,56 @@ def _parts(task: PoolTask, size: int) -> list[Sequence[Rubric]]:
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 
-async def _over(crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+async def _over(
+    crew: Crew, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]], prompts: Sequence[Hashable]
+) -> list[R]:
     begin_stage(crew)
+    own = places_of(prompts, crew.share)
+    crew.on_begin(what, len(own))
+    results = await _at(crew, own, items, work)
+    if len(own) < len(items):
+        rest = sorted(set(range(len(items))).difference(own))
+        with _from_memo(crew.stopper.engines) as missing:
+            results |= await _at(replace(crew, on_done=lambda _: None), rest, items, work)
+        if missing:
+            raise ShardEndsError(_told_end(what, crew.share, len(own), len(missing)))
+    return [results[index] for index in range(len(items))]
+
+
+async def _at(crew: Crew, places: Sequence[int], items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> dict[int, R]:
+    """Work on the items at these places, and return what came of them by place."""
     results: dict[int, R] = {}
-    crew.on_begin(what, len(items))
 
     def keep(index: int, result: R) -> None:
-        results[index] = result
+        results[places[index]] = result
         crew.on_done(len(results))
 
     with crew.listening():
-        await crew.stopper.run(work, items, workers=crew.workers, on_result=keep)
+        await crew.stopper.run(work, [items[place] for place in places], workers=crew.workers, on_result=keep)
     crew.stopper.reraise()
-    return [results[index] for index in range(len(items))]
+    return results
+
+
+@contextmanager
+def _from_memo(engines: Sequence[CallEngine]) -> Iterator[set[bytes]]:
+    """Have only the memo answer for a while; yields the keys of the questions that it does not hold."""
+    missing: set[bytes] = set()
+    before = [(engine, engine.config, engine.on_missing) for engine in engines]
+    for engine in engines:
+        engine.config = replace(engine.config, offline=True)
+        engine.on_missing = lambda question: missing.add(question.request.key)
+    try:
+        yield missing
+    finally:
+        for engine, config, on_missing in before:
+            engine.config, engine.on_missing = config, on_missing
+
+
+def _told_end(what: str, share: Share, own: int, missing: int) -> str:
+    return (
+        f"shard {share_in_words(share)} of {what} is done, {own:,} items of it; {missing:,} questions are for other "
+        "shards: bring their replies (svr cache export, import) and give the command again for what follows"
+    )
 
 
 def _tally(answers: Sequence[Answer[Any]]) -> Asked:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters import refuse_benchmark_for_training
 from svr_async.judges.batch_run import Opened, Unanswered, endpoints_of
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.training.rounds.judge_calls import StageEndsError
+from svr_async.training.rounds.judge_calls import ShardEndsError, StageEndsError
 from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data
 from svr_async.training.running.listener import Silent
@@ -63,7 +63,7 @@ class RehearsedTraining:
         with tempfile.TemporaryDirectory() as stages:
             session = open_session(replace(self.settings, out=Path(stages)), data, judge, Silent())
             session.crew = replace(session.crew, may_begin=may_begin)
-            with contextlib.suppress(StageEndsError):
+            with contextlib.suppress(StageEndsError, ShardEndsError):
                 await self.work(session)
 
 

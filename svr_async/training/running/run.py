@@ -16,6 +16,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.limits import refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
+from svr_async.judges.shares import WHOLE
 from svr_async.training.rounds.fit_log import FitLog
 from svr_async.training.rounds.fits import calibrate_round, fit_round, margins_with
 from svr_async.training.rounds.judge_calls import RUBRICS_PER_CALL, Crew
@@ -160,6 +161,7 @@ def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew
         on_done=listener.count,
         stopper=stopper,
         listening=partial(listener.listening, stopper),
+        share=settings.limits.share if judge.engines and not settings.limits.dry_run else WHOLE,
     )
 
 

@@ -77,6 +77,8 @@ class TrainResult:
 def train(settings: TrainSettings, listener: Listener | None = None) -> TrainResult:
     """Train a bank, or go on with a training that was stopped; SvrError for what ends it.
 
+    With a share of it (`settings.limits.share`) ShardEndsError ends it too, once that part of a stage is asked.
+
     Questions without an answer are in the result, and end nothing: `answers.require_answers` refuses too many of them.
     """
     keep_bank(settings.out, "stages", "record.json")

@@ -1,0 +1,27 @@
+"""`svr merge`: one run of the shards that several machines judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from svr_async.commands.options import PATH, common
+
+
+@click.command()
+@click.argument("shards", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
+@common
+def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Write the run of which the folders SHARDS, from svr eval --shard, hold all shards: as if one machine had judged.
+
+    Its data, bank and judge have to be here too; nothing is sent.
+
+    \b
+    Example:  svr merge runs/*-shard-*-of-4 --out runs/whole
+    """
+    from svr_async.commands.watching import Screen
+    from svr_async.evaluation.running.shards import merge_shards
+
+    Screen(quiet=True, verbose=False, as_json=as_json).ended(merge_shards(shards, out))

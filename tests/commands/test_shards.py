@@ -1,0 +1,205 @@
+"""`--shard I/N`, `svr cache export` and `import`, `svr merge`: several machines, each with its own memo, no service.
+
+The machines are folders; the simulated endpoint's own counts are the witness of what was paid.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from made_pairs import write_planted
+from rig import name_judge, run_items, run_metrics, serving, write_bench
+
+from svr_async.errors import UsageError
+from svr_async.judges.shares import read_share
+from svr_async.simulation.server import SimServer
+
+Cli = Callable[..., tuple[int, str, str]]
+N = 24
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "-q")
+FILES = ("items.jsonl", "reasons.json.gz", "examples.jsonl", "table.md", "table.tex")
+SENT = "paid"
+
+
+@pytest.fixture
+def sim(cli: Cli, tmp_path: Path) -> Iterator[SimServer]:
+    """Serve the endpoint, and put data and two judges into the folder where commands are given."""
+    write_bench(tmp_path / "bench.jsonl", N)
+    with serving() as server:
+        name_judge(tmp_path, server.base_url, price=[0.1, 0.05, 0.5])
+        table = (tmp_path / "judges.toml").read_text()
+        second = table.replace("[sim]", "[sim2]").replace("gpt-oss-120b", "gpt-oss-20b")
+        (tmp_path / "judges.toml").write_text(table + second)
+        yield server
+
+
+def judge_shards(cli: Cli, flags: tuple[str, ...], count: int) -> list[str]:
+    """Judge each shard with a memo of its own; return the folders."""
+    for number in range(1, count + 1):
+        code, _, err = cli(*EVAL, *flags, "--shard", f"{number}/{count}", "--memo", f"m{number}", "--out", f"s{number}")
+        assert code == 0, err
+    return [f"s{number}" for number in range(1, count + 1)]
+
+
+def calls(sim: SimServer) -> list[int]:
+    """Return how often each request was paid for."""
+    return [row[SENT] for row in sim.counts().values()]
+
+
+def told(folder: str) -> dict[str, object]:
+    """Return the metrics of a run but for how long it took."""
+    return {name: value for name, value in run_metrics(folder).items() if name != "wall_s"}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--judge", "sim", "--method", "self-rubric", "--audit", "0.5"),
+        ("--judge", "sim", "--method", "rrd", "--limit", "5", "--option", "depth=1"),
+        ("--jury", "sim,sim2", "--method", "vanilla", "--order", "both", "--audit-below", "0.5"),
+    ],
+)
+def test_merged_shards_are_the_run_in_one_piece(cli: Cli, sim: SimServer, flags: tuple[str, ...]) -> None:
+    """Items, reasons, tables and all numbers but the seconds are the same bytes, and no call was paid for twice."""
+    shards = judge_shards(cli, flags, 3)
+    assert set(calls(sim)) == {1}
+    assert all(run_items(shard) for shard in shards)
+    code, out, err = cli("merge", *reversed(shards), "--out", "merged")
+    assert (code, "merged" in out) == (0, True), err
+    assert cli(*EVAL, *flags, "--memo", "whole", "--out", "run")[0] == 0
+    for name in FILES:
+        ours, theirs = Path("merged", name), Path("run", name)
+        assert ours.exists() == theirs.exists(), name
+        assert not ours.exists() or ours.read_bytes() == theirs.read_bytes(), name
+    assert told("merged") == told("run")
+    manifests = [orjson.loads(Path(name, "manifest.json").read_bytes()) for name in ("merged", "run")]
+    assert manifests[0]["digest"] == manifests[1]["digest"]
+    assert manifests[0]["judge"] == manifests[1]["judge"]
+
+
+def test_shards_without_an_endpoint_are_merged_too(cli: Cli, tmp_path: Path) -> None:
+    """The rules judge, a sample, default folders, and a report of the merged run."""
+    flags = ("eval", "rubricbench", "--sample", "--judge", "rules", "-q")
+    for number in (1, 2):
+        assert cli(*flags, "--shard", f"{number}/2")[0] == 0
+    shards = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("runs/*-shard-*-of-2"))
+    assert len(shards) == 2
+    assert any("shard 1/2 of a run" in note for note in run_metrics(shards[0])["notes"])
+    assert cli("merge", *shards, "--out", "merged", "--json")[0] == 0
+    assert cli(*flags, "--out", "run")[0] == 0
+    assert (run_items("merged"), told("merged")) == (run_items("run"), told("run"))
+    assert cli("report", "merged", "--out", "report.html")[0] == 0
+
+
+def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimServer) -> None:
+    """Missing, twice, unfinished, no shard, damaged, of another judge, data or division: one line, and no folder."""
+    flags = ("--judge", "sim", "--method", "vanilla")
+    judge_shards(cli, flags, 2)
+    thirds = ("--shard", "3/3", "--memo", "m1", "--out", "third")
+    assert cli(*EVAL, *flags, *thirds)[0] == 0
+    other = ("--shard", "2/2", "--memo", "m3")
+    assert cli(*EVAL, "--judge", "sim2", "--method", "vanilla", *other, "--out", "judge")[0] == 0
+    assert cli(*EVAL, *flags, "--limit", str(N - 1), *other, "--out", "pairs")[0] == 0
+    assert cli(*EVAL, *flags, "--shard", "2/2", "--memo", "m4", "--max-calls", "4", "--out", "part")[0] == 4
+    assert cli(*EVAL, *flags, "--memo", "m1", "--out", "whole")[0] == 0
+    shutil.copytree("s2", "twin")
+    shutil.copytree("s2", "changed")
+    Path("changed", "items.jsonl").write_bytes(run_items("changed").replace(b"scored", b"tie", 1))
+    for shards, code, says in (
+        (("s1",), 2, "shards are missing: 2/2"),
+        (("s1", "s2", "twin"), 2, "s2 and twin both hold shard 2/2"),
+        (("s1", "third"), 2, "divided in two ways, 1/2 and 3/3"),
+        (("s1", "judge"), 2, "they differ in endpoint, judge"),
+        (("s1", "pairs"), 2, "they differ in pairs"),
+        (("s1", "part"), 2, "part, shard 2/2, is not finished"),
+        (("s1", "whole"), 2, "whole is no shard of a run"),
+        (("s1", "changed"), 7, "does not match the files beside it"),
+    ):
+        found, _, err = cli("merge", *shards, "--out", "merged")
+        assert (found, says in err, err.count("\n")) == (code, True, 1), err
+        assert not Path("merged").exists()
+    write_bench(Path("bench.jsonl"), N + 1)
+    found, _, err = cli("merge", "s1", "s2", "--out", "merged")
+    assert (found, "differs from what s1 judged in data, pairs" in err, err.count("\n")) == (2, True, 1), err
+
+
+def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
+    """Another shard, or the whole run, does not go over a shard; the same one goes on in it. None is empty."""
+    flags = ("--judge", "sim", "--method", "vanilla", "--out", "here")
+    assert cli(*EVAL, *flags, "--shard", "1/2")[0] == 0
+    paid = len(calls(sim))
+    for shard in (("--shard", "2/2"), ()):
+        code, _, err = cli(*EVAL, *flags, *shard)
+        assert (code, "here holds shard 1/2 of this run" in err) == (2, True), err
+    assert cli(*EVAL, *flags, "--shard", "1/2")[0] == 0
+    assert len(calls(sim)) == paid
+    code, _, err = cli(*EVAL, *flags[:4], "--limit", "2", "--shard", "3/3")
+    assert (code, "--shard 3/3 has no pairs" in err) == (2, True), err
+
+
+def test_caps_are_divided_among_shards(cli: Cli, sim: SimServer) -> None:
+    """What is named is of the whole run: three machines together send no more than --max-calls says."""
+    flags = ("--judge", "sim", "--method", "vanilla", "--audit", "0", "--max-calls", "10")
+    for number in (1, 2, 3):
+        assert cli(*EVAL, *flags, "--shard", f"{number}/3", "--memo", f"m{number}", "--out", f"s{number}")[0] == 4
+    assert sum(calls(sim)) == 10
+
+
+def test_a_memo_goes_through_a_shared_folder_whole_or_not_at_all(cli: Cli, sim: SimServer) -> None:
+    """Exports of several machines lie side by side, the same one once; a file that did not arrive whole is refused."""
+    judge_shards(cli, ("--judge", "sim", "--method", "vanilla"), 2)
+    Path("shared").mkdir()
+    for memo in ("m1", "m2", "m2"):
+        assert cli("cache", "export", "shared", "--memo", memo)[0] == 0
+    files = sorted(Path("shared").iterdir())
+    assert len(files) == 2
+    code, out, _ = cli("cache", "import", "shared", "--memo", "m3", "--json")
+    assert (code, orjson.loads(out)) == (0, {"rows": len(calls(sim)), "known": 0})
+    code, out, _ = cli("cache", "import", "shared", "--memo", "m3", "--json")
+    assert orjson.loads(out) == {"rows": 0, "known": len(calls(sim))}
+    assert cli(*EVAL, "--judge", "sim", "--method", "vanilla", "--memo", "m3", "--offline", "--out", "all")[0] == 0
+    whole = files[0].read_bytes()
+    lines = gzip.decompress(whole).splitlines(keepends=True)
+    for data in (whole[:-40], gzip.compress(b"".join(lines[1:])), b"", b"no gzip"):
+        files[0].write_bytes(data)
+        code, _, err = cli("cache", "import", str(files[0]), "--memo", "m4")
+        assert (code, "is not what was exported" in err, err.count("\n")) == (7, True, 1), err
+    Path("empty").mkdir()
+    assert cli("cache", "import", "empty", "--memo", "m4")[0] == 2
+
+
+def test_shards_of_a_stage_fill_memos_and_the_command_then_sends_nothing(cli: Cli, tmp_path: Path) -> None:
+    """`svr judge` on two machines: each asks its part and says so; with both memos the store is that of one machine."""
+    write_planted(tmp_path / "pairs.jsonl", 40)
+    with serving() as sim:
+        name_judge(tmp_path, sim.base_url)
+        assert cli("induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")[0] == 0
+        flags = ("judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
+        Path("shared").mkdir()
+        for number in (1, 2):
+            shard = ("--shard", f"{number}/2", "--memo", f"m{number}")
+            code, out, err = cli(*flags, *shard, "--out", f"store{number}")
+            assert (code, f"shard {number}/2 of judging is done" in out) == (0, True), err
+            assert cli("cache", "export", "shared", "--memo", f"m{number}")[0] == 0
+        assert cli("cache", "import", "shared", "--memo", "m1")[0] == 0
+        paid = len(calls(sim))
+        assert set(calls(sim)) == {1}
+        assert cli(*flags, "--shard", "1/2", "--memo", "m1", "--out", "store1")[0] == 0
+        assert cli(*flags, "--memo", "m1", "--out", "again")[0] == 0
+        assert len(calls(sim)) == paid
+        assert cli(*flags, "--memo", "whole", "--out", "store")[0] == 0
+    for store in ("store1", "again"):
+        for path in Path("store").iterdir():
+            assert Path(store, path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", "1/20000", ""])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    """A shard is counted from 1 and lies within the number of them."""
+    with pytest.raises(UsageError, match="is no shard of a run"):
+        read_share(text)
