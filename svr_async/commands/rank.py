@@ -31,6 +31,15 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     show_default=True,
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
+@click.option(
+    "--schedule",
+    type=click.Choice(["all", "circle", "anchor", "swiss"]),
+    default="all",
+    show_default=True,
+    help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all.")
+@click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
 @bank_top_k_option
 @limited
 @common
@@ -70,10 +79,9 @@ def _ranked(
     judge: str,
     base_url: str,
     bank: str | None,
-    method: Any,
-    top_k: int | None,
     limits: JudgeLimits,
-    **_: object,
+    config: object,  # noqa: ARG001  (where the flags came from is no matter here)
+    **how: Any,
 ) -> Ranking:
     """Rank within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.loops import run_whole
@@ -87,7 +95,7 @@ def _ranked(
 
     async def once() -> Ranking:
         async with Engine.limited(judge, limits, base_url=base_url) as engine:
-            return await rank_texts(prompt, texts, bank=held, engine=engine, method=method, top_k=top_k)
+            return await rank_texts(prompt, texts, bank=held, engine=engine, **how)
 
     keys = JudgeSpec.parse(judge, base_url=base_url).key_variables
     with naming_keys(keys):
