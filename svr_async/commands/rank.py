@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, with_limits
+from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, scheduled, with_limits
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,14 +31,7 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     show_default=True,
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
-@click.option(
-    "--schedule",
-    type=click.Choice(["all", "circle", "anchor", "swiss"]),
-    default="all",
-    show_default=True,
-    help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
-)
-@click.option("--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all.")
+@scheduled("all")
 @click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
 @bank_top_k_option
 @limited

@@ -1,0 +1,42 @@
+"""Which connections are let stand: so many at a time, and none that sends no request at first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+CUT_AFTER_S = 0.05  # a connection is made a moment after its handler is
+
+
+class Gate:
+    """Makes the handler of each connection. One without a whole request in its first `silent_s` seconds is cut."""
+
+    def __init__(self, silent_s: float, most: int) -> None:
+        self._silent_s = silent_s
+        self._most = most
+        self._unheard: dict[RequestHandler, asyncio.TimerHandle] = {}
+
+    def over(self, server: web.Server) -> Callable[[], RequestHandler]:
+        """Return what makes a handler for each new connection."""
+
+        def made() -> RequestHandler:
+            handler = server()
+            wait_s = self._silent_s if len(server.connections) < self._most else CUT_AFTER_S
+            self._unheard[handler] = asyncio.get_running_loop().call_later(wait_s, self._cut, handler)
+            return handler
+
+        return made
+
+    def heard(self, request: web.Request) -> None:
+        """Let the connection of a request stand."""
+        timer = self._unheard.pop(request.protocol, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _cut(self, handler: RequestHandler) -> None:
+        del self._unheard[handler]
+        if handler.transport is not None:
+            handler.transport.abort()
