@@ -88,11 +88,9 @@ def a_seat(
     """
     group = _key(body, query, "group")
     size = _size(settings, body.get("group_size", query.get("group_size")))
-    if group is None and size < 2:
-        return None
-    if size == 0:
+    if size == 0 and group is not None and not returns:
         raise RefusalError(422, f"nothing says how many are in group {group!r}", hint="send group_size")
-    if size == 1:
+    if size < 2:
         return None
     attempt = _key(body, query, "attempt")
     member = body.get("member")
