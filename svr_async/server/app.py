@@ -91,8 +91,9 @@ class ServerApp:
     def _admit(self, request: web.Request) -> None:
         """Refuse who has no token, and more requests than may be under way."""
         if self._token and request.path not in OPEN:
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token):
+            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+            same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self._token)
+            if not same or scheme.lower() != "bearer":
                 raise RefusalError(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
         if request.method == "POST" and self.draining:
             raise RefusalError(429, "the server is stopping", hint="ask again later")

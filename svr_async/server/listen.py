@@ -25,6 +25,7 @@ from svr_async.server.tally import Tally
 
 SPARE_CONNECTIONS = 256  # beyond requests under way: for those that look, and for refusals
 KEEPALIVE_S = 75.0
+LAST_WORDS_S = 0.5  # for the fallback to reach those whose judgement is ended
 LINGER_S = 1.0  # for the rest of a body that is refused
 BACKLOG = 1024
 
@@ -92,17 +93,18 @@ class RewardServer:
         self.app.draining = True
         if self._listener is not None:
             self._listener.close()
-            await self._finish(limit_s)
             self._listener = None
+            self.rewarder.pool.close_gates()
+            await self._idle(limit_s)
+        await self.rewarder.end()
         if self._runner is not None:
+            await self._idle(LAST_WORDS_S)
             await self._runner.cleanup()
             self._runner = None
-        await self.rewarder.finish(0.0)
         await self.referee.close()
 
-    async def _finish(self, limit_s: float) -> None:
-        """Wait until every request is answered: groups wait for no more members."""
-        self.rewarder.pool.close_gates()
+    async def _idle(self, limit_s: float) -> None:
+        """Wait until every request is answered, for so long at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self.app.idle.wait()
@@ -117,7 +119,7 @@ class RewardServer:
             self.app.build(),
             access_log=None,
             handler_cancellation=True,
-            shutdown_timeout=0.0,
+            shutdown_timeout=LAST_WORDS_S,
             keepalive_timeout=KEEPALIVE_S,
             lingering_time=LINGER_S,
         )

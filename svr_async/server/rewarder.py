@@ -111,13 +111,10 @@ class Rewarder:
         self._work.add(task)
         task.add_done_callback(self._done)
         done, _ = await asyncio.wait({task}, timeout=self.settings.deadline_s)
-        return task.result() if done else late
+        return task.result() if done and not task.cancelled() else late
 
-    async def finish(self, limit_s: float) -> None:
-        """Let what is under way end, for so long: groups wait for no more members. Then end all."""
-        self.pool.close_gates()
-        if self._work:
-            await asyncio.wait(self._work, timeout=limit_s)
+    async def end(self) -> None:
+        """End all that is under way: who waits for it has the fallback."""
         await self.pool.close()
         await asyncio.gather(*(group.abandon() for group in list(self._groups)))
         for task in list(self._work):
