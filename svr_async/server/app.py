@@ -20,9 +20,11 @@ from svr_async.server.rewarder import Rewarder
 from svr_async.server.shapes.contract import Call, Route
 from svr_async.server.shapes.registry import ROUTES
 from svr_async.version import __version__
+from svr_async.vocabulary.safetext import one_line
 
 OPEN = frozenset({"/healthz", "/readyz"})  # without a token: orchestrators have none
 UNKNOWN = "unknown"  # the route of what there is no route for, in counts
+TOO_LARGE = "the body is too large — send fewer or shorter texts, or raise --max-body"
 WRITE_S = 30.0  # for a client to take its reply
 MOST_LABEL_CHARS = 200
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -37,6 +39,7 @@ class ServerApp:
         self.draining = False
         self.idle = asyncio.Event()
         self.idle.set()
+        self.say: Callable[[str], None] = lambda _: None
         self.heard: Callable[[web.Request], None] = lambda _: None
         self._metrics = metrics
         self._token = self.settings.token.encode()
@@ -87,6 +90,10 @@ class ServerApp:
             return refused(error.status, _words(error, request))
         except TimeoutError:
             return refused(408, f"the body did not come within {self.settings.read_s:g} s")
+        except Exception as error:  # noqa: BLE001  (no traceback to anybody; the line says what happened)
+            told = one_line(f"a bug: {type(error).__name__}: {error}", MOST_LABEL_CHARS)
+            self.say(f"{told}, at {request.path[:80]} — please report it")
+            return refused(500, told)
 
     def _admit(self, request: web.Request) -> None:
         """Refuse who has no token, and more requests than may be under way."""
@@ -95,6 +102,8 @@ class ServerApp:
             same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self._token)
             if not same or scheme.lower() != "bearer":
                 raise RefusalError(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
+        if (request.content_length or 0) > self.settings.max_body:
+            raise RefusalError(413, TOO_LARGE)
         if request.method == "POST" and self.draining:
             raise RefusalError(429, "the server is stopping", hint="ask again later")
         if request.method == "POST" and self.rewarder.tally.under_way > self.settings.max_requests:
@@ -162,12 +171,12 @@ def header_of(text: str) -> str:
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> None:
-    """Write a reply; a client that does not take it in time is cut off."""
+    """Write a reply; a client that does not take it in time is cut off, and one that has left is let go."""
     try:
         async with asyncio.timeout(WRITE_S):
             await response.prepare(request)
             await response.write_eof()
-    except TimeoutError:
+    except (TimeoutError, ConnectionError):
         if request.transport is not None:
             request.transport.abort()
 
@@ -178,5 +187,5 @@ def _words(error: web.HTTPException, request: web.Request) -> str:
     if error.status == 405:
         return f"{request.path} does not take {request.method}"
     if error.status == 413:
-        return "the body is too large — send fewer or shorter texts, or raise --max-body"
+        return TOO_LARGE
     return error.reason

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+GRACE_S = 0.1
 CUT_AFTER_S = 0.05  # a connection is made a moment after its handler is
 
 
@@ -24,8 +25,8 @@ class Gate:
 
         def made() -> RequestHandler:
             handler = server()
-            wait_s = self._silent_s if len(server.connections) < self._most else CUT_AFTER_S
-            self._unheard[handler] = asyncio.get_running_loop().call_later(wait_s, self._cut, handler)
+            room = len(server.connections) < self._most
+            self._cut_later(handler, self._silent_s if room else CUT_AFTER_S, self._look_again if room else self._cut)
             return handler
 
         return made
@@ -35,6 +36,13 @@ class Gate:
         timer = self._unheard.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()
+
+    def _cut_later(self, handler: RequestHandler, wait_s: float, cut: Callable[[RequestHandler], None]) -> None:
+        self._unheard[handler] = asyncio.get_running_loop().call_later(wait_s, cut, handler)
+
+    def _look_again(self, handler: RequestHandler) -> None:
+        """Give a request that came while this process stood still the time to be read."""
+        self._cut_later(handler, GRACE_S, self._cut)
 
     def _cut(self, handler: RequestHandler) -> None:
         del self._unheard[handler]

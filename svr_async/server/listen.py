@@ -64,6 +64,7 @@ class RewardServer:
         self.rewarder = Rewarder(self.settings, self.referee, self.tally)
         metrics = None if exporter is None else ServerMetrics(self.tally, self.rewarder.pool, exporter)
         self.app = ServerApp(self.rewarder, metrics)
+        self.app.say = say
         self.port = self.settings.port
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None

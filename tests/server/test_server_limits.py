@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from arena import PROMPT, TEXTS, Arena, arena
 from rig import until
@@ -116,10 +117,7 @@ async def test_slow_clients_are_not_waited_for(tmp_path: Path) -> None:
             assert isinstance(cut, ConnectionError) or cut == b""
         assert b" 408 " in bytes(body)  # type: ignore[arg-type]
         assert b" 400 " in bytes(none)  # type: ignore[arg-type]
-        runner = at.server._runner
-        connections = None if runner is None else runner.server
-        assert connections is not None
-        await until(lambda: not connections.connections)
+        await until(lambda: not connections_of(at))
 
 
 async def test_the_end_is_orderly(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ async def test_what_cannot_be_served_is_said_at_once(tmp_path: Path) -> None:
             ServerSettings(**wrong)
 
 
-async def bad_requests(at: Arena, count: int, *, at_a_time: int = 50) -> Counter[int]:
+async def bad_requests(at: Arena, count: int, *, at_a_time: int = 80) -> Counter[int]:
     """Send requests of every wrong kind, and return how often each status came back; 0 is a connection that was cut."""
     draw, statuses = random.Random(0), Counter[int]()
     room = asyncio.Semaphore(at_a_time)
@@ -202,22 +200,42 @@ async def bad_requests(at: Arena, count: int, *, at_a_time: int = 50) -> Counter
     return statuses
 
 
-async def survives(tmp_path: Path, count: int) -> None:
+def connections_of(at: Arena) -> list[Any]:
+    """Return the server's connections."""
+    runner = at.server._runner
+    assert runner is not None
+    assert runner.server is not None
+    return runner.server.connections
+
+
+async def gone(at: Arena) -> None:
+    """Wait until no connection is left but those that the client keeps, and their timers are over."""
+    kept = at.client.connector
+    assert kept is not None
+    await kept.close()
+    at.client._connector = aiohttp.TCPConnector(limit=0)
+    await until(lambda: not connections_of(at))
+    await asyncio.sleep(0)
+    gc.collect()
+
+
+async def survives(tmp_path: Path, count: int, *, read_s: float = 1.0) -> None:
     """Send bad requests, and see that nothing is left of them: no task, no connection, no group, no call."""
-    async with arena(tmp_path, read_s=0.2, max_body=10_000, token="t") as at:
-        await bad_requests(at, 160)
-        gc.collect()
+    async with arena(tmp_path, read_s=read_s, max_body=10_000, token="t") as at:
+        await bad_requests(at, 80)
+        await gone(at)
         tasks, objects = len(asyncio.all_tasks()), len(gc.get_objects())
         statuses = await bad_requests(at, count)
         assert sum(statuses.values()) == count
         assert set(statuses) <= {0, 400, 401, 408, 413, 422}
-        assert statuses[401] >= count // 8
-        gc.collect()
+        assert min(statuses[status] for status in (400, 401, 408, 413)) >= count // 16
+        await gone(at)
         assert len(asyncio.all_tasks()) <= tasks + 10
         assert len(gc.get_objects()) - objects < 3000
         assert len(at.server.rewarder.pool) == 0
         assert at.server.tally.under_way == 0
         assert at.sim.stats()["calls"] == 0
+        assert at.said == []
         right = {"headers": {"Authorization": "Bearer t"}}
         status, told = await at.post("/reward", {"prompt": PROMPT, "responses": TEXTS[:2]}, **right)
         assert (status, len(told)) == (200, 2)
@@ -225,11 +243,11 @@ async def survives(tmp_path: Path, count: int) -> None:
 
 async def test_bad_requests_leave_nothing_behind(tmp_path: Path) -> None:
     """Malformed, oversized, unauthorised and slow ones: the right status, no growth, and the next is answered."""
-    await survives(tmp_path, 320)
+    await survives(tmp_path, 240)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 async def test_ten_thousand_bad_requests_leave_nothing_behind(tmp_path: Path) -> None:
-    """The same with 10,000."""
-    await survives(tmp_path, 10_000)
+    """The same with 10,000; clients have longer to send, since this process may stand still on a busy machine."""
+    await survives(tmp_path, 10_000, read_s=4.0)
