@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svr_async.server.listen import RewardServer
 
 GROUPS = {
-    "Rewards": ("relative", "schedule", "rounds", "group_size", "top_k", "order", "length_penalty", "style_penalty"),
+    "Rewards": ("relative", "schedule", "rounds", "group_size", "length_penalty", "style_penalty"),
     "Time": ("deadline_s", "gather_s", "keep_s", "drain_s"),
     "What is let in": ("token_env", "max_body", "max_group", "max_requests", "max_groups", "read_s"),
     **USUAL,
