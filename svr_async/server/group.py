@@ -113,8 +113,10 @@ class Group:
 
     def forget_texts(self) -> None:
         """Keep only what a member that comes back is told."""
+        self.prompt = ()
         self.texts.clear()
         self.verdicts.clear()
+        self._tasks = {pair: task for pair, task in self._tasks.items() if not task.done()}
 
     def _place(self, member: Member) -> int:
         if isinstance(member, int) and 0 <= member < self.size and member not in self.texts:

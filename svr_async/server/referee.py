@@ -123,7 +123,11 @@ class Referee:
     async def _asked(self, work: Callable[[Engine], Awaitable[R]], failed: Callable[[str], R]) -> R:
         if self._held is None and asyncio.get_running_loop().time() < self._rest_until:
             return self._counted(failed(self._why))
-        held = await self._current()
+        try:
+            held = await self._current()
+        except SvrError as error:
+            self._rest(error)
+            return self._counted(failed(_told(error)))
         held.users += 1
         try:
             result = await work(held.engine)
@@ -165,6 +169,9 @@ class Referee:
         if self._held is not held:
             return
         self._retire(held)
+        self._rest(error)
+
+    def _rest(self, error: Exception) -> None:
         rest = math.inf if isinstance(error, BudgetError) else REST_S
         self._rest_until = asyncio.get_running_loop().time() + rest
         self._why = _told(error)

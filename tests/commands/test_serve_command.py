@@ -24,11 +24,11 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         body = json.dumps({"prompt": "Name a colour.", "responses": ["Great question! Blue!", "Blue."]}).encode()
         with urlopen(Request(f"{url}/reward", data=body, headers={"Authorization": "Bearer t"}), timeout=20) as reply:
             told = json.loads(reply.read())
-        assert told[0] < told[1] == -told[0]
+        assert told[0] == -told[1] != 0.0
         process.send_signal(signal.SIGTERM)
         out, errors = process.communicate(timeout=20)
     assert process.returncode == 0, errors
-    assert "1 requests, 2 rewards, of them 0 the fallback" in out
+    assert "1 requests, 2 rewards, 0 of them the fallback" in out
     assert "Traceback" not in errors
 
 
