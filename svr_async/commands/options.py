@@ -184,17 +184,18 @@ reading = together(  # how pairs are read
 
 def scheduled(default: str) -> Callable[[F], F]:
     """Add --schedule and --rounds to a command that compares several responses."""
-    schedule = click.option(
-        "--schedule",
-        type=click.Choice(["all", "circle", "anchor", "swiss"]),
-        default=default,
-        show_default=True,
-        help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
+    return together(
+        click.option(
+            "--schedule",
+            type=click.Choice(["all", "circle", "anchor", "swiss"]),
+            default=default,
+            show_default=True,
+            help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all."
+        ),
     )
-    rounds = click.option(
-        "--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all."
-    )
-    return lambda function: schedule(rounds(function))
 
 
 noise_option = click.option(

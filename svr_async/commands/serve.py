@@ -9,7 +9,16 @@ import click
 
 from svr_async.commands.groups import USUAL, GroupedCommand
 from svr_async.commands.log_flags import Address
-from svr_async.commands.options import HELP, config_option, known_of, limited, scheduled, with_limits
+from svr_async.commands.options import (
+    HELP,
+    bank_top_k_option,
+    config_option,
+    judge_option,
+    known_of,
+    limited,
+    scheduled,
+    with_limits,
+)
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +34,7 @@ MIB = 2**20
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS, context_settings=HELP)
-@click.option("--judge", default="", metavar="J", help="Who judges: a judge of `svr judges`, URL#model, rules.")
+@judge_option
 @click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
 @click.option(
     "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
@@ -40,7 +49,7 @@ MIB = 2**20
 )
 @scheduled("circle")
 @click.option("--group-size", type=click.IntRange(min=0), default=0, help="Members of a group that does not say it.")
-@click.option("--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's.")
+@bank_top_k_option
 @click.option("--length-penalty", type=float, default=0.0, help="Taken off a response e times as long as its group.")
 @click.option("--style-penalty", type=float, default=0.0, help="Taken off for each Markdown mark a word more.")
 @click.option(
