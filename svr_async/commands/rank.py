@@ -73,7 +73,6 @@ def _ranked(
     base_url: str,
     bank: str | None,
     limits: JudgeLimits,
-    config: object,  # noqa: ARG001  (where the flags came from is no matter here)
     **how: Any,
 ) -> Ranking:
     """Rank within an engine of its own; SvrError for what makes that impossible."""
