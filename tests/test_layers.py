@@ -33,12 +33,13 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"scoring", "judges", "engine", "fit", "adapters", "vocabulary"},
     "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "figures", "vocabulary"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
+    "server": {"serving", "scoring", "judges", "engine", "observability", "vocabulary"},
     "reproduction": {
         "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },
     "__main__": {"commands"},
     "commands": {
-        "reproduction", "training", "evaluation", "serving", "scoring", "judges", "engine", "fit", "adapters",
+        "reproduction", "training", "evaluation", "server", "serving", "scoring", "judges", "engine", "fit", "adapters",
         "simulation", "observability", "vocabulary",
     },
 }  # fmt: skip

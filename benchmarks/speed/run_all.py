@@ -17,7 +17,7 @@ from targets import handed_over, table
 
 HERE = Path(__file__).resolve().parent
 FIT = ["--rounds", "1", "--epochs", "2", "--calibration", "1", "--contenders", "ours-default", "ours-paper"]
-WITH_TARGETS = ("startup", "engine", "retry", "memo", "memory", "drain")
+WITH_TARGETS = ("startup", "engine", "retry", "memo", "memory", "drain", "serve")
 
 
 def main() -> int:

@@ -182,6 +182,22 @@ reading = together(  # how pairs are read
 )
 
 
+def scheduled(default: str) -> Callable[[F], F]:
+    """Add --schedule and --rounds to a command that compares several responses."""
+    return together(
+        click.option(
+            "--schedule",
+            type=click.Choice(["all", "circle", "anchor", "swiss"]),
+            default=default,
+            show_default=True,
+            help="Which are put side by side: circle N pairs, anchor N − 1, swiss N / 2 a round.",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(min=1), help="With --schedule swiss. Default: as few as connect all."
+        ),
+    )
+
+
 noise_option = click.option(
     "--noise", type=PATH, metavar="FILE", help="The file of the judge's own noise, that `svr doctor --repeat` writes."
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, with_limits
+from svr_async.commands.options import HELP, bank_top_k_option, common, judge_option, limited, scheduled, with_limits
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
     show_default=True,
     help="Every two side by side, or with a bank each alone; auto is pairwise up to six.",
 )
+@scheduled("all")
+@click.option("--anchor", type=click.IntRange(min=0), help="With --schedule anchor: the RESPONSE, from 0, for all.")
 @bank_top_k_option
 @limited
 @common
@@ -70,10 +72,8 @@ def _ranked(
     judge: str,
     base_url: str,
     bank: str | None,
-    method: Any,
-    top_k: int | None,
     limits: JudgeLimits,
-    **_: object,
+    **how: Any,
 ) -> Ranking:
     """Rank within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.loops import run_whole
@@ -87,7 +87,7 @@ def _ranked(
 
     async def once() -> Ranking:
         async with Engine.limited(judge, limits, base_url=base_url) as engine:
-            return await rank_texts(prompt, texts, bank=held, engine=engine, method=method, top_k=top_k)
+            return await rank_texts(prompt, texts, bank=held, engine=engine, **how)
 
     keys = JudgeSpec.parse(judge, base_url=base_url).key_variables
     with naming_keys(keys):

@@ -149,20 +149,15 @@ def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, then say what was done."""
-    import contextlib
-    import signal
-
+    from svr_async.engine.signals import told_to_stop
     from svr_async.simulation.models import MODELS
     from svr_async.simulation.server import SimServer
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C is a KeyboardInterrupt there
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with SimServer(config) as server:
-        say(f"simulated judge at {server.base_url} — models: {', '.join(MODELS)}")
-        await stop.wait()
-        stats = server.stats()
+    with told_to_stop() as stop:
+        async with SimServer(config) as server:
+            say(f"simulated judge at {server.base_url} — models: {', '.join(MODELS)}")
+            await stop.wait()
+            stats = server.stats()
     say(f"{stats['calls']} calls, {stats['paid']} paid, {stats['completed']} completed")
 
 

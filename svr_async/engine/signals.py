@@ -36,6 +36,27 @@ def draining(stopper: Stopper, say: Callable[[str], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+@contextlib.contextmanager
+def told_to_stop() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set; the next of them does what it would have done."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(number: int) -> None:
+        loop.remove_signal_handler(number)
+        told.set()
+
+    heard = (signal.SIGINT, signal.SIGTERM)
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C is a KeyboardInterrupt there
+        for number in heard:
+            loop.add_signal_handler(number, tell, number)
+    try:
+        yield told
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+
 def has_hung_up(stopper: Stopper) -> bool:
     """Whether the terminal has gone, so that nothing can be shown."""
     return HANGUP is not None and stopper.signal == HANGUP

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from svr_async.engine.descriptors import descriptors_for
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.protocol import Author, Judge
@@ -184,16 +184,6 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
 
 def within_descriptors(config: EngineConfig, *, engines: int = 1) -> EngineConfig:
     """Bound the calls under way of each engine by the files that this process may open, after asking for more."""
-    try:
-        import resource
-    except ImportError:
-        return config
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = engines * config.concurrency + OTHER_FILES
-    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
-        soft = min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    most = config.concurrency if soft == resource.RLIM_INFINITY else max(1, (soft - OTHER_FILES) // engines)
+    soft = descriptors_for(engines * config.concurrency + OTHER_FILES)
+    most = config.concurrency if soft is None else max(1, (soft - OTHER_FILES) // engines)
     return config if config.concurrency <= most else replace(config, concurrency=most)

@@ -27,6 +27,7 @@ class Chooser:
     _selector: Selector | None = None
     _vocabulary: Vocabulary | None = None
     _similarities: TextSimilarities | None = None
+    _digest: str = ""
     _kept: dict[str, tuple[Active, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -38,7 +39,9 @@ class Chooser:
     @property
     def identity(self) -> dict[str, Any]:
         """What of the bank can change an item: its digest and how its rubrics are selected."""
-        return {"bank": [self.bank.digest, self.settings.as_json()]}
+        if not self._digest:  # it takes as long as judging a pair otherwise does
+            self._digest = self.bank.digest
+        return {"bank": [self._digest, self.settings.as_json()]}
 
     def choose(self, prompt: Prompt) -> tuple[Active, ...]:
         """Return the rubrics for a prompt, most important first; with `uniform` each of them weighs 1."""

@@ -18,6 +18,7 @@ from svr_async.judges.spec import JudgeSpec
 from svr_async.serving.texts import PromptLike, as_prompt
 
 if TYPE_CHECKING:
+    from svr_async.engine.money import Budget
     from svr_async.engine.stats import EngineStats
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Engine:
         self._opened: OpenJudge | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._base_url = base_url
+        self._budget: Budget | None = None
         self._limits = JudgeLimits(
             memo=memo_place() if memo is None else Path(memo),
             concurrency=AUTO if concurrency is None else str(concurrency),
@@ -77,10 +79,10 @@ class Engine:
         )
 
     @classmethod
-    def limited(cls, judge: str, limits: JudgeLimits, *, base_url: str = "") -> Self:
-        """Return the engine of a judge that is asked within limits."""
+    def limited(cls, judge: str, limits: JudgeLimits, *, base_url: str = "", budget: Budget | None = None) -> Self:
+        """Return the engine of a judge that is asked within limits; several may share a `budget`."""
         engine = cls(judge, base_url=base_url)
-        engine._limits = limits
+        engine._limits, engine._budget = limits, budget
         return engine
 
     async def open(self) -> Self:
@@ -90,7 +92,8 @@ class Engine:
         """
         if self._opened is not None:
             raise UsageError(f"the engine {self.spec} is open already", hint="make one engine for each block")
-        self._opened, self._loop = _open(self.spec, self._base_url, self._limits), asyncio.get_running_loop()
+        self._opened = _open(self.spec, self._base_url, self._limits, self._budget)
+        self._loop = asyncio.get_running_loop()
         return self
 
     async def __aenter__(self) -> Self:
@@ -216,8 +219,8 @@ async def opened(engine: Engine | Judge | str) -> AsyncIterator[Engine | Judge]:
             yield engine
 
 
-def _open(judge: str, base_url: str, limits: JudgeLimits) -> OpenJudge:
+def _open(judge: str, base_url: str, limits: JudgeLimits, budget: Budget | None) -> OpenJudge:
     spec = JudgeSpec.parse(judge, base_url=base_url).priced(limits.price)
     if spec.recording is not None:
         raise UsageError(f"{judge} knows the pairs of its recording only", hint="svr eval replays recordings")
-    return open_judge(spec, limits)
+    return open_judge(spec, limits, budget=budget)

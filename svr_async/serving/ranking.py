@@ -1,10 +1,11 @@
 """The best of several responses: margins between them, and the scores that explain those margins best.
 
-    pairwise    every two responses side by side       N (N − 1) / 2 calls
-    pointwise   every response alone                   N calls
+    pairwise    responses side by side, every two or as a schedule says    N (N − 1) / 2 calls, or fewer
+    pointwise   every response alone                                       N calls
 
-Both give a margin F_ij for each two responses; the scores are the least-squares solution of s_i − s_j ≈ F_ij with
-Σ s = 0. With every margin there, s_i is the mean of F_ij over all j, and two responses differ by their margin.
+Both give margins F_ij between responses; the scores are the least-squares solution of s_i − s_j ≈ F_ij with Σ s = 0
+(`potentials.py`). With every margin there, s_i is the mean of F_ij over all j. Which pairs a schedule asks for:
+`schedules.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from functools import partial
 from itertools import combinations
 from typing import Literal
 
-import numpy as np
-
 from svr_async.engine.loops import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
@@ -24,6 +23,8 @@ from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.many import all_of
 from svr_async.serving.pairs import PairVerdict, Shown, judge_of, label_of, method_of, score_pair
+from svr_async.serving.potentials import Margins, potentials
+from svr_async.serving.schedules import Pair, Schedule, check_schedule, scheduled
 from svr_async.serving.scores import weighted_rubrics
 from svr_async.serving.texts import PromptLike, ResponseLike, as_prompt, as_responses
 from svr_async.serving.views import number, ranking_sheet
@@ -32,11 +33,10 @@ from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.sheet_html import sheet_html
 
 How = Literal["auto", "pairwise", "pointwise"]
-Margins = dict[tuple[int, int], float]
 Ask = Callable[..., Awaitable[PairVerdict]]
+Plan = Callable[[Callable[[Sequence[Pair]], Awaitable[Margins]]], Awaitable[Margins]]
 SHOWN = 5  # responses of a ranking that is printed in a line
 PAIRWISE_UP_TO = 6  # 15 calls; beyond it `auto` scores each response alone
-SAME_SCORE_DIGITS = 9  # so that the last bits of a sum settle no tie
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +85,33 @@ async def rank(
     order: Shown = "hash",
     top_k: int | None = None,
     rephrase: bool = False,
+    schedule: Schedule = "all",
+    rounds: int | None = None,
+    anchor: int | None = None,
 ) -> Ranking:
     """Rank N responses to a prompt by a bank, or, without one, by the judge alone: best-of-N.
 
     Method `pairwise` judges every two of them, for N (N − 1) / 2 calls (twice that with order `both`); `pointwise`
     scores each alone, for N calls, and tells close responses apart less well; `auto` is pairwise up to six responses,
     and wherever there is no bank: without rubrics nothing can be scored alone. Equal responses are judged once.
+
+    A `schedule` judges fewer pairs, whatever N is: `circle` N (each with the next, the last with the first), `anchor`
+    N − 1 (each with the one at the place `anchor`, by default the first), `swiss` at most N / 2 in each of `rounds`, of
+    near scores; there are at least ⌈log2 N⌉ rounds, the default, which connect all responses.
     `rephrase` costs one call more. Prompt, responses and `engine` are what `score_pair` takes. UsageError without a
-    response.
+    response, and for what does not go together.
     """
+    check_schedule(schedule, rounds=rounds, anchor=anchor)
     conversation = as_prompt(prompt)
     given = as_responses(responses, conversation)
     if not given:
         raise UsageError("there is no response to rank", hint="give at least one")
+    if anchor is not None and not 0 <= anchor < len(given):
+        raise UsageError(f"anchor={anchor} is none of {len(given)} responses", hint="places count from 0")
     texts = list(dict.fromkeys(given))
-    how = _settled(method, len(texts) if bank is not None else 0)
-    if how == "pointwise" and bank is None:
-        raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
-    if how == "pointwise" and (rephrase or order != "hash"):
-        raise UsageError("pointwise ranking has no order and no rephrasing", hint="method='pairwise' has both")
+    how = _settled(method, len(texts) if bank is not None and schedule == "all" else 0)
+    if how == "pointwise":
+        _check_pointwise(bank, plain=order == "hash" and schedule == "all" and not rephrase)
     async with opened(engine) as asked:
         if how == "pointwise":
             margins, questions = await _scored_alone(conversation, texts, bank, asked, top_k)
@@ -112,7 +120,8 @@ async def rank(
             ask = partial(
                 score_pair, conversation, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
             )
-            margins, questions = await _side_by_side(texts, ask, asked)
+            plan = partial(scheduled, schedule, len(texts), rounds=rounds, anchor=texts.index(given[anchor or 0]))
+            margins, questions = await _side_by_side(texts, ask, asked, plan)
         return _ranking(given, texts, margins, questions=questions, method=how, judge=label_of(asked))
 
 
@@ -127,11 +136,27 @@ def _settled(method: How, n: int) -> str:
     return method
 
 
-async def _side_by_side(texts: Sequence[str], ask: Ask, engine: Engine | Judge) -> tuple[Margins, int]:
-    pairs = list(combinations(range(len(texts)), 2))
-    verdicts = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, engine)
-    found = {pair: verdict.margin for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.margin is not None}
-    return found, len({key for verdict in verdicts for key in verdict.requests})
+def _check_pointwise(bank: RubricBank | None, *, plain: bool) -> None:
+    if bank is None:
+        raise UsageError("pointwise ranking scores the rubrics of a bank", hint="bank=Bank.load(folder)")
+    if not plain:
+        raise UsageError(
+            "pointwise ranking has no order, no schedule and no rephrasing", hint="method='pairwise' has them"
+        )
+
+
+async def _side_by_side(texts: Sequence[str], ask: Ask, engine: Engine | Judge, plan: Plan) -> tuple[Margins, int]:
+    questions: set[str] = set()
+
+    async def judge(pairs: Sequence[Pair]) -> Margins:
+        verdicts = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, engine)
+        questions.update(key for verdict in verdicts for key in verdict.requests)
+        return {
+            pair: verdict.margin for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.margin is not None
+        }
+
+    margins = await plan(judge)
+    return margins, len(questions)
 
 
 async def _scored_alone(
@@ -168,37 +193,3 @@ def _ranking(
         elif (min(one, other), max(one, other)) in margins:
             spread[i, j] = margins[one, other] if one < other else -margins[other, one]
     return Ranking(order=tuple(order), scores=scores, margins=spread, questions=questions, method=method, judge=judge)
-
-
-def potentials(n: int, margins: Mapping[tuple[int, int], float]) -> tuple[float | None, ...]:
-    """Return scores of n responses with s_i − s_j ≈ F_ij in least squares and Σ s = 0 over those that have one.
-
-    `margins` maps (i, j) to F_ij. Only the largest group that margins connect has scores (the first of equal ones):
-    nothing says how a response outside it compares. A lone response has the score 0.
-    """
-    group = _largest_group(n, margins)
-    if not group:
-        return (None,) * n
-    row = {member: place for place, member in enumerate(group)}
-    edges = [(row[i], row[j], margin) for (i, j), margin in margins.items() if i in row and j in row]
-    laplacian, pull = np.zeros((len(group), len(group))), np.zeros(len(group))
-    if edges:
-        i, j = np.array([edge[:2] for edge in edges]).T
-        np.add.at(laplacian, (np.r_[i, j], np.r_[i, j]), 1.0)
-        np.add.at(laplacian, (np.r_[i, j], np.r_[j, i]), -1.0)
-        forces = np.array([edge[2] for edge in edges])
-        np.add.at(pull, np.r_[i, j], np.r_[forces, -forces])
-    solved = np.linalg.lstsq(laplacian, pull, rcond=None)[0]
-    return tuple(round(float(solved[row[m]]), SAME_SCORE_DIGITS) + 0.0 if m in row else None for m in range(n))
-
-
-def _largest_group(n: int, margins: Mapping[tuple[int, int], float]) -> list[int]:
-    if n == 1:
-        return [0]
-    member = list(range(n))
-    for i, j in margins:
-        old, new = member[j], member[i]
-        member = [new if mark == old else mark for mark in member]
-    groups = [[place for place in range(n) if member[place] == mark] for mark in dict.fromkeys(member)]
-    largest = max(groups, key=len)
-    return largest if len(largest) > 1 else []

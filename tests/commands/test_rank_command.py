@@ -48,6 +48,15 @@ def test_an_endpoint_ranks_with_a_bank(
     assert (found["method"], found["questions"], "SIMULATED" in found["judge"]) == ("pointwise", 2, True)
 
 
+def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A circle of four is four margins, an anchor three, with the one that is named in each."""
+    given = ("Baked dough.", "It is food. We bake it.", "Food. Dough. Heat.", "Dough.")
+    assert svr_here(*ASKED, *given, "--schedule", "circle", "--json") == 0
+    assert len(orjson.loads(capsys.readouterr().out)["margins"]) == 4
+    assert svr_here(*ASKED, *given, "--schedule", "anchor", "--anchor", 2, "--json") == 0
+    assert set(orjson.loads(capsys.readouterr().out)["margins"]) == {"0-2", "1-2", "2-3"}
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -57,6 +66,7 @@ def test_an_endpoint_ranks_with_a_bank(
         ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
         ((*ASKED, "--method", "pointwise", "a", "b"), "--method pointwise needs --bank"),
         ((*ASKED, "--top-k", "3", "a", "b"), "--top-k needs --bank"),
+        ((*ASKED, "--rounds", "3", "a", "b"), "rounds=3 with schedule='all'"),
         ((*ASKED, "--bank", "nowhere", "a", "b"), "nowhere"),
     ],
 )

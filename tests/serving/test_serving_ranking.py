@@ -19,7 +19,8 @@ from svr_async import Engine, rank
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.serving.ranking import PAIRWISE_UP_TO, How, potentials
+from svr_async.serving.potentials import potentials
+from svr_async.serving.ranking import PAIRWISE_UP_TO, How
 from svr_async.simulation.config import SimConfig
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
@@ -110,6 +111,11 @@ async def test_wrong_wishes_are_one_line() -> None:
             (("a", "b"), {"method": "pointwise", "rephrase": True}, "no rephrasing"),
             (("a", "b"), {"method": "pointwise", "order": "both"}, "no order"),
             (("a", "b"), {"rephrase": True}, "cannot rephrase"),
+            (("a", "b"), {"schedule": "round"}, "schedule must be one of all, circle"),
+            (("a", "b"), {"schedule": "circle", "rounds": 2}, "rounds=2 with schedule='circle'"),
+            (("a", "b"), {"schedule": "anchor", "anchor": 2}, "anchor=2 is none of 2"),
+            (("a", "b"), {"anchor": 1}, "anchor=1 with schedule='all'"),
+            (("a", "b"), {"method": "pointwise", "schedule": "swiss"}, "no schedule"),
         ):
             with pytest.raises(UsageError, match=says) as caught:
                 await rank("q", responses, bank=checked_bank(), engine=engine, **options)

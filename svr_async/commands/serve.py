@@ -1,0 +1,128 @@
+"""`svr serve`: rewards, rankings and comparisons over HTTP."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from svr_async.commands.groups import USUAL, GroupedCommand
+from svr_async.commands.log_flags import Address
+from svr_async.commands.options import (
+    HELP,
+    bank_top_k_option,
+    config_option,
+    judge_option,
+    known_of,
+    limited,
+    scheduled,
+    with_limits,
+)
+from svr_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from svr_async.server.listen import RewardServer
+
+GROUPS = {
+    "Rewards": ("relative", "schedule", "rounds", "group_size", "length_penalty", "style_penalty"),
+    "Time": ("deadline_s", "gather_s", "keep_s", "drain_s"),
+    "What is let in": ("token_env", "max_body", "max_group", "max_requests", "max_groups", "read_s"),
+    **USUAL,
+}
+MIB = 2**20
+
+
+@click.command(cls=GroupedCommand, groups=GROUPS, context_settings=HELP)
+@judge_option
+@click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
+@click.option(
+    "--listen", type=Address(), default="8080", show_default=True, metavar="[HOST:]PORT", help="0 takes any free port."
+)
+@click.option("--fallback", type=float, default=0.0, show_default=True, help="The reward where the judge gives none.")
+@click.option(
+    "--relative",
+    type=click.Choice(["group", "anchor"]),
+    default="group",
+    show_default=True,
+    help="Rewards within a group, or over the request's anchor or label.",
+)
+@scheduled("circle")
+@click.option("--group-size", type=click.IntRange(min=0), default=0, help="Members of a group that does not say it.")
+@bank_top_k_option
+@click.option("--length-penalty", type=float, default=0.0, help="Taken off a response e times as long as its group.")
+@click.option("--style-penalty", type=float, default=0.0, help="Taken off for each Markdown mark a word more.")
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=click.FloatRange(min=0.1),
+    default=100.0,
+    show_default=True,
+    help="Seconds in which everyone is answered; less than the client waits.",
+)
+@click.option(
+    "--gather",
+    "gather_s",
+    type=click.FloatRange(min=0.05),
+    help="Seconds for members to come. Default: 0.6 --deadline.",
+)
+@click.option("--keep", "keep_s", type=click.FloatRange(min=1), default=900.0, help="Seconds that answers are kept.")
+@click.option("--drain", "drain_s", type=click.FloatRange(min=0), default=30.0, help="Seconds to finish in at the end.")
+@click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")
+@click.option("--max-body", type=click.IntRange(min=1), default=4, metavar="MIB", help="Largest body. Default: 4.")
+@click.option("--max-group", type=click.IntRange(min=2), default=64, show_default=True, help="Largest group.")
+@click.option("--max-requests", type=click.IntRange(min=1), default=4096, show_default=True, help="Requests at a time.")
+@click.option("--max-groups", type=click.IntRange(min=1), default=4096, show_default=True, help="Groups in memory.")
+@click.option("--read", "read_s", type=click.FloatRange(min=0.1), default=10.0, help="Seconds to send a request in.")
+@limited
+@config_option
+def serve(**flags: Any) -> None:
+    """Serve rewards over HTTP, for trainers (OpenRLHF, slime, verl, NeMo Gym) and clients of rerankers.
+
+    \b
+    Example:
+      svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
+      curl -d '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
+    """
+    from svr_async.judges.keys import naming_keys
+    from svr_async.judges.spec import JudgeSpec
+
+    server = _server(with_limits(flags))
+    with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
+        from svr_async.engine.loops import run_whole
+
+        run_whole(_until_told(server))
+
+
+def _server(flags: dict[str, Any]) -> RewardServer:
+    from svr_async.scoring.bank import RubricBank
+    from svr_async.server.listen import RewardServer
+    from svr_async.server.settings import ServerSettings
+
+    (host, port), name = flags["listen"], flags["token_env"]
+    token = os.environ.get(name, "") if name else ""
+    if name and not token:
+        raise UsageError(f"--token-env {name} names no variable with a token", hint=f"export {name}=…")
+    given = {**flags, "host": host, "port": port, "token": token, "max_body": flags["max_body"] * MIB}
+    return RewardServer(
+        flags["judge"],
+        settings=ServerSettings(**known_of(ServerSettings, given)),
+        limits=flags["limits"],
+        base_url=flags["base_url"],
+        bank=None if flags["bank"] is None else RubricBank.load(flags["bank"]),
+    )
+
+
+async def _until_told(server: RewardServer) -> None:
+    """Serve until SIGINT or SIGTERM, then let what is under way end."""
+    from svr_async.engine.signals import told_to_stop
+
+    with told_to_stop() as stop:
+        async with server:
+            click.echo(f"serving at {server.url} — {server.referee.label}; GET / tells what there is")
+            await stop.wait()
+            click.echo("stopping: what is under way may finish; again to stop at once", err=True)
+    told = server.tally.facts()
+    click.echo(
+        f"{told['requests']:,} requests, {told['rewards']:,} rewards, {told['fallbacks']:,} of them the fallback"
+    )
