@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": {"scoring", "judges", "engine", "observability", "adapters", "figures", "vocabulary"},
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "server": {"serving", "scoring", "judges", "engine", "observability", "vocabulary"},
+    "hooks": {"adapters", "serving", "evaluation", "scoring", "judges", "engine", "vocabulary"},
     "reproduction": {
         "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },

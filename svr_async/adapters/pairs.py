@@ -17,20 +17,20 @@ from svr_async.adapters.columns import (
     LIST_COLUMNS,
     PROMPT_COLUMNS,
     RUBRIC_COLUMNS,
-    SYSTEM_COLUMNS,
     with_plain_names,
 )
 from svr_async.adapters.contract import Adapter
-from svr_async.adapters.conversations import join_prompt, past_turns, read_answer, read_prompt
+from svr_async.adapters.conversations import join_prompt, read_answer
 from svr_async.adapters.dataset import RowParser
 from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.labels import Verdict, is_missing, shown
 from svr_async.adapters.layouts import Layout, by_flag_column, by_one_hot, by_scores, labelled_by, layout_of
+from svr_async.adapters.prompts import prompt_of
 from svr_async.adapters.ranked import best_and_worst
 from svr_async.adapters.records import PairResult, Parsed, accuracy, content_id, drawn_first
 from svr_async.adapters.survey import Readings, survey
 from svr_async.adapters.tables import Row
-from svr_async.vocabulary.pair import Message, PreferencePair, Prompt, user_prompt
+from svr_async.vocabulary.pair import PreferencePair
 
 ANNOTATORS = ("annotator1", "annotator2", "annotator3")
 TIE = "tie (the data prefers neither)"
@@ -211,44 +211,9 @@ def _unknown_form(fields: Fields) -> RowError:
     )
 
 
-def _prompt(fields: Fields) -> Prompt:
-    """Return the prompt from the first prompt column there is, with the system's turn and earlier ones before it."""
-    column = fields.first(PROMPT_COLUMNS)
-    if not column:
-        return _with_system(fields, ())
-    prompt = _instruction(fields) if column == "instruction" else _read_prompt(fields, column)
-    past = past_turns(fields.value("history")) if column != "history" and fields.has("history") else ()
-    return _with_system(fields, past + prompt)
-
-
-def _read_prompt(fields: Fields, column: str) -> Prompt:
-    """Return a conversation from a text or messages, also as OpenAI's preference files have them, or as JSON."""
-    value = read_prompt(fields.value(column))
-    return Fields(replace(fields.row, values={**fields.row.values, column: value})).prompt(column)
-
-
-def _instruction(fields: Fields) -> Prompt:
-    """Return an alpaca-style instruction, with its input below it."""
-    extra = fields.optional_text("input")
-    if not extra.strip() or not isinstance(fields.value("instruction"), str):
-        return _read_prompt(fields, "instruction")
-    instruction = fields.text("instruction")
-    return user_prompt(f"{instruction}\n\n{extra}" if instruction.strip() else extra)
-
-
-def _with_system(fields: Fields, prompt: Prompt) -> Prompt:
-    """Return a prompt after the system's turn, where a column holds one that the prompt does not begin with."""
-    column = fields.first(SYSTEM_COLUMNS)
-    if not column or not isinstance(fields.value(column), str) or not fields.text(column).strip():
-        return prompt
-    if any(turn.role == "system" for turn in prompt):
-        return prompt
-    return (Message("system", fields.text(column)), *prompt)
-
-
 def _finish(fields: Fields, ends: Ends) -> Parsed:
     """Build the pair from two response columns."""
-    given = _prompt(fields)
+    given = prompt_of(fields)
     alone = all(turn.role == "system" for turn in given)
     answers = []
     for column in (ends.first, ends.second):

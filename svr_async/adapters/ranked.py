@@ -20,13 +20,27 @@ def best_and_worst(fields: Fields, *, lower: bool | None) -> tuple[str, str] | N
 
     `lower`: less is better; None leaves it to the name, of which a rank's says so. RowError for a missing score.
     """
+    found = scored_responses(fields)
+    return None if found is None else _ends(*found, lower)
+
+
+def scored_responses(fields: Fields) -> tuple[list[tuple[float, str]], bool] | None:
+    """Return (number, text) of each listed response, and whether they are ranks, of which less is better.
+
+    None where a row lists no responses with numbers. RowError for a missing number.
+    """
     for column in LIST_COLUMNS:
         listed = fields.row.values.get(column)
         if isinstance(listed, list) and listed:
             found = _inside(fields, column, listed) or _beside(fields, listed)
             if found is not None:
-                return _ends(*found, lower)
+                return found
     return None
+
+
+def text_key(response: Mapping[str, Any]) -> str:
+    """Return under which name an object holds a response's text, or an empty text."""
+    return next((key for key in _TEXTS if isinstance(response.get(key), str)), "")
 
 
 def _inside(fields: Fields, column: str, listed: Sequence[Any]) -> tuple[list[tuple[float, str]], bool] | None:
@@ -34,7 +48,7 @@ def _inside(fields: Fields, column: str, listed: Sequence[Any]) -> tuple[list[tu
     first = listed[0]
     if not isinstance(first, Mapping):
         return None
-    text = next((key for key in _TEXTS if isinstance(first.get(key), str)), "")
+    text = text_key(first)
     score = next((key for key in (*_SCORES, *_RANKS) if key in first), "")
     if not text or not score:
         return None

@@ -46,7 +46,7 @@ def _parse_best_of_n(fields: Fields) -> Parsed:
     losers = fields.value("loser_list")
     if not isinstance(losers, list) or not losers:
         raise fields.unfit("loser_list", "a list of answers", losers)
-    answers = [_text(fields, "loser_list", loser) for loser in losers]
+    answers = [answer_text(fields, "loser_list", loser) for loser in losers]
     own_id = fields.identifier(("bon_uid",))
     item = f"bon/{own_id or content_id(prompt, best, *answers)}"
     reasons = [_unusable(best, answer) for answer in answers]
@@ -97,10 +97,11 @@ def _category(path: str) -> tuple[str, str]:
 
 
 def _answer(fields: Fields, column: str) -> str:
-    return _text(fields, column, fields.value(column))
+    return answer_text(fields, column, fields.value(column))
 
 
-def _text(fields: Fields, column: str, value: Any) -> str:
+def answer_text(fields: Fields, column: str, value: Any) -> str:
+    """Return the text of an answer, which is an object with `answer` and who wrote it."""
     if not isinstance(value, dict):
         raise fields.unfit(column, "an object with `answer`", value)
     if not isinstance(value.get("answer"), str):

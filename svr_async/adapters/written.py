@@ -29,7 +29,12 @@ def refuse_to_overwrite(out: Path, read: Iterable[Path]) -> None:
 
 def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:
     """Write pairs, whole or not at all; packed where the name ends in .gz."""
-    lines = b"".join(orjson.dumps(_row(pair), option=orjson.OPT_APPEND_NEWLINE) for pair in pairs)
+    write_rows(path, map(_row, pairs))
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows of plain JSON values, one a line, whole or not at all; packed where the name ends in .gz."""
+    lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
     write_atomic(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
 
 

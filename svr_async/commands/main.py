@@ -29,6 +29,7 @@ COMMANDS = {
     "labels": ("svr_async.commands.labels:labels", "Compare a run with labels of people; what to label next."),
     "explain": ("svr_async.commands.explain.command:explain", "Show the signed contributions behind one decision."),
     "rank": ("svr_async.commands.rank:rank", "Rank several responses to a prompt: the best of N."),
+    "pairs": ("svr_async.commands.pairs:pairs", "Make preference pairs of ranked responses."),
     "serve": ("svr_async.commands.serve:serve", "Serve rewards and rankings over HTTP, for trainers."),
     "call": ("svr_async.commands.call:call", "Look at single calls: request, reply, reasons, tokens."),
     "judges": ("svr_async.commands.judges:judges", "List the judges that can be named."),
@@ -48,7 +49,7 @@ COMMANDS = {
     "completion": ("svr_async.commands.completion:completion", "Print what makes your shell complete svr."),
 }
 SECTIONS = {
-    "Begin": ("eval", "train", "explain", "rank", "serve"),
+    "Begin": ("eval", "train", "explain", "rank", "pairs", "serve"),
     "Results": ("view", "report", "compare", "gate", "merge", "transfer", "labels", "call"),
     "Judges and what they cost": ("judges", "prices", "doctor", "batch", "cache"),
     "Banks, stage by stage": ("induce", "judge", "fit", "store", "bank"),

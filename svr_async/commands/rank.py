@@ -1,9 +1,10 @@
-"""`svr rank`: the best of several responses to one prompt."""
+"""`svr rank`: the best of several responses to one prompt, or to each prompt of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
     from svr_async.judges.limits import JudgeLimits
     from svr_async.serving.ranking import Ranking
 
+T = TypeVar("T")
+
 SHOWN_CHARS = 300
 ALIKE = "nothing tells them apart: the order is that in which they were given"
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
-@click.argument("responses", nargs=-1, required=True, metavar="RESPONSE...")
-@click.option("--prompt", required=True, metavar="TEXT|@FILE", help="What was asked.")
+@click.argument("responses", nargs=-1, required=True, metavar="FILE|RESPONSE...")
+@click.option("--prompt", metavar="TEXT|@FILE", help="What was asked. Without it, FILE has prompts with responses.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="RANKED.jsonl", help="With FILE: a row a prompt.")
 @judge_option
 @click.option("--bank", metavar="BANK", help="Judge with this bank: a folder, or hf:user/name.")
 @click.option(
@@ -36,23 +40,53 @@ ALIKE = "nothing tells them apart: the order is that in which they were given"
 @bank_top_k_option
 @limited
 @common
-def rank(prompt: str, responses: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Rank RESPONSES to a prompt, the best first: each a text, or @FILE.
+def rank(prompt: str | None, responses: tuple[str, ...], out: Path | None, as_json: bool, **flags: Any) -> None:
+    """Rank RESPONSES to a prompt, the best first: each a text, or @FILE. Or, without --prompt, those in a FILE.
 
-    With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks.
+    With a bank by its rubrics; without one a model is asked directly, and rules decides by its general checks. Rows of
+    FILE have a prompt and a list of responses; the same command again goes on where it was ended.
 
     \b
-    Example:
+    Examples:
       svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
+      svr rank samples.jsonl --judge gpt-oss-120b --bank banks/mine --schedule circle --out ranked.jsonl
     """
+    _refuse_without_bank(flags)
+    if prompt is not None and out is None:
+        _rank_one(prompt, responses, as_json=as_json, **flags)
+    elif prompt is None and out is not None and len(responses) == 1:
+        _rank_file(Path(responses[0]), out, as_json=as_json, **flags)
+    else:
+        raise UsageError(
+            "--prompt goes with responses, --out with a FILE of prompts and their responses",
+            hint="svr rank --prompt TEXT RESPONSE RESPONSE, or svr rank FILE --out RANKED.jsonl",
+        )
+
+
+def _rank_one(prompt: str, responses: tuple[str, ...], *, as_json: bool, **flags: Any) -> None:
     from svr_async.commands.given_text import text_of
     from svr_async.commands.screen import tell
+    from svr_async.serving.ranking import rank as rank_texts
 
-    _refuse_without_bank(flags)
     asked = text_of("--prompt", prompt)
     texts = [text_of("RESPONSE", text) for text in responses]
-    found = _ranked(asked, texts, **with_limits(flags))
-    tell(as_values(found), lambda: _show(found, texts), as_json=as_json)
+    found = _asked(lambda **how: rank_texts(asked, texts, **how), **with_limits(flags))
+    tell(found.to_json(), lambda: _show(found, texts), as_json=as_json)
+
+
+def _rank_file(path: Path, out: Path, *, as_json: bool, **flags: Any) -> None:
+    from svr_async.adapters.groups import read_groups
+    from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite
+    from svr_async.commands.screen import tell
+    from svr_async.serving.best_of_n import rank_groups, summary, summary_sheet, write_ranked
+
+    refuse_other_names(out)
+    refuse_to_overwrite(out, [path])
+    groups = read_groups(path)
+    found = _asked(lambda **how: rank_groups(groups, **how), **with_limits(flags))
+    write_ranked(out, found)
+    told = summary(found)
+    tell(told, summary_sheet(told), as_json=as_json)
 
 
 def _refuse_without_bank(flags: Mapping[str, Any]) -> None:
@@ -65,40 +99,31 @@ def _refuse_without_bank(flags: Mapping[str, Any]) -> None:
             raise UsageError(f"{flag} needs --bank", hint="a folder of `svr train`, or hf:user/name")
 
 
-def _ranked(
-    prompt: str,
-    texts: list[str],
+def _asked(
+    ask: Callable[..., Awaitable[T]],
     *,
     judge: str,
     base_url: str,
     bank: str | None,
     limits: JudgeLimits,
     **how: Any,
-) -> Ranking:
-    """Rank within an engine of its own; SvrError for what makes that impossible."""
+) -> T:
+    """Ask within an engine of its own; SvrError for what makes that impossible."""
     from svr_async.engine.loops import run_whole
     from svr_async.judges.keys import naming_keys
     from svr_async.judges.spec import JudgeSpec
     from svr_async.scoring.bank import RubricBank
     from svr_async.serving.engine import Engine
-    from svr_async.serving.ranking import rank as rank_texts
 
     held = None if bank is None else RubricBank.load(bank)
 
-    async def once() -> Ranking:
+    async def once() -> T:
         async with Engine.limited(judge, limits, base_url=base_url) as engine:
-            return await rank_texts(prompt, texts, bank=held, engine=engine, **how)
+            return await ask(bank=held, engine=engine, **how)
 
     keys = JudgeSpec.parse(judge, base_url=base_url).key_variables
     with naming_keys(keys):
         return run_whole(once())
-
-
-def as_values(found: Ranking) -> dict[str, Any]:
-    """Return a ranking as plain JSON values; places count from 0, margins are by `i-j`."""
-    margins = {f"{i}-{j}": margin for (i, j), margin in found.margins.items()}
-    told = {"order": found.order, "scores": found.scores, "best": found.best, "undecided": found.undecided}
-    return told | {"margins": margins, "method": found.method, "questions": found.questions, "judge": found.judge}
 
 
 def _show(found: Ranking, texts: list[str]) -> None:

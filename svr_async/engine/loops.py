@@ -108,6 +108,17 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     return own.run(work)
 
 
+async def run_beside(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that runs on the process's own loop, from whatever event loop the caller has.
+
+    So what belongs to one loop, as an engine does, serves callers on any. Cancelling the await cancels the work.
+    """
+    own = own_loop()
+    if own.here:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_kept_alive(work), own.loop))
+
+
 def run_whole(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that opens and closes all that it needs, and return its result.
 

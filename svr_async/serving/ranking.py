@@ -11,10 +11,10 @@ Both give margins F_ij between responses; the scores are the least-squares solut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from svr_async.engine.loops import in_sync
 from svr_async.errors import UsageError
@@ -34,6 +34,7 @@ from svr_async.vocabulary.sheet_html import sheet_html
 
 How = Literal["auto", "pairwise", "pointwise"]
 Ask = Callable[..., Awaitable[PairVerdict]]
+Verdicts = dict[Pair, PairVerdict]
 Plan = Callable[[Callable[[Sequence[Pair]], Awaitable[Margins]]], Awaitable[Margins]]
 SHOWN = 5  # responses of a ranking that is printed in a line
 PAIRWISE_UP_TO = 6  # 15 calls; beyond it `auto` scores each response alone
@@ -46,6 +47,8 @@ class Ranking:
     `order` holds their places in the list that was given; `scores` are in the order given, None for a response without
     a verdict, which stands last. `margins` holds F_ij for i < j, positive where i is better. `questions` counts what
     was asked, of the memo or by a call. `method` is `pairwise` or `pointwise`; `judge` is how results are labelled.
+    `verdicts` holds what was said of two that were judged side by side, by (place of A, place of B), the first of equal
+    responses standing for all; empty for `pointwise`.
     """
 
     order: tuple[int, ...]
@@ -54,6 +57,7 @@ class Ranking:
     questions: int
     method: str
     judge: str
+    verdicts: Mapping[tuple[int, int], PairVerdict] = field(default_factory=dict)
 
     @property
     def best(self) -> int | None:
@@ -64,6 +68,12 @@ class Ranking:
     def undecided(self) -> bool:
         """Whether nothing tells the responses apart: all scores that there are are equal, and `best` is no choice."""
         return len({score for score in self.scores if score is not None}) < 2
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; places count from 0, margins are by `i-j`, and verdicts are left out."""
+        margins = {f"{i}-{j}": margin for (i, j), margin in self.margins.items()}
+        told = {"order": self.order, "scores": self.scores, "best": self.best, "undecided": self.undecided}
+        return told | {"margins": margins, "method": self.method, "questions": self.questions, "judge": self.judge}
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{place} ({number(self.scores[place])})" for place in self.order[:SHOWN])
@@ -113,6 +123,7 @@ async def rank(
     if how == "pointwise":
         _check_pointwise(bank, plain=order == "hash" and schedule == "all" and not rephrase)
     async with opened(engine) as asked:
+        said: Verdicts = {}
         if how == "pointwise":
             margins, questions = await _scored_alone(conversation, texts, bank, asked, top_k)
         else:
@@ -121,8 +132,10 @@ async def rank(
                 score_pair, conversation, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
             )
             plan = partial(scheduled, schedule, len(texts), rounds=rounds, anchor=texts.index(given[anchor or 0]))
-            margins, questions = await _side_by_side(texts, ask, asked, plan)
-        return _ranking(given, texts, margins, questions=questions, method=how, judge=label_of(asked))
+            margins, said = await _side_by_side(texts, ask, asked, plan)
+            questions = len({key for verdict in said.values() for key in verdict.requests})
+        found = _ranking(given, texts, margins, questions=questions, method=how, judge=label_of(asked))
+        return replace(found, verdicts=_by_given_places(said, given, texts))
 
 
 rank_sync = in_sync(rank)
@@ -145,18 +158,20 @@ def _check_pointwise(bank: RubricBank | None, *, plain: bool) -> None:
         )
 
 
-async def _side_by_side(texts: Sequence[str], ask: Ask, engine: Engine | Judge, plan: Plan) -> tuple[Margins, int]:
-    questions: set[str] = set()
+async def _side_by_side(texts: Sequence[str], ask: Ask, engine: Engine | Judge, plan: Plan) -> tuple[Margins, Verdicts]:
+    said: Verdicts = {}
 
     async def judge(pairs: Sequence[Pair]) -> Margins:
         verdicts = await all_of(lambda pair: ask(a=texts[pair[0]], b=texts[pair[1]]), pairs, engine)
-        questions.update(key for verdict in verdicts for key in verdict.requests)
-        return {
-            pair: verdict.margin for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.margin is not None
-        }
+        said.update(zip(pairs, verdicts, strict=True))
+        told = ((pair, said[pair].margin) for pair in pairs)
+        return {pair: margin for pair, margin in told if margin is not None}
 
-    margins = await plan(judge)
-    return margins, len(questions)
+    return await plan(judge), said
+
+
+def _by_given_places(said: Verdicts, given: Sequence[str], texts: Sequence[str]) -> Verdicts:
+    return {(given.index(texts[i]), given.index(texts[j])): verdict for (i, j), verdict in said.items()}
 
 
 async def _scored_alone(

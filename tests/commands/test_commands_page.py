@@ -63,6 +63,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert svr_here("induce", "made.jsonl", *RULES, "--out", "c.jsonl", "-q") == 0
         words = ("--candidates", "c.jsonl", "--out", "store", "-q")
         assert svr_here("judge", "made.jsonl", *RULES, *words) == 0
+        groups = b'{"prompt": "Say it in one sentence.", "responses": ["One. Two. Three.", "One."]}'
+        (place / "groups.jsonl").write_bytes(groups)
+        assert svr_here("rank", "groups.jsonl", *RULES, "--out", "ranked.jsonl") == 0
         Memo.open(place / "memo").close()
         assert svr_here("cache", "export", "memo.gz", *MEMO) == 0
     return place
@@ -77,6 +80,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("cache verify", *MEMO), ("cache gc", "--older-than", "900", *MEMO), ("cache export", "other.gz", *MEMO),
     ("cache import", "memo.gz", *MEMO),
     ("induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("store show", "store"),
+    ("rank", "--prompt", "x", *RULES, "a", "b"), ("pairs build", "ranked.jsonl", "--out", "built.jsonl"),
     ("judge", "made.jsonl", *RULES, "-q", "--candidates", "c.jsonl", "--out", "store"),
 ]  # fmt: skip
 

@@ -60,8 +60,10 @@ def test_a_schedule_bounds_the_pairs(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("rank", *RULES, "--prompt", "x"), "Missing argument 'RESPONSE...'"),
-        (("rank", *RULES, "a", "b"), "Missing option '--prompt'"),
+        (("rank", *RULES, "--prompt", "x"), "Missing argument 'FILE|RESPONSE...'"),
+        (("rank", *RULES, "a", "b"), "--prompt goes with responses, --out with a FILE"),
+        ((*ASKED, "a", "--out", "x.jsonl"), "--prompt goes with responses, --out with a FILE"),
+        (("rank", *RULES, "nowhere.jsonl", "--out", "x.jsonl"), "no such file or folder: nowhere.jsonl"),
         (("rank", "--prompt", "x", "a", "b"), "no judge is named"),
         ((*ASKED, "@nowhere.txt", "b"), "cannot read RESPONSE @nowhere.txt"),
         ((*ASKED, "--method", "pointwise", "a", "b"), "--method pointwise needs --bank"),

@@ -26,7 +26,14 @@ from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer
 from sybil.typing import Parser
 
 ROOT = Path(__file__).parents[2]
-NOT_RUN = {"opens a browser", "needs a paid key", "needs a GPU", "needs the network", "takes minutes"}
+NOT_RUN = {
+    "opens a browser",
+    "needs a paid key",
+    "needs a GPU",
+    "needs the network",
+    "takes minutes",
+    "needs another package",
+}
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
 

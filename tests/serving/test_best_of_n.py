@@ -1,0 +1,175 @@
+"""Best of N over a file: what is read and written, what a second run pays, and pairs that carry who labelled them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rig import RULES, name_judge, read_lines, svr_here
+from small_bank import checked_bank
+
+from svr_async.adapters.groups import read_groups
+from svr_async.adapters.registry import get_adapter
+from svr_async.errors import DataError, UsageError
+from svr_async.serving.best_of_n import rank_groups, summary
+from svr_async.serving.preferences import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows
+from svr_async.simulation.server import SimServer
+
+SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    """Write rows as jsonl."""
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return path
+
+
+def test_forms_of_rows_with_responses(tmp_path: Path) -> None:
+    """Texts, messages, objects with a score, a list of ranks, and RMB's records in an order that tells nothing."""
+    said = [{"role": "assistant", "content": "b"}]
+    bon = {
+        "bon_uid": "r1",
+        "conversation_input": [{"role": "user", "content": "x"}],
+        "bon_best": {"answer": "best"},
+        "loser_list": [{"answer": "l1"}, {"answer": "l2"}],
+    }
+    path = write(
+        tmp_path / "f.jsonl",
+        {"id": 7, "prompt": "x", "responses": ["a", said]},
+        {"instruction": "x", "completions": [{"response": "a", "score": 2}, {"response": "b", "score": 5}]},
+        {"prompt": "x", "answers": ["a", "b", "c"], "ranks": [1, 3, 1]},
+        {"prompt": "x", "responses": ["a", "b"], "scores": [1, 1]},
+        bon,
+        bon,
+    )
+    plain, scored, ranked, alike, drawn, again = read_groups(path)
+    assert (plain.id, plain.responses, plain.best) == ("7", ("a", "b"), frozenset())
+    assert [set(group.best) for group in (scored, ranked, alike)] == [{1}, {0, 2}, set()]
+    assert [drawn.responses[place] for place in drawn.best] == ["best"]
+    assert (again.id, again.responses) == ("r1#2", drawn.responses)
+    places: set[int] = set()
+    for n in range(20):
+        bon["bon_uid"] = f"r{n}"
+        places |= read_groups(write(tmp_path / "g.jsonl", bon))[0].best
+    assert places == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"prompt": "x"}, "no column 'responses'"),
+        ({"responses": ["a"]}, "no prompt in it"),
+        ({"prompt": "x", "responses": []}, "expected a list of responses"),
+        ({"prompt": "x", "responses": [3]}, "expected responses (texts, messages, or objects with a text)"),
+        ({"bon_best": {"answer": "a"}, "conversation_input": "x", "loser_list": 3}, "expected a list of answers"),
+    ],
+)
+def test_a_row_that_cannot_be_ranked_is_named(row: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """Its file and number, and what was wanted."""
+    with pytest.raises(DataError, match=r"f\.jsonl row 1: ") as raised:
+        read_groups(write(tmp_path / "f.jsonl", row))
+    assert says in str(raised.value)
+
+
+async def test_a_summary_counts_ties_as_chances(tmp_path: Path) -> None:
+    """The best on top beside another counts half; longest, first and chance stand beside the judge."""
+    rows = (
+        {"prompt": "Say it in a few words: what is bread?", "responses": [LONG, SHORT], "scores": [1, 9]},
+        {"prompt": "What is the capital of France?", "responses": ["Paris.", "Lyons."], "scores": [9, 1]},
+    )
+    groups = read_groups(write(tmp_path / "f.jsonl", *rows))
+    found = await rank_groups(groups, bank=checked_bank(), engine="rules")
+    told = summary(found)
+    assert (told["labelled"], told["decided"], told["bank"]) == (2, 1, "checked")
+    values = {name: one["value"] for name, one in told["accuracy"].items()}
+    assert values == {"judge": 0.75, "longest": 0.25, "first": 0.5, "chance": 0.5}
+    assert found[0].row()["marks"] == ("offline_rules",)
+    assert (0, 1) in found[0].ranking.verdicts
+
+
+def test_a_file_is_ranked_and_what_was_asked_is_not_paid_again(
+    sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two prompts were ranked before: the whole file sends what the third needs; the rows are the same anew."""
+    monkeypatch.chdir(tmp_path)
+    name_judge(tmp_path, sim.base_url)
+    rows = [{"prompt": f"Count to {n}.", "responses": ["one", f"one and {n}", "no"]} for n in range(3)]
+    write(tmp_path / "two.jsonl", *rows[:2])
+    write(tmp_path / "three.jsonl", *rows)
+    sent = []
+    for name in ("two", "three", "three"):
+        before = len(sim.log())
+        asked = ("rank", f"{name}.jsonl", "--judge", "sim", "--schedule", "circle", "--out", f"{name}-ranked.jsonl")
+        assert svr_here(*asked, "--json") == 0
+        told = orjson.loads(capsys.readouterr().out)
+        sent.append(len(sim.log()) - before)
+    assert sent == [6, 3, 0]
+    assert read_lines(Path("three-ranked.jsonl"))[0]["marks"] == ["simulated"]
+    assert (told["prompts"], told["questions"], "SIMULATED" in told["judge"]) == (3, 9, True)
+    assert [row["prompt"][0]["content"] for row in read_lines(Path("three-ranked.jsonl"))] == [
+        row["prompt"] for row in rows
+    ]
+
+
+def test_pairs_are_built_of_a_ranked_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best against the worst, each row with judge, marks and bank; `pairs` reads them as any others."""
+    monkeypatch.chdir(tmp_path)
+    checked_bank().save(tmp_path / "bank")
+    write(
+        tmp_path / "f.jsonl",
+        {"id": "q", "prompt": "Say it in a few words: what is bread?", "responses": [LONG, SHORT, SHORT]},
+        {"prompt": "What is the capital of France?", "responses": ["Paris.", "Lyons."]},
+    )
+    assert svr_here("rank", "f.jsonl", *RULES, "--bank", "bank", "--out", "ranked.jsonl") == 0
+    assert "rules (offline checks, no model) · bank checked" in capsys.readouterr().out
+    assert svr_here("pairs", "build", "ranked.jsonl", "--out", "pairs.jsonl", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out) == {KEPT: 1, ALIKE: 1}
+    (row,) = read_lines(Path("pairs.jsonl"))
+    assert (row["chosen"], row["rejected"], row["margin"] > 0) == (SHORT, LONG, True)
+    assert row["from"] == {"id": "q", "chosen": 1, "rejected": 0, "of": 3}
+    labelled = row["labelled_by"]
+    assert (labelled["judge"], labelled["marks"]) == ("rules (offline checks, no model)", ["offline_rules"])
+    assert (labelled["bank"]["name"], len(labelled["bank"]["digest"])) == ("checked", 64)
+    (pair,) = get_adapter("pairs").load("pairs.jsonl").pairs
+    assert (pair.chosen, pair.id) == (SHORT, row["id"])
+    with pytest.raises(UsageError, match="no pair has a margin"):
+        _built(tmp_path / "ranked.jsonl", min_margin=99)
+
+
+def test_what_has_no_margin_makes_no_pair(tmp_path: Path) -> None:
+    """No verdict, equal scores and near ones are counted; with `every` each better meets each worse."""
+    base = {"prompt": "x", "judge": "j", "responses": ["a", "b", "c"]}
+    rows = [
+        base | {"scores": scores}
+        for scores in ([1.0, 0.5, -1.5], [0.1, 0.0, -0.1], [None, 0.0, None], [0.0, 0.0, 0.0], [None, 1.0, -1.0])
+    ]
+    path = write(tmp_path / "r.jsonl", *rows)
+    made, counts = _built(path, min_margin=1.0)
+    assert counts == {KEPT: 2, CLOSE: 1, NO_VERDICT: 1, ALIKE: 1}
+    assert [(row["chosen"], row["rejected"], row["margin"]) for row in made] == [("a", "c", 2.5), ("b", "c", 2.0)]
+    assert _built(path, min_margin=1.0, every=True)[1][KEPT] == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"prompt": "x", "responses": ["a", "b"]}, "no scores of a judge"),
+        ({"prompt": "x", "responses": ["a", "b"], "scores": [1, 0]}, "no scores of a judge"),
+        ({"prompt": "x", "responses": ["a", "b"], "scores": [1], "judge": "j"}, "1 scores for 2 responses"),
+        ({"prompt": "x", "responses": ["a", "b"], "scores": ["1", "0"], "judge": "j"}, "a list of numbers"),
+    ],
+)
+def test_rows_that_no_judge_ranked_are_refused(row: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """A preference set must not be made of numbers whose judge nobody names."""
+    with pytest.raises(DataError, match=says):
+        _built(write(tmp_path / "r.jsonl", row))
+
+
+def _built(path: Path, **how: Any) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    from svr_async.adapters.tables import read_rows
+
+    return preference_rows(read_rows(path), **how)
