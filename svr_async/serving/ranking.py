@@ -113,11 +113,7 @@ async def rank(
     """
     check_schedule(schedule, rounds=rounds, anchor=anchor)
     conversation = as_prompt(prompt)
-    given = as_responses(responses, conversation)
-    if not given:
-        raise UsageError("there is no response to rank", hint="give at least one")
-    if anchor is not None and not 0 <= anchor < len(given):
-        raise UsageError(f"anchor={anchor} is none of {len(given)} responses", hint="places count from 0")
+    given = _given(as_responses(responses, conversation), anchor)
     texts = list(dict.fromkeys(given))
     how = _settled(method, len(texts) if bank is not None and schedule == "all" else 0)
     if how == "pointwise":
@@ -128,9 +124,8 @@ async def rank(
             margins, questions = await _scored_alone(conversation, texts, bank, asked, top_k)
         else:
             method_of(bank, asked, rephrase=rephrase)  # an engine that cannot rephrase is refused before any call
-            ask = partial(
-                score_pair, conversation, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
-            )
+            settings: dict[str, Any] = {"bank": bank, "order": order, "top_k": top_k, "rephrase": rephrase}
+            ask = partial(score_pair, conversation, engine=asked, **settings)
             plan = partial(scheduled, schedule, len(texts), rounds=rounds, anchor=texts.index(given[anchor or 0]))
             margins, said = await _side_by_side(texts, ask, asked, plan)
             questions = len({key for verdict in said.values() for key in verdict.requests})
@@ -139,6 +134,15 @@ async def rank(
 
 
 rank_sync = in_sync(rank)
+
+
+def _given(responses: Sequence[str], anchor: int | None) -> Sequence[str]:
+    """Return the responses, or raise UsageError where there is none, or none at the place of the anchor."""
+    if not responses:
+        raise UsageError("there is no response to rank", hint="give at least one")
+    if anchor is not None and not 0 <= anchor < len(responses):
+        raise UsageError(f"anchor={anchor} is none of {len(responses)} responses", hint="places count from 0")
+    return responses
 
 
 def _settled(method: How, n: int) -> str:
