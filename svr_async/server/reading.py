@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
+from svr_async.engine.endpoint_json import json_value
 from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.group import digest
 from svr_async.server.pool import Seat
@@ -20,10 +19,13 @@ MOST_KEY_CHARS = 512  # of the name of a group or a member
 
 
 def parsed(data: bytes) -> Any:
-    """Return the JSON of a body; RefusalError (400) for anything else."""
+    """Return the JSON of a body; RefusalError (400) for anything else.
+
+    What a model wrote may hold half of a surrogate pair: it is read as replies of endpoints are, and judged.
+    """
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        return json_value(data)
+    except ValueError as error:
         raise RefusalError(400, f"the body is not JSON: {error}") from None
 
 

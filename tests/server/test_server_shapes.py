@@ -15,6 +15,8 @@ from svr_async import Bank, Engine, score, score_pair
 from svr_async.judges.limits import JudgeLimits
 from svr_async.server.chat_text import turns_of
 from svr_async.server.listen import RewardServer
+from svr_async.server.reading import parsed
+from svr_async.server.refusal import RefusalError
 from svr_async.server.settings import ServerSettings
 from svr_async.server.shapes.registry import ROUTES
 
@@ -200,3 +202,11 @@ def test_chat_templates_are_read_back() -> None:
         assert [(turn.role, turn.content) for turn in turns_of(text)] == [("user", "Hi"), ("assistant", "Yo")]
     assert [turn.role for turn in turns_of(CHATML)] == ["user"]
     assert turns_of("a <|im_start|>robot\nb")[0].content == "a <|im_start|>robot\nb"
+
+
+def test_half_of_a_surrogate_pair_is_no_broken_body() -> None:
+    """What a model wrote is judged as it can be written; what is no JSON is refused in one line."""
+    assert parsed(b'{"response": "y \\ud800"}') == {"response": "y ?"}
+    for broken in (b"", b"[", b'{"a": 1', b"[" * 100_000):
+        with pytest.raises(RefusalError, match="not JSON"):
+            parsed(broken)
