@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]  # it ships no types
 
 from svr_async.fit.batches import Steps, Table
-from svr_async.fit.config import FitConfig, Kind, Pool
+from svr_async.fit.config import FitConfig, Pool
 from svr_async.fit.losses import diversity_loss, preference_loss
-from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, to_alpha, weights
+from svr_async.fit.selector import Features, Params, bank_columns, hidden_units, pooled_logits, weights
+from svr_async.fit.sparsemax import sparsemax
 
 
 class State(NamedTuple):
@@ -25,7 +26,6 @@ class State(NamedTuple):
 class Objective(NamedTuple):
     """The settings that a compiled step depends on; phases that differ only in their rate share one program."""
 
-    kind: Kind
     pool: Pool
     diversity: float
     weight_decay: float
@@ -66,9 +66,9 @@ def pair_alpha(
     """
     if config.pool == "judged":
         logits = pooled_logits(params, hidden, table.rubric[row])
-        alpha = to_alpha(jnp.where(table.judged[row], logits, jnp.full_like(logits, -jnp.inf)), config.kind)
+        alpha = sparsemax(jnp.where(table.judged[row], logits, jnp.full_like(logits, -jnp.inf)))
         return alpha, diversity_loss(alpha, table.edge_i[row], table.edge_j[row], table.edge_value[row])
-    whole = to_alpha(bank_columns(params, hidden), config.kind, axis=0)
+    whole = sparsemax(bank_columns(params, hidden), axis=0)
     edges = diversity_loss(whole.T, table.edge_i[0], table.edge_j[0], table.edge_value[0])
     return jnp.take_along_axis(whole, table.rubric[row].T, axis=0, mode="clip").T, edges
 
@@ -82,7 +82,7 @@ def slice_loss(
     params: Params, table: Table, row: jax.Array, share: jax.Array, features: Features, config: Objective
 ) -> tuple[jax.Array, StepLog]:
     """Return the loss of one slice of a step, and its parts: sums over its rows, weighted by `share`."""
-    hidden = hidden_units(params, features, row.shape[0], config.kind)
+    hidden = hidden_units(params, features, row.shape[0])
     alpha, redundant = pair_alpha(params, hidden, table, row, config)
     margin = margins(params, alpha, table, row)
     parts = share * table.preference[row] * preference_loss(margin)
@@ -152,7 +152,7 @@ def run_margins(params: Params, table: Table, steps: Steps, config: Objective) -
 
     def body(_: None, step: Steps) -> tuple[None, tuple[jax.Array, jax.Array]]:
         row = step.row[0]
-        hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0], config.kind)
+        hidden = hidden_units(params, gather_features(table, step.piece[0], step.owner[0]), row.shape[0])
         alpha, _edges = pair_alpha(params, hidden, table, row, config)
         whole = margins(params, alpha, table, row)
         if config.top_k is None or config.top_k >= alpha.shape[-1]:

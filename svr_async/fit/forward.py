@@ -120,8 +120,8 @@ def hidden_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Float
 def importance_matrix(selector: Selector, arrays: FitArrays, prompts: Ints) -> Floats:
     """Return alpha · weight (prompt, rubric) of several prompt rows of `arrays` at once."""
     logits = hidden_matrix(selector, arrays, prompts) @ selector.output.T + selector.output_bias
-    simplex = sparsemax_numpy if selector.kind == "mlp" else positive_numpy
-    return np.stack([simplex(row) for row in logits]) * selector.weight
+    alpha = np.stack([sparsemax_numpy(row) for row in logits]) if selector.kind == "mlp" else positive_numpy(logits)
+    return alpha * selector.weight
 
 
 def sparsemax_numpy(logits: Floats) -> Floats:
@@ -137,11 +137,14 @@ def sparsemax_numpy(logits: Floats) -> Floats:
 
 
 def positive_numpy(logits: Floats) -> Floats:
-    """Scale the positive part of one row of logits to sum 1; where nothing is positive, the largest share it all."""
-    kept = np.maximum(logits, 0)
-    if not kept.any():
-        kept = (logits == logits.max()).astype(logits.dtype)
-    return cast("Floats", kept / kept.max() / (kept / kept.max()).sum())
+    """Scale the positive part of logits (..., rubric) to sum 1; where none is positive, the largest share it all.
+
+    −inf masks an entry; one at least is not masked.
+    """
+    top = logits.max(axis=-1, keepdims=True)
+    kept = np.where(top > 0, np.maximum(logits, 0), (logits == top).astype(logits.dtype))
+    kept = kept / kept.max(axis=-1, keepdims=True)
+    return cast("Floats", kept / kept.sum(axis=-1, keepdims=True))
 
 
 def save_selector(selector: Selector, path: Path) -> None:

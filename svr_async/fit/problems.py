@@ -31,6 +31,7 @@ BLOCK = 1024  # rows that a CPU goes through at a time: they stay near, and bloc
 LEAST_GATE = 0.02  # of a pair's largest; smaller ones are left out
 NOTHING = 1e30  # an L1 term that keeps the common part at 0
 LEAST_WIDTH = 8  # of a piece
+LEAST_ROOM, LEAST_RUBRICS = 1024, 64  # pairs, pieces and edges, and rubrics, that there is room for: small fits alike
 EDGE = 200  # what an edge of S costs, in places of a whole S
 MOST_WHOLE = 8192  # rubrics, above which S is never whole
 PIECE = 2  # what a piece costs beside its places, in places
@@ -95,7 +96,11 @@ def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
     `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term.
     """
     pairs, rubrics = z.shape
-    room = roomy(pairs), roomy(max(each.topics for each in gates)), roomy(rubrics)
+    room = (
+        roomy(pairs, least=LEAST_ROOM),
+        roomy(max(each.topics for each in gates)),
+        roomy(rubrics, least=LEAST_RUBRICS),
+    )
     rubric, value, owner, per_pair = _pieces(z.tocsr(), room[0])
     price = _prices(gates, max(roomy(len(gates)), CANDIDATES), room[1:])
     rows = _rows(gates, per_pair, price.shape[:2])
@@ -164,7 +169,7 @@ def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tupl
     """
     held = [_laid_out(each, per_pair) for each in gates]
     pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
-    rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0))
+    rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0), least=BLOCK)
     block = min(rows, BLOCK) if jax.default_backend() == "cpu" else rows
     size = room[0], -(-rows // block), block
     piece, topic, gate = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32)
@@ -205,7 +210,7 @@ def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints, Ints]:
     width = _width(ragged.lengths(z.indptr))
     borders, per_row = ragged.pieces(z.indptr, width)
     owner = np.repeat(np.arange(len(per_row)), per_row)
-    spare = roomy(len(owner)) - len(owner)
+    spare = roomy(len(owner), least=LEAST_ROOM) - len(owner)
     borders = np.append(borders, np.full(spare, borders[-1]))
     rubric = ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width)
     value = ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width)
@@ -214,8 +219,8 @@ def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints, Ints]:
 
 def _width(counts: Ints) -> int:
     """Return the width of pieces that costs least: padding, and `PIECE` places for each piece."""
-    longest = roomy(int(counts.max(initial=1)))
-    widths = sorted({roomy(width) for width in range(min(LEAST_WIDTH, longest), longest + 1)})
+    longest = roomy(int(counts.max(initial=LEAST_WIDTH)))
+    widths = sorted({roomy(width) for width in range(LEAST_WIDTH, longest + 1)})
     costs = [int(np.maximum(1, -(-counts // width)).sum()) * (width + PIECE) for width in widths]
     return widths[int(np.argmin(costs))]
 
@@ -228,7 +233,7 @@ def _likeness(alike: Any, rubrics: int) -> Edges | Singles:
     if found.nnz * EDGE > rubrics**2 and rubrics <= MOST_WHOLE:
         spare = rubrics - found.shape[0]
         return cast("Singles", np.pad(found.toarray(), (0, spare)).astype(np.float32))
-    spare = (0, roomy(found.nnz) - found.nnz)
+    spare = (0, roomy(found.nnz, least=LEAST_ROOM) - found.nnz)
     i, j, value = (np.pad(part, spare) for part in (found.row, found.col, found.data))
     parts: tuple[Any, ...] = (i.astype(np.int32), j.astype(np.int32), value.astype(np.float32))
     return Edges(*parts)

@@ -1,4 +1,4 @@
-"""The selector in JAX: sparse features in, alpha over the bank or a pair's judged pool out (paper app:selector)."""
+"""The selector of kind `mlp` in JAX: sparse features in, logits over the bank or a pair's pool out (app:selector)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCSR, bcsr_dot_general
 
-from svr_async.fit.config import Kind
 from svr_async.fit.forward import Selector
-from svr_async.fit.sparsemax import sparsemax
 
 
 class Params(NamedTuple):
@@ -39,8 +37,8 @@ class Features(NamedTuple):
     border: jax.Array | None = None  # (feature + 1,)
 
 
-def hidden_units(params: Params, features: Features, rows: int, kind: Kind) -> jax.Array:
-    """Return g(W1 φ + b1), (rows, unit): gathers the rows of W1 that a prompt uses and sums them."""
+def hidden_units(params: Params, features: Features, rows: int) -> jax.Array:
+    """Return ReLU(W1 φ + b1), (rows, unit): gathers the rows of W1 that a prompt uses and sums them."""
     if params.hidden.shape[0] == 0:  # an empty vocabulary: only the biases speak
         before = jnp.broadcast_to(params.hidden_bias[None], (rows, params.hidden.shape[1]))
     elif features.start is not None:
@@ -50,7 +48,7 @@ def hidden_units(params: Params, features: Features, rows: int, kind: Kind) -> j
         gathered = jnp.einsum("pwh,pw->ph", taken, features.value)
         summed = jax.ops.segment_sum(gathered, features.owner, num_segments=rows, indices_are_sorted=True)
         before = summed + params.hidden_bias[None]
-    return jax.nn.relu(before) if kind == "mlp" else jax.nn.softmax(before, axis=-1)
+    return jax.nn.relu(before)
 
 
 @jax.custom_vjp
@@ -119,21 +117,6 @@ def pooled_logits(params: Params, hidden: jax.Array, rubric: jax.Array) -> jax.A
     return jnp.einsum("beh,bh->be", gathered, hidden) + jnp.take(params.output_bias, rubric, mode="clip")
 
 
-def positive_share(logits: jax.Array, axis: int = -1) -> jax.Array:
-    """Scale the positive part to sum 1; −inf masks, and where nothing is positive the largest share it all."""
-    kept = jnp.maximum(logits, 0)
-    top = jnp.max(logits, axis=axis, keepdims=True)
-    none = top <= 0
-    shared = ((logits == top) & (logits > -jnp.inf)).astype(logits.dtype)
-    kept = jnp.where(none, shared, kept / jnp.where(none, jnp.ones_like(top), top))
-    return kept / jnp.maximum(jnp.sum(kept, axis=axis, keepdims=True), 1e-30)
-
-
-def to_alpha(logits: jax.Array, kind: Kind, axis: int = -1) -> jax.Array:
-    """Map logits to the simplex: sparsemax for `mlp`, the share of the positive part for `topics`."""
-    return sparsemax(logits, axis=axis) if kind == "mlp" else positive_share(logits, axis)
-
-
 def weights(params: Params) -> jax.Array:
     """Return w = softplus(raw_weight) >= 0 (paper app:hparams)."""
     return jax.nn.softplus(params.raw_weight)
@@ -159,10 +142,10 @@ def random_params(n_features: int, n_rubrics: int, units: int, seed: int) -> Par
     )
 
 
-def to_selector(params: Params, kind: Kind) -> Selector:
+def to_selector(params: Params) -> Selector:
     """Return the parameters as the plain arrays that inference reads."""
     arrays = {name: np.asarray(value) for name, value in params._asdict().items() if name != "raw_weight"}
-    return Selector(kind=kind, weight=np.asarray(weights(params)), **arrays)
+    return Selector(kind="mlp", weight=np.asarray(weights(params)), **arrays)
 
 
 def to_params(selector: Selector) -> Params:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def roomy(size: int) -> int:
-    """Round a size up to three binary digits: at most a quarter more, and few sizes in all; 1 at least."""
+def roomy(size: int, *, least: int = 1) -> int:
+    """Round a size up to three binary digits: at most a quarter more, and few sizes in all; `least` at least."""
     step = 1 << max(0, size.bit_length() - 3)
-    return max(1, -(-size // step) * step)
+    return max(least, -(-size // step) * step)

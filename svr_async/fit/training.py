@@ -25,11 +25,12 @@ from svr_async.fit.device import device_label, is_out_of_memory
 from svr_async.fit.epoch import State, StepLog, objective_of, run_epoch, run_margins, start_state
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord, FitResult, better
-from svr_async.fit.measure import active_rubrics
+from svr_async.fit.measure import accuracy, active_rubrics, fitted_margins
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
 from svr_async.fit.topics import solve_topics
 
 OnEpoch = Callable[[EpochRecord], None]
+Margins = npt.NDArray[np.float32]
 
 MAX_HALVINGS = 3
 EVALUATION_BATCH = 512
@@ -83,7 +84,7 @@ def fit(
             save_progress(progress, checkpoint_dir, identity=identity)
         if on_epoch:
             on_epoch(progress.history[-1])
-    return _result(progress, train, config)
+    return _result(progress, train)
 
 
 def calibrate(
@@ -111,8 +112,10 @@ def spread(results: Sequence[FitResult]) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
-def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> npt.NDArray[np.float32]:
+def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> Margins:
     """Return F of every pair as the fit computes it (pair,); 0 for a pair without a judged entry."""
+    if selector.kind == "topics":
+        return fitted_margins(selector, arrays, config)[0]
     out = np.zeros(arrays.n_pairs, np.float32)
     table, rows = batches.tabulate(arrays, pooled=config.pool == "judged")
     if rows.n_rows:
@@ -126,8 +129,10 @@ def _solved(
     """Return the solution of kind `topics` with its dev numbers; a start, as after pruning, is taken as it is."""
     solved = solve_topics(train, config) if start is None else None
     selector = solved.selector if solved else _matching(cast("Selector", start), train, config)
-    data = _load(train if dev is None else dev, None, config)
-    record = _record(0, None, to_params(selector), data, config, rate=0.0)
+    held_out = train if dev is None else dev
+    judged = np.diff(held_out.z_indptr) > 0
+    whole, best = fitted_margins(selector, held_out, config)
+    record = _measured(selector, held_out, (whole[judged], best[judged]), config)
     if on_epoch:
         on_epoch(record)
     return FitResult(
@@ -268,31 +273,47 @@ def _record(
     epoch: int, log: StepLog | None, params: Params, data: _Data, config: FitConfig, rate: float
 ) -> EpochRecord:
     table, rows = data.dev or (data.table, data.rows)
-    whole, best = _margins(params, table, rows, config)
-    dev_loss = float(np.logaddexp(0, -whole.astype(np.float64)).mean())
-    dev_accuracy = float((0.5 + 0.5 * np.sign(best)).mean())
+    margins = _margins(params, table, rows, config)
+    record = _measured(to_selector(params), data.dev_arrays, margins, config)
+    record = replace(record, epoch=epoch, learning_rate=rate)
     if log is None:
-        preference, diversity, margin, accuracy, against = dev_loss, 0.0, float(whole.mean()), dev_accuracy, 0.0
-    else:
-        preference, diversity, margin, accuracy, against = (float(np.asarray(p, np.float64).mean()) for p in log)
-    return EpochRecord(
-        epoch=epoch,
+        return record
+    preference, diversity, margin, accuracy, against = (float(np.asarray(p, np.float64).mean()) for p in log)
+    return replace(
+        record,
         preference_loss=preference,
         diversity_loss=diversity,
         train_margin=margin,
         train_accuracy=min(accuracy, 1.0),  # a mean in single precision may end a little above
-        adversarial_loss=against if log is not None and data.has_negatives else None,
-        dev_loss=dev_loss,
-        dev_margin=float(whole.mean()),
-        dev_accuracy=dev_accuracy,
-        active=active_rubrics(to_selector(params, config.kind), data.dev_arrays, config.top_k or 6),
-        learning_rate=rate,
+        adversarial_loss=against if data.has_negatives else None,
     )
 
 
-def _margins(
-    params: Params, table: Table, rows: Rows, config: FitConfig
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _measured(
+    selector: Selector, arrays: FitArrays, margins: tuple[Margins, Margins], config: FitConfig
+) -> EpochRecord:
+    """Return what dev says before a first epoch, which the numbers of training repeat.
+
+    Margins are those of the pairs with a judged entry: over all their entries, and over the best `top_k`.
+    """
+    whole, best = margins
+    dev_loss = float(np.logaddexp(0, -whole.astype(np.float64)).mean())
+    dev_accuracy = accuracy(best)
+    return EpochRecord(
+        epoch=0,
+        preference_loss=dev_loss,
+        diversity_loss=0.0,
+        train_margin=float(whole.mean()),
+        train_accuracy=dev_accuracy,
+        dev_loss=dev_loss,
+        dev_margin=float(whole.mean()),
+        dev_accuracy=dev_accuracy,
+        active=active_rubrics(selector, arrays, config.top_k or 6),
+        learning_rate=0.0,
+    )
+
+
+def _margins(params: Params, table: Table, rows: Rows, config: FitConfig) -> tuple[Margins, Margins]:
     """Return the margin of every row over all its judged entries, and over the best `top_k` of them."""
     order = np.arange(rows.n_rows)
     batch = min(EVALUATION_BATCH, rows.n_rows)
@@ -302,8 +323,8 @@ def _margins(
     return np.asarray(whole).ravel()[: rows.n_rows], np.asarray(best).ravel()[: rows.n_rows]
 
 
-def _result(progress: Progress, train: FitArrays, config: FitConfig) -> FitResult:
-    selector = to_selector(progress.best, config.kind)
+def _result(progress: Progress, train: FitArrays) -> FitResult:
+    selector = to_selector(progress.best)
     record = next((record for record in progress.history if record.epoch == progress.best_epoch), None)
     return FitResult(
         selector=selector,

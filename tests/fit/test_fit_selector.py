@@ -15,7 +15,7 @@ from svr_async.errors import ArtefactError
 from svr_async.fit import batches
 from svr_async.fit import selector as module
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import Kind
+from svr_async.fit.config import DEFAULT, Kind, Pool
 from svr_async.fit.epoch import gather_features
 from svr_async.fit.forward import (
     Selector,
@@ -23,23 +23,19 @@ from svr_async.fit.forward import (
     importance,
     importance_matrix,
     load_selector,
+    logits_numpy,
     positive_numpy,
     save_selector,
 )
-from svr_async.fit.selector import (
-    Params,
-    random_params,
-    to_params,
-    to_selector,
-)
+from svr_async.fit.measure import fitted_margins
+from svr_async.fit.selector import Params, random_params, to_params, to_selector
+from svr_async.fit.sparsemax import sparsemax
 
 KINDS: tuple[Kind, ...] = ("mlp", "topics")
 # Compiled whole: one by one, dozens of small operations would each be compiled by itself.
-hidden_units = jax.jit(module.hidden_units, static_argnums=(2, 3))
+hidden_units = jax.jit(module.hidden_units, static_argnums=2)
 bank_logits = jax.jit(module.bank_logits)
 pooled_logits = jax.jit(module.pooled_logits)
-positive_share = jax.jit(module.positive_share)
-to_alpha = jax.jit(module.to_alpha, static_argnums=1)
 
 
 def params_and_arrays(long: int = 1) -> tuple[Params, FitArrays]:
@@ -62,20 +58,18 @@ def whole_batch(arrays: FitArrays) -> Any:
     return table, gather_features(jax.device_put(table), jnp.asarray(steps.piece[0, 0]), jnp.asarray(steps.owner[0, 0]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("long", [1, 5])
-def test_sparse_pieces_equal_the_dense_product(kind: Kind, long: int) -> None:
-    """Gathering and summing pieces gives g(W1 φ + b1), whatever the prompts' lengths."""
+def test_sparse_pieces_equal_the_dense_product(long: int) -> None:
+    """Gathering and summing pieces gives ReLU(W1 φ + b1), whatever the prompts' lengths."""
     params, arrays = params_and_arrays(long)
     dense = np.zeros((arrays.n_prompts, 24), np.float32)
     for p in range(arrays.n_prompts):
         a, b = arrays.feature_indptr[p], arrays.feature_indptr[p + 1]
         np.add.at(dense[p], arrays.feature_index[a:b], arrays.feature_value[a:b])
     before = dense[arrays.pair_prompt] @ np.asarray(params.hidden) + np.asarray(params.hidden_bias)
-    expected = np.maximum(before, 0) if kind == "mlp" else np.exp(before) / np.exp(before).sum(1, keepdims=True)
 
     _, features = whole_batch(arrays)
-    np.testing.assert_allclose(hidden_units(params, features, arrays.n_pairs, kind), expected, atol=1e-5)
+    np.testing.assert_allclose(hidden_units(params, features, arrays.n_pairs), np.maximum(before, 0), atol=1e-5)
 
 
 @pytest.mark.parametrize("long", [1, 5])
@@ -91,7 +85,7 @@ def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
 
     def total(params: Params, places: tuple[NDArray[np.int32] | NDArray[np.integer], ...]) -> jax.Array:
         features = gather_features(jax.device_put(table), *(jnp.asarray(place[0, -1]) for place in places))
-        return jnp.sum(hidden_units(params, features, len(slope), "mlp") * slope)
+        return jnp.sum(hidden_units(params, features, len(slope)) * slope)
 
     gathered, sparse = steps[2:4], (*steps[2:4], *steps[5:])
     both = jax.jit(jax.value_and_grad(total))
@@ -101,14 +95,13 @@ def test_the_sparse_product_equals_gathering(long: int, slices: int) -> None:
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_numpy_forward_equals_jax(kind: Kind) -> None:
+def test_numpy_forward_equals_jax() -> None:
     """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""
     params, arrays = params_and_arrays()
     _, features = whole_batch(arrays)
-    hidden = hidden_units(params, features, arrays.n_pairs, kind)
-    expected = np.asarray(to_alpha(bank_logits(params, hidden), kind))
-    selector = to_selector(params, kind)
+    hidden = hidden_units(params, features, arrays.n_pairs)
+    expected = np.asarray(sparsemax(bank_logits(params, hidden)))
+    selector = to_selector(params)
     rows = [
         alpha_numpy(selector, arrays.feature_index[4 * p : 4 * p + 4], arrays.feature_value[4 * p : 4 * p + 4])
         for p in arrays.pair_prompt
@@ -123,34 +116,54 @@ def test_pooled_logits_are_the_banks_at_the_pool() -> None:
     """Gathering W2 for the judged entries gives the same logits as the whole bank read at them."""
     params, arrays = params_and_arrays()
     table, features = whole_batch(arrays)
-    hidden = hidden_units(params, features, arrays.n_pairs, "mlp")
+    hidden = hidden_units(params, features, arrays.n_pairs)
     rubric = jnp.asarray(table.rubric)
     expected = jnp.take_along_axis(bank_logits(params, hidden), rubric, axis=1)
     np.testing.assert_allclose(pooled_logits(params, hidden, rubric), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("logits", [[1.0, 3.0, -2.0], [0.0, 0.0, -1.0], [-5.0, -1.0, -np.inf], [1e30, -1e30, 1e30]])
-def test_positive_share_is_on_the_simplex_and_equals_numpy(logits: list[float]) -> None:
-    """The positive part is scaled to sum 1, falls back to the largest, and NumPy agrees."""
-    share = np.asarray(positive_share(jnp.array(logits)))
-    np.testing.assert_allclose(share.sum(), 1, atol=1e-6)
-    assert share.min() >= 0
-    np.testing.assert_allclose(positive_numpy(np.array(logits, np.float32)), share, atol=1e-6)
+@pytest.mark.parametrize(
+    ("logits", "expected"),
+    [
+        ([1.0, 3.0, -2.0], [0.25, 0.75, 0]),
+        ([0.0, 0.0, -1.0], [0.5, 0.5, 0]),
+        ([-5.0, -1.0, -np.inf], [0, 1, 0]),
+        ([1e30, -1e30, 1e30], [0.5, 0, 0.5]),
+    ],
+)
+def test_a_positive_share_is_on_the_simplex(logits: list[float], expected: list[float]) -> None:
+    """The positive part is scaled to sum 1 and falls back to the largest; rows are as they are alone."""
+    row = np.array(logits, np.float32)
+    np.testing.assert_allclose(positive_numpy(row), expected, atol=1e-6)
+    np.testing.assert_array_equal(positive_numpy(np.stack([row, row])), [positive_numpy(row)] * 2)
 
 
-def test_positive_share_slope_meets_finite_differences() -> None:
-    """Its derivative agrees with central differences in float64."""
-    with jax.enable_x64(True):
-        logits, step = np.array([0.5, -0.3, 1.5, 0.2]), 1e-6 * np.eye(4)
-        ahead, behind = ([np.asarray(positive_share(logits + e)) for e in steps] for steps in (step, -step))
-        rows = (np.stack(ahead, axis=1) - np.stack(behind, axis=1)) / 2e-6
-        np.testing.assert_allclose(jax.jit(jax.jacobian(positive_share))(logits), rows, atol=1e-8)
+@pytest.mark.parametrize("pool", ["judged", "bank"])
+def test_margins_of_a_solved_fit_are_sums_over_each_pairs_entries(pool: Pool) -> None:
+    """F = Σ alpha · weight · z, alpha over the judged entries or the bank; a pair without one has 0."""
+    params, arrays = params_and_arrays()
+    arrays = replace(
+        arrays,
+        z_indptr=np.concatenate([arrays.z_indptr[:1], arrays.z_indptr]),
+        pair_prompt=np.r_[0, arrays.pair_prompt],
+    )
+    selector = replace(to_selector(params), kind="topics", weight=np.linspace(0.5, 2, 12, dtype=np.float32))
+    whole, best = fitted_margins(selector, arrays, replace(DEFAULT, pool=pool, top_k=2))
+    for pair, prompt in enumerate(arrays.pair_prompt.tolist()):
+        entries = slice(*arrays.z_indptr[pair : pair + 2])
+        logits = logits_numpy(selector, *arrays.features(prompt))
+        rubric, z = arrays.z_rubric[entries], arrays.z_delta[entries]
+        alpha = positive_numpy(logits)[rubric] if pool == "bank" or not len(rubric) else positive_numpy(logits[rubric])
+        parts = alpha * selector.weight[rubric]
+        np.testing.assert_allclose(whole[pair], parts @ z, atol=1e-5)
+        top = np.argsort(-parts)[:2]
+        np.testing.assert_allclose(best[pair], parts[top] @ z[top], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_unseen_prompt_gets_alpha_from_the_biases(kind: Kind) -> None:
     """φ = 0 gives a finite alpha on the simplex (fault 105)."""
-    selector = to_selector(random_params(24, 12, 8, 0), kind)
+    selector = replace(to_selector(random_params(24, 12, 8, 0)), kind=kind)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
     np.testing.assert_allclose(alpha_numpy(selector, *none).sum(), 1, atol=1e-6)
     assert importance(selector, *none).min() >= 0
@@ -158,13 +171,13 @@ def test_an_unseen_prompt_gets_alpha_from_the_biases(kind: Kind) -> None:
 
 def test_an_empty_vocabulary_works() -> None:
     """A selector over 0 features still ranks rubrics (fault 105)."""
-    selector = to_selector(random_params(0, 4, 3, 0), "mlp")
+    selector = to_selector(random_params(0, 4, 3, 0))
     np.testing.assert_allclose(alpha_numpy(selector, np.zeros(0, int), np.zeros(0, np.float32)).sum(), 1, atol=1e-6)
 
 
 def test_a_selector_survives_storage(tmp_path: Path) -> None:
     """Saved and loaded, a selector gives the same bits; equal selectors give equal files."""
-    selector = to_selector(random_params(24, 12, 8, 0), "topics")
+    selector = replace(to_selector(random_params(24, 12, 8, 0)), kind="topics")
     save_selector(selector, tmp_path / "a.safetensors")
     save_selector(selector, tmp_path / "b.safetensors")
     loaded = load_selector(tmp_path / "a.safetensors")
@@ -177,9 +190,9 @@ def test_a_selector_survives_storage(tmp_path: Path) -> None:
 
 def test_weights_survive_the_way_back_to_parameters() -> None:
     """Softplus and its inverse cancel, from tiny weights to large ones."""
-    selector = to_selector(random_params(3, 5, 2, 0), "mlp")
+    selector = to_selector(random_params(3, 5, 2, 0))
     weight = np.array([1e-6, 1e-3, 0.5, 8.0, 60.0], np.float32)
-    back = to_selector(to_params(replace(selector, weight=weight)), "mlp")
+    back = to_selector(to_params(replace(selector, weight=weight)))
     np.testing.assert_allclose(back.weight, weight, rtol=1e-5)
 
 
@@ -217,7 +230,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_restricting_keeps_the_kept_rubrics() -> None:
     """A restricted selector's logits are the old ones at the kept rubrics."""
-    selector = to_selector(random_params(24, 12, 8, 0), "mlp")
+    selector = to_selector(random_params(24, 12, 8, 0))
     kept = np.array([7, 2, 5])
     np.testing.assert_array_equal(selector.restrict(kept).output, selector.output[kept])
     assert selector.restrict(kept).n_rubrics == 3

@@ -274,7 +274,7 @@ def formula(params: Any, arrays: FitArrays, pool: str) -> Any:
     from svr_async.fit.forward import logits_numpy, sparsemax_numpy
     from svr_async.fit.selector import to_selector
 
-    selector = to_selector(params, "mlp")
+    selector = to_selector(params)
     matrix = np.zeros((12, 12))
     matrix[arrays.redundancy_i, arrays.redundancy_j] = arrays.redundancy_value
     matrix += matrix.T
