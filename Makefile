@@ -41,10 +41,10 @@ demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held
 test coverage: export PYTHONDONTWRITEBYTECODE =  # each worker and each svr that is started would compile all source anew
 
 test: $(STAMP)  ## the tests, in about five minutes on two cores
-	$(BIN)/python -m pytest -n auto -m 'not soak' -q
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak' -q
 
 coverage: $(STAMP)  ## the same tests, and which lines and branches they reach; half as long again
-	$(BIN)/python -m pytest -n auto -m 'not soak' --cov --cov-report=term:skip-covered -q
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak' --cov --cov-report=term:skip-covered -q
 
 soak: $(STAMP)  ## the long tests, one at a time (about an hour): kills, full disks, outages; the figures of docs/reliability.md
 	@rm -f $(SOAK)
