@@ -68,8 +68,8 @@ async def test_a_judge_that_is_down_then_there_again(tmp_path: Path) -> None:
         await at.sim.come_back()
         await until(lambda: at.sim.stats()["paid"] == 2)  # all that was asked meanwhile is answered, and kept
         for path in ("/get_reward", "/v1/svr/compare"):
-            while number_in(path, await at.told(path, BODIES[path])) in {None, -1.5}:  # a busy machine misses deadlines
-                await asyncio.sleep(0.05)
+            while number_in(path, await at.told(path, BODIES[path])) in {None, -1.5}:
+                pass  # a busy machine misses a deadline more
 
 
 async def test_a_slow_judge_is_not_waited_for_and_its_answer_is_kept(tmp_path: Path) -> None:
