@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import re
+import secrets
 import socket
 from collections import Counter
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ _QUIET = {  # of our own processes; no telemetry leaves, and a cluster of our ow
     "RAY_SCHEDULER_EVENTS": "0",
     "RAY_DEDUP_LOGS": "0",
 }
-_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # on any system: a cluster of one machine, on 127.0.0.1
+_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # on any system: 127.0.0.1 is not taken for another address
+_AT_HOME = re.compile(r"127\.[\d.]+:\d+|localhost:\d+|\[::1\]:\d+")
+_AUTH_HINT = "set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +74,7 @@ def connect(address: str, at_once: int) -> bool:
     """
     address = _named(address)
     own = address == LOCAL
-    for name, value in (_QUIET | (_LOOPBACK if own else {})).items():
-        os.environ.setdefault(name, value)
+    _configure(own=own, at_home=own or _AT_HOME.fullmatch(address) is not None)
     import ray
 
     if ray.is_initialized():
@@ -90,6 +92,14 @@ def connect(address: str, at_once: int) -> bool:
             f"--ray {address}: no cluster can be used ({first})", hint="ray status looks at one"
         ) from error
     return True
+
+
+def _configure(*, own: bool, at_home: bool) -> None:
+    """Set what Ray reads of the environment, where the user has not: a cluster of our own has a token of its own."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    mine = token if own and "RAY_AUTH_MODE" not in os.environ else {}
+    for name, value in (_QUIET | (_LOOPBACK if at_home else {}) | mine).items():
+        os.environ.setdefault(name, value)
 
 
 def leave() -> None:
