@@ -87,9 +87,10 @@ def _settle(answer: asyncio.Future[Any], done: Future[Any]) -> None:
 
 
 class MadeRay:
-    """A cluster of one node; `actors` are all that were started, by name, and `began` is told of each."""
+    """A cluster of the nodes that are alive; `actors` are all that were started, by name, `began` is told of each."""
 
     def __init__(self) -> None:
+        self.alive = {"n1": True}
         self.actors: dict[str, Actor] = {}
         self.began: Callable[[str, Actor], None] = lambda _name, _actor: None
 
@@ -97,8 +98,10 @@ class MadeRay:
         """Return the living actors of a kind, by their names."""
         return [actor for name, actor in sorted(self.actors.items()) if f"-{kind}-" in name and not actor.dead]
 
-    def start(self, kind: type, name: str, job: bytes) -> Actor:
-        """Start an actor."""
+    def start(self, kind: type, name: str, node: str, job: bytes) -> Actor:
+        """Start an actor; RayActorError on a node that is gone."""
+        if not self.alive[node]:
+            raise RayActorError("its node is gone")
         actor = self.actors[name] = Actor(kind, job)
         self.began(name, actor)
         return actor
@@ -111,24 +114,28 @@ class MadeRay:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stand in the place of Ray's modules."""
         ray, exceptions, places = ModuleType("ray"), ModuleType("ray.exceptions"), ModuleType("ray.util.places")
-        node = {"NodeManagerHostname": "here", "NodeID": "n1", "Alive": True}
 
-        def options(kind: type, name: str) -> Any:
-            return SimpleNamespace(remote=lambda job: self.start(kind, name, job))
+        def options(kind: type, name: str, node: str) -> Any:
+            return SimpleNamespace(remote=lambda job: self.start(kind, name, node, job))
+
+        def nodes() -> list[dict[str, Any]]:
+            return [{"NodeManagerHostname": "here", "NodeID": node, "Alive": on} for node, on in self.alive.items()]
 
         names: dict[str, Any] = {
             "init": lambda **_: None,
             "is_initialized": lambda: False,
-            "nodes": lambda: [node],
+            "nodes": nodes,
             "kill": lambda actor: actor.kill(),
             "shutdown": self.shutdown,
             "get_runtime_context": lambda: SimpleNamespace(get_node_id=lambda: "n1"),
-            "remote": lambda kind: SimpleNamespace(options=lambda *, name, **_: options(kind, name)),
+            "remote": lambda kind: SimpleNamespace(
+                options=lambda *, name, scheduling_strategy, **_: options(kind, name, scheduling_strategy)
+            ),
             "__spec__": SimpleNamespace(name="ray"),
         }
         vars(ray).update(names)
         vars(exceptions).update(RayError=RayError, RayActorError=RayActorError)
-        vars(places).update(NodeAffinitySchedulingStrategy=lambda node, soft: (node, soft))
+        vars(places).update(NodeAffinitySchedulingStrategy=lambda node, soft: node)
         found = {"ray": ray, "ray.exceptions": exceptions, "ray.util": ModuleType("ray.util")}
         for name, module in (found | {"ray.util.scheduling_strategies": places}).items():
             monkeypatch.setitem(__import__("sys").modules, name, module)

@@ -104,6 +104,38 @@ def test_who_is_killed_is_replaced(ray: MadeRay, sim: SimServer, kind: str) -> N
     assert sum(paid(sim)) - len(paid(sim)) <= (AT_ONCE / 2 if kind == "worker" else 0)
 
 
+def test_a_machine_that_is_lost_leaves_its_part_to_the_others(
+    ray: MadeRay, sim: SimServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody comes in the place of its worker; what that held goes on elsewhere once its lease is over."""
+    monkeypatch.setattr("svr_async.evaluation.running.cluster.on_ray.LEASE_S", 0.3)
+    ray.alive["n2"] = True
+
+    def lose(result: dict[str, Any]) -> None:
+        if ray.alive["n2"] and len(paid(sim)) > N // 2:
+            ray.alive["n2"] = False
+            ray.named("worker")[1].kill()
+
+    watching(ray, lose)
+    evaluate(settings("ours", processes=1))
+    assert not ray.alive["n2"]
+    assert len([name for name in ray.actors if "-worker-" in name]) == 2
+    evaluate(settings("one", ray=None, processes=1, limits={"memo": Path("ours.memo")}))
+    assert Path("ours/items.jsonl").read_bytes() == Path("one/items.jsonl").read_bytes()
+    assert sum(paid(sim)) - len(paid(sim)) <= AT_ONCE  # under way, and in its last report that nobody heard
+
+
+def test_what_an_endpoint_refuses_one_worker_learns_for_all(ray: MadeRay, tmp_path: Path) -> None:
+    """A setting that is not taken is left out, and the replies are found again where the run is written."""
+    write_bench(tmp_path / "bench.jsonl", N)
+    with serving(SimConfig(latency_ms=5.0, reasoning=True)) as sim:
+        name_judge(tmp_path, sim.base_url, price=[0.1, 0.05, 0.5])
+        evaluate(settings("ours", method="vanilla"))
+        sent = sum(paid(sim))
+        result = evaluate(settings("ours", method="vanilla", ray=None, processes=1))
+        assert (sum(paid(sim)), result.metrics["calls"]["sent"]) == (sent, 0)
+
+
 def watching(ray: MadeRay, look: Callable[[dict[str, Any]], None]) -> None:
     """Look on at each report that a worker makes."""
 

@@ -68,19 +68,36 @@ class Cluster:
     def __init__(self, address: str, folder: Path) -> None:
         self.address, self.folder = address, folder
 
-    def pids(self, kind: str) -> list[int]:
-        """Return the processes of the actors of a kind, oldest first."""
-        found = []
+    def commands(self) -> dict[int, str]:
+        """Return the processes of the cluster, or of one of its nodes, with their command lines."""
+        found = {}
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                ours = f"{MARK}={self.folder}".encode() in (entry / "environ").read_bytes()
-                if ours and (entry / "cmdline").read_bytes().startswith(f"ray::{kind}".encode()):
-                    found.append(int(entry.name))
-        return sorted(found)
+                if f"{MARK}={self.folder}".encode() in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
+        return found
+
+    def pids(self, kind: str) -> list[int]:
+        """Return the processes of the actors of a kind, oldest first."""
+        return sorted(pid for pid, command in self.commands().items() if command.startswith(f"ray::{kind}"))
 
     def die_at_commit(self, when: str) -> None:
         """Have the next worker that commits replies die before that, or right after."""
         (self.folder / "dies").write_text(when)
+
+
+def started(folder: Path, *flags: str) -> subprocess.Popen[bytes]:
+    """Run `ray start`, which stays in the foreground; what it starts is known by the folder."""
+    env = {**os.environ, **ENV, MARK: str(folder), "PYTHONPATH": str(folder), "SVR_TEST_DIES": str(folder / "dies")}
+    more = (
+        "--block",
+        "--node-ip-address=127.0.0.1",
+        "--num-cpus=2",
+        "--disable-usage-stats",
+        "--object-store-memory=100000000",
+    )
+    program = Path(sys.executable).with_name("ray")
+    return subprocess.Popen([program, "start", *flags, *more], env=env, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +108,8 @@ def cluster() -> Iterator[Cluster]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    env = {**os.environ, **ENV, MARK: str(folder), "PYTHONPATH": str(folder), "SVR_TEST_DIES": str(folder / "dies")}
-    flags = ("--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=2")
-    more = (
-        "--include-dashboard=false",
-        "--disable-usage-stats",
-        f"--temp-dir={folder}",
-        "--object-store-memory=100000000",
-    )
-    program = Path(sys.executable).with_name("ray")
-    process = subprocess.Popen([program, "start", *flags, *more], env=env, stdout=subprocess.DEVNULL)
+    flags = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}")
+    process = started(folder, *flags)
     try:
         wait_until(lambda: _answers(port), limit_s=90)
         yield Cluster(f"127.0.0.1:{port}", folder)

@@ -22,12 +22,22 @@ from svr_async.engine.healing import add_cures
 from svr_async.engine.memo import Memo
 from svr_async.engine.memo_place import user_cache
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S
-from svr_async.errors import SvrError
+from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.calls import variables_of
 from svr_async.evaluation.running.cluster.lacking import Lacking, looking_for_gaps
 from svr_async.evaluation.running.cluster.ledger import LEASE_S
 from svr_async.evaluation.running.cluster.outbox import AT_ONCE, lacking, take_rows
-from svr_async.evaluation.running.cluster.start import Post, actor, connect, is_alive, kill, leave, posts
+from svr_async.evaluation.running.cluster.start import (
+    HINT,
+    Post,
+    actor,
+    connect,
+    is_alive,
+    kill,
+    lacks_us,
+    leave,
+    posts,
+)
 from svr_async.evaluation.running.cluster.supply import LOOK_S, Supply
 from svr_async.evaluation.running.cluster.worker import FAILURES, Worker
 from svr_async.evaluation.running.prepared import Prepared
@@ -113,6 +123,9 @@ class _Crew:
             self._shared.stopper.fail(error)
         except Exception as error:  # noqa: BLE001  (Ray's own: the worker, or its node, is gone)
             lost = error
+            if lacks_us(error):
+                told = f"--ray: svr-async cannot be loaded on {self._posts[number].machine}"
+                self._shared.stopper.fail(UsageError(told, hint=f"{HINT} on every machine, the same version"))
         self._came(number)
         self._supply.workers.pop(number, None)
         self._shared.bench.told.end((number, life))

@@ -20,7 +20,7 @@ NAMESPACE = "svr-async"
 CONNECT_S = 10.0
 OBJECTS_BYTES = 256 * 2**20  # of a cluster of our own: replies pass through it, none stays
 HINT = "pip install 'svr-async[ray]'"
-_ADDRESS = re.compile(r"(?:ray://)?(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})")
 _QUIET = {  # of our own processes; no telemetry leaves, and a cluster of our own listens on loopback alone
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_USAGE_STATS_PROMPT_ENABLED": "0",
@@ -28,7 +28,7 @@ _QUIET = {  # of our own processes; no telemetry leaves, and a cluster of our ow
     "RAY_DEDUP_LOGS": "0",
 }
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # on any system: 127.0.0.1 is not taken for another address
-_AT_HOME = re.compile(r"127\.[\d.]+:\d+|localhost:\d+|\[::1\]:\d+")
+_AT_HOME = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+")
 _AUTH_HINT = "set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token"
 
 
@@ -163,3 +163,8 @@ def lost_error() -> type[Exception]:
 
     kind: type[Exception] = RayError
     return kind
+
+
+def lacks_us(error: Exception) -> bool:
+    """Whether an actor could not begin because its machine has no svr-async, or none with this module."""
+    return any(words in str(error) for words in ("No module named", "failed to import"))

@@ -84,6 +84,7 @@ class Worker:
             memo=self._folder,
             max_calls=None if calls is None else 0,
             budget=None if usd is None else 0.0,
+            retry_errors=False,  # the driver tells which are known
         )
         run = prepare(replace(settings, limits=limits, out=folder, processes=1, ray=None))
         if other := differing(digests_of(run), self._job["identity"]):
