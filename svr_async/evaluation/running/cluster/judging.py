@@ -20,6 +20,7 @@ from svr_async.evaluation.run import Evaluation, judge_pair
 from svr_async.evaluation.running.bench import Bench
 from svr_async.evaluation.running.cluster.ledger import LEASE_S, PART_S, Word
 from svr_async.evaluation.running.cluster.outbox import Rows, rows_of, take_rows
+from svr_async.evaluation.running.cluster.start import lost_error
 
 BEAT_S, HUNGRY_S = 0.5, 0.05  # between two words to the coordinator: at most, and while something is wanted
 PATIENCE_S = 5.0  # for its answer
@@ -131,7 +132,7 @@ class Judging:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 told, piece = await self.coordinator.hear.remote(self._number, orjson.dumps(self._word(wants)))
-        except Exception:  # noqa: BLE001  (Ray's own: the coordinator is gone, or cannot be reached)
+        except (lost_error(), TimeoutError):
             self._go_alone(now)
             return
         loan = orjson.loads(told)

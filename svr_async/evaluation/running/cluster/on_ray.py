@@ -36,6 +36,7 @@ from svr_async.evaluation.running.cluster.start import (
     kill,
     lacks_us,
     leave,
+    lost_error,
     posts,
 )
 from svr_async.evaluation.running.cluster.supply import LOOK_S, Supply
@@ -86,7 +87,10 @@ class _Crew:
 
     async def _lend(self) -> None:
         await self._all_came.wait()
-        await self._supply.keep_on(self._at_work, blank=self._books.blank)
+        try:
+            await self._supply.keep_on(self._at_work, blank=self._books.blank)
+        except SvrError as error:
+            self._shared.stopper.fail(error)
 
     async def _stop_all(self) -> None:
         """Tell all workers when the run stops, and kill those that do not end."""
@@ -121,7 +125,7 @@ class _Crew:
             await worker.close.remote(folders)
         except SvrError as error:
             self._shared.stopper.fail(error)
-        except Exception as error:  # noqa: BLE001  (Ray's own: the worker, or its node, is gone)
+        except (lost_error(), TimeoutError) as error:
             lost = error
             if lacks_us(error):
                 told = f"--ray: svr-async cannot be loaded on {self._posts[number].machine}"
