@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from made_ray import MadeRay
-from rig import name_judge, serving, svr_here, write_bench
+from rig import ask, completion, name_judge, scripted_engine, serving, svr_here, write_bench
 
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.cluster import judging, ledger, outbox, start, supply
@@ -207,6 +207,7 @@ def test_what_no_cluster_can_be_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(UsageError, match="is not installed") as error:
         start.need_ray("local")
     assert error.value.hint == "pip install 'svr-async[ray]'"
+    assert svr_here("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "--ray", "--out", "rules") == 0
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
     for address, says in (
         ("http://x", "is no address"),
@@ -219,6 +220,19 @@ def test_what_no_cluster_can_be_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp
     for more in (("--shard", "1/2"), ("--shared", "redis://127.0.0.1:1")):
         assert svr_here(*flags, *more, "--out", "run") == 2
     assert not Path("run").exists()
+
+
+async def test_an_engine_keeps_to_its_part(tmp_path: Path) -> None:
+    """Of the calls under way it has its part, at least one; of a rate it takes as much less, and all of it again."""
+    async with scripted_engine(tmp_path / "memo", lambda *_: completion("good"), concurrency=8, rpm=60_000.0) as opened:
+        engine = opened[0]
+        for part, limit in ((0.25, 2), (0.01, 1), (1.0, 8)):
+            engine.take_part(part)
+            assert engine.stats().limit == limit
+            (lane,) = engine._caller.lane.lanes
+            assert lane._rpm is not None
+            assert lane._rpm.rate == pytest.approx(1000.0 * part)
+        assert (await engine.complete(ask())).value == "good"
 
 
 def test_settings_of_a_cluster_travel_and_are_not_told() -> None:

@@ -47,7 +47,7 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
     refuse_empty(run)
-    if run.settings.ray is not None:
+    if run.settings.ray is not None and _sends(run):
         need_ray(run.settings.ray)
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
@@ -90,11 +90,16 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
         await bench.close()
 
 
+def _sends(run: Prepared) -> int:
+    """Return how many judges of a run may send anything."""
+    return 0 if run.settings.limits.offline else sum(judge.profile is not None for judge in run.judges.judges)
+
+
 async def _look_around(run: Prepared, listener: Listener) -> None:
     """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
     limits, pairs = run.settings.limits, len(run.record.pairs)
-    sending = sum(judge.profile is not None for judge in run.judges.judges)
-    if not sending or limits.offline:
+    sending = _sends(run)
+    if not sending:
         return
     if note := network_note(limits.memo):
         listener.hear(Word(About.NOTE, note))
