@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from svr_async.commands.options import PATH, common, memo_option
+from svr_async.commands.options import common, memo_option
 from svr_async.commands.screen import tell
 from svr_async.errors import StorageError, UsageError
 
@@ -61,13 +61,15 @@ def verify(memo: Path, as_json: bool) -> None:
 
 
 @cache.command("export", short_help="Write all whole replies to a file.")
-@click.argument("file", type=PATH)
+@click.argument("file")
+@click.option("--parquet", "table", is_flag=True, help="Write a table (docs/scale.md), as for FILE.parquet and a URI.")
 @memo_option
 @common
-def export_(file: Path, memo: Path, as_json: bool) -> None:
+def export_(file: str, table: bool, memo: Path, as_json: bool) -> None:
     """Write all whole replies to FILE, a line of JSON each; with .gz at its end, packed.
 
-    FILE may be a folder that several machines share: each export is then a packed file named by its content.
+    FILE may be a folder that several machines share, or the URI of one, as s3://bucket/replies: each export is then a
+    file named by its content.
 
     A run with the same memo identity (see judges.toml) replays from them elsewhere: nothing is paid twice.
 
@@ -78,7 +80,7 @@ def export_(file: Path, memo: Path, as_json: bool) -> None:
 
     opened = _open(memo)
     try:
-        counts = export_memo(opened, file)
+        counts = export_memo(opened, file, table=table)
     finally:
         opened.close()
     left = f"; {counts.damaged} damaged rows were left out" if counts.damaged else ""
@@ -87,11 +89,11 @@ def export_(file: Path, memo: Path, as_json: bool) -> None:
 
 
 @cache.command("import", short_help="Add the replies of a file.")
-@click.argument("file", type=PATH)
+@click.argument("file")
 @memo_option
 @common
-def import_(file: Path, memo: Path, as_json: bool) -> None:
-    """Add the replies of FILE, or of a folder of them, that the memo does not have; what is there stays.
+def import_(file: str, memo: Path, as_json: bool) -> None:
+    """Add the replies of FILE, or of a folder or URI of them, that the memo does not have; what is there stays.
 
     A reply is taken as the answer of its model from then on: import only what comes from whom you trust.
 

@@ -157,6 +157,11 @@ class CallEngine:
         """Let so many times the named rates leave, as where other machines do not use theirs."""
         self._caller.lane.scale_rates(times)
 
+    def take_part(self, part: float) -> None:
+        """Keep to a part, above 0 and at most 1, of the calls under way and of the rates of the settings."""
+        self.scale_rates(part)
+        self._caller.lane.bound(max(1, int(part * self.config.concurrency)))
+
     async def turn(self) -> None:
         """Wait before a new item while many calls wait, so that items under way come first."""
         await self._caller.lane.turn()

@@ -221,13 +221,31 @@ def _dump(rows: Mapping[tuple[str, str], tuple[Cure, ...]]) -> bytes:
     return orjson.dumps(listed, option=orjson.OPT_INDENT_2)
 
 
+def add_cures(path: Path, data: bytes) -> None:
+    """Add to a file of cures what another one holds, as where it was learnt on another machine."""
+    known = _load(path)
+    both = known | {place: tuple(dict.fromkeys((*known.get(place, ()), *new))) for place, new in _parse(data).items()}
+    if both != known:
+        with contextlib.suppress(StorageError):
+            write_atomic(path, _dump(both), hint="the next run asks once more")
+
+
 def _load(path: Path | None) -> dict[tuple[str, str], tuple[Cure, ...]]:
     """Read the file; what is no cure there is left out."""
-    if path is None:
-        return {}
     try:
-        with path.open("rb") as file:
-            rows = orjson.loads(file.read(MOST_BYTES))
+        return {} if path is None else _parse(_head(path))
+    except OSError:
+        return {}
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES)
+
+
+def _parse(data: bytes) -> dict[tuple[str, str], tuple[Cure, ...]]:
+    try:
+        rows = orjson.loads(data)
         return {
             (str(row["endpoint"]), str(row["model"])): tuple(
                 Cure(one["field"], one["instead"])
@@ -236,5 +254,5 @@ def _load(path: Path | None) -> dict[tuple[str, str], tuple[Cure, ...]]:
             )
             for row in rows
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return {}

@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -136,6 +136,7 @@ class Memo:
         self.folder = folder
         self.writable = writable
         self.damaged = 0
+        self.on_kept: Callable[[bytes], None] = lambda _: None  # told the key of each reply that is committed
         self._damaged: set[bytes] = set()
         self._rows = rows
         self._patience_s = patience_s
@@ -179,7 +180,7 @@ class Memo:
 
     def read(self, key: bytes, row: bytes) -> Reply | None:
         """Return the reply in a row; None, counted, for one that is damaged."""
-        reply = _read_row(key, row)
+        reply = reply_in(key, row)
         if reply is None:
             self._count_damage(key)
         return reply
@@ -213,6 +214,7 @@ class Memo:
                 self._writer = self._start_writer()
             self._queue.put(pending)
         await pending.done
+        self.on_kept(key)
 
     def _start_writer(self) -> threading.Thread:
         writer = threading.Thread(target=self._write_batches, name="svr-memo", daemon=True)
@@ -348,7 +350,8 @@ def _resolve(loop: asyncio.AbstractEventLoop, items: list[_Pending], error: Stor
             item.done.set_exception(error)
 
 
-def _read_row(key: bytes, row: bytes) -> Reply | None:
+def reply_in(key: bytes, row: bytes) -> Reply | None:
+    """Return the reply in a row; None for one that is damaged, or is another request's."""
     payload = unpack(key, row)
     if payload is None:
         return None

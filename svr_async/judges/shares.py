@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from svr_async.errors import UsageError
 
@@ -39,8 +39,20 @@ def part_of(total: int, share: Share) -> int:
 def places_of(prompts: Sequence[Hashable], share: Share) -> list[int]:
     """Return the places of a share. What has one prompt stays together: it asks about the same rubrics."""
     number, count = share
+    return [place for place, group in enumerate(_groups_of(prompts)) if group % count == number]
+
+
+def all_places(prompts: Sequence[Hashable], count: int) -> list[list[int]]:
+    """Return the places of each of so many shares, in one look; of those that there are none for, none."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place, group in enumerate(_groups_of(prompts)):
+        places[group % count].append(place)
+    return places
+
+
+def _groups_of(prompts: Sequence[Hashable]) -> Iterator[int]:
     groups: dict[Hashable, int] = {}
-    return [place for place, prompt in enumerate(prompts) if groups.setdefault(prompt, len(groups)) % count == number]
+    return (groups.setdefault(prompt, len(groups)) for prompt in prompts)
 
 
 def share_of_share(share: Share, part: Share) -> Share:

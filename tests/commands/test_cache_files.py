@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from rig import name_judge, serving, steady_metrics, write_bench
 
 from svr_async.engine.memo import Memo
+from svr_async.engine.memo_parquet import COLUMNS, read_replies, write_replies
+from svr_async.engine.reply import Reply
 
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q")
@@ -79,6 +83,98 @@ def test_a_line_that_is_no_reply_is_refused(cli: Cli, line: bytes, says: str) ->
     memo = Memo.open(Path("two"))
     assert list(memo.keys()) == []
     memo.close()
+
+
+@pytest.mark.parametrize("place", ["replies.parquet", "folder", "file://{here}/far"])
+def test_replies_go_through_parquet_and_come_back(cli: Cli, paid: Path, tmp_path: Path, place: str) -> None:
+    """A file, a folder and a URI: the same rows in another memo, equal files for equal memos, a table for any tool."""
+    place = place.format(here=tmp_path)
+    Path("folder").mkdir()
+    code, out, err = cli("cache", "export", place, "--parquet", "--memo", "one")
+    assert (code, "8 replies of one in" in out) == (0, True), err
+    for rows, known in ((8, 0), (0, 8)):
+        code, out, err = cli("cache", "import", place, "--memo", "two", "--json")
+        assert (code, orjson.loads(out)) == (0, {"rows": rows, "known": known}), err
+    (file,) = tmp_path.rglob("*.parquet")
+    for memo, name in (("one", "a.jsonl"), ("two", "b.jsonl"), ("two", "again.parquet")):
+        assert cli("cache", "export", name, "--memo", memo)[0] == 0
+    assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
+    assert Path("again.parquet").read_bytes() == file.read_bytes()
+    table = parquet.read_table(file).to_pylist()
+    assert [row["key"] for row in table] == [
+        orjson.loads(line)["key"] for line in Path("a.jsonl").read_bytes().splitlines()
+    ]
+    assert {row["model"] for row in table} == {"gpt-oss-120b"}
+
+
+def test_a_table_of_many_replies_has_row_groups_of_a_bounded_size(tmp_path: Path) -> None:
+    """A group ends at 1,024 rows or 16 MiB of text, so that writing and reading hold no more than that."""
+    for count, text, groups in ((2500, "x", 3), (5, "é" * 9 * 2**20, 3)):
+        rows = ((bytes(30) + number.to_bytes(2, "big"), Reply(text=f"{number}{text}")) for number in range(count))
+        with (tmp_path / "many.parquet").open("wb") as file:
+            write_replies(file, rows)
+        assert parquet.ParquetFile(tmp_path / "many.parquet").num_row_groups == groups
+        with (tmp_path / "many.parquet").open("rb") as file:
+            found = list(read_replies(file, 2**30, "many"))
+        assert [reply.text[:4] for _, reply in found] == [f"{number}{text}"[:4] for number in range(count)]
+
+
+KEY = "0" * 64
+ROW: dict[str, object] = dict.fromkeys(COLUMNS, "") | {
+    "key": KEY,
+    "text": "x",
+    "tries": 1,
+    "prompt_tokens": 1,
+    "cached_tokens": None,
+    "completion_tokens": 2,
+    "batch": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([ROW | {"key": "../../etc/passwd"}], "row 1 is no reply: the key is '../../etc/passwd'"),
+        ([ROW | {"key": None}], "not 64 hex digits"),
+        ([ROW, ROW | {"text": None}], "row 2 is no reply"),
+        ([ROW | {"prompt_tokens": -1}], "have other types"),
+        ([ROW | {"more": 1}], "holds no replies: its columns are"),
+        ([{name: value for name, value in ROW.items() if name != "id"}], "holds no replies: its columns are"),
+        ([ROW | {"tries": "1"}], "holds no replies: its columns are"),
+        ([ROW | {"text": "x" * 2**20}] * 300, "unfolds to more than"),
+        ([ROW | {"text": str(n) * 2**20} for n in range(100, 200)], "says that it unfolds to"),
+    ],
+)
+def test_a_table_that_holds_anything_else_is_refused(
+    cli: Cli, tmp_path: Path, rows: list[dict[str, object]], says: str
+) -> None:
+    """Exit 7 and one line, for foreign columns, rows that are none, and texts that unfold; nothing reaches the memo."""
+    ours = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
+    table = pa.Table.from_pylist(rows, schema=None if "columns" in says else ours)
+    parquet.write_table(table, tmp_path / "bad.parquet", compression="zstd")
+    code, _, err = cli("cache", "import", "bad.parquet", "--memo", "two")
+    assert (code, says in err, err.count("\n")) == (7, True, 1), err
+    memo = Memo.open(Path("two"))
+    assert list(memo.keys()) == []
+    memo.close()
+
+
+def test_a_table_that_did_not_arrive_whole_is_refused(cli: Cli, paid: Path) -> None:
+    """Cut off, no Parquet at all, or rows that its name does not match: one line each, and no row is taken."""
+    Path("folder").mkdir()
+    assert cli("cache", "export", "folder", "--parquet", "--memo", "one")[0] == 0
+    (file,) = Path("folder").iterdir()
+    data, table = file.read_bytes(), parquet.read_table(file)
+    parquet.write_table(table.slice(1), "fewer.parquet")
+    for content in (data[:-40], data[: len(data) // 2], b"", b"no table", Path("fewer.parquet").read_bytes()):
+        file.write_bytes(content)
+        code, _, err = cli("cache", "import", "folder", "--memo", "two")
+        assert (code, err.count("\n")) == (7, 1), err
+    code, _, err = cli("cache", "export", "nowhere", "--parquet", "--memo", "one")
+    assert (code, "is no folder" in err, err.count("\n")) == (2, True, 1), err
+    for args in (("export", "nosuch://x/y", "--memo", "one"), ("import", "nosuch://x/y"), ("import", "none.parquet")):
+        code, _, err = cli("cache", *args)
+        assert (code, err.count("\n")) == (2, 1), err
 
 
 def test_files_that_are_not_there_or_not_packed_are_one_line(cli: Cli, paid: Path) -> None:

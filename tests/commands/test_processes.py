@@ -368,7 +368,7 @@ def test_settings_survive_the_way_to_a_worker_and_into_a_manifest() -> None:
     whole = settings_with(JudgeLimits(prompts=Path("p"), budget=0.5, rpm=3.0))
     assert from_plain(orjson.loads(orjson.dumps(to_plain(whole)))) == whole
     assert from_plain(orjson.loads(orjson.dumps(whole.told()))) == whole
-    assert to_plain(whole).keys() - whole.told().keys() == {"share", "shared", "failures", "force"}
+    assert to_plain(whole).keys() - whole.told().keys() == {"share", "shared", "ray", "failures", "force"}
 
 
 def test_failures_that_other_processes_add_are_taken_in(tmp_path: Path) -> None:

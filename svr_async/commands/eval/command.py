@@ -86,6 +86,13 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @shard_option
 @shared_option
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Ask from a Ray cluster, --processes on each machine: HOST:PORT, auto, local; or $RAY_ADDRESS.",
+)
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @dry_run_option
 @offline_option

@@ -22,6 +22,7 @@ ENDPOINT_FLAGS = (
     "prompts",
     "memo",
     "shared",
+    "ray",
 )
 
 

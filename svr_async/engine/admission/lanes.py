@@ -70,6 +70,15 @@ class Lanes:
         for lane in self.lanes:
             lane.scale_rates(times, self._clock())
 
+    def bound(self, ceiling: int) -> None:
+        """Let so many calls be under way at most, on all lanes together."""
+        self._ceiling = ceiling
+        for lane in self.lanes:
+            lane.limiter.bound(ceiling)
+        if self.waiting:
+            self._serve()
+        self.begin()
+
     @property
     def in_flight(self) -> int:
         """Calls under way, on all lanes."""

@@ -83,6 +83,13 @@ class Limiter:
         self._top = float("-inf")
         self._forget()
 
+    def bound(self, ceiling: int) -> None:
+        """Go on below another ceiling: what stood at the old one stands at the new."""
+        at_goal, at_limit = self._goal >= self.ceiling, self.limit >= self.ceiling
+        self.ceiling = ceiling
+        self._goal = ceiling if at_goal else min(self._goal, ceiling)
+        self.limit = ceiling if at_limit else min(self.limit, ceiling)
+
     @property
     def mode(self) -> str:
         """What it is doing: seek, hold, up, down or recover."""

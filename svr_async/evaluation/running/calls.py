@@ -190,13 +190,16 @@ def _call(key: str, asked: tuple[Request, Price | None], item: Item, memo: Path,
 
 def secrets_of(prepared: Prepared) -> tuple[str, ...]:
     """Return the values that must not be shown: keys and headers of the judges."""
-    return tuple(text for judge in prepared.judges.judges if judge.profile for text in _secrets(judge.profile))
+    return tuple(value for name in variables_of(prepared) if (value := os.environ.get(name, "").strip()))
 
 
-def _secrets(profile: Profile) -> list[str]:
-    """Return the values of the variables that a profile names."""
+def variables_of(prepared: Prepared) -> tuple[str, ...]:
+    """Return the names of the variables that hold keys and headers of the judges."""
+    return tuple(name for judge in prepared.judges.judges if judge.profile for name in _variables(judge.profile))
+
+
+def _variables(profile: Profile) -> list[str]:
     from svr_async.judges.profile import variable_in
 
     named = [variable_in(value) for value in (*profile.headers.values(), *profile.query.values())]
-    values = [os.environ.get(name, "").strip() for name in (profile.key_env, *named) if name]
-    return [value for value in values if value]
+    return [name for name in (profile.key_env, *named) if name]

@@ -17,11 +17,12 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import Evaluation, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
+from svr_async.evaluation.running.cluster.start import need_ray
 from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
 from svr_async.evaluation.running.ending import Asked, end_judging
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.processes import SharedBench, SharedRun, run_in_processes, share_out
+from svr_async.evaluation.running.processes import SharedBench, SharedRun, ask_in_processes, run_shared, share_out
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.shards import keep_shard, refuse_empty
@@ -46,6 +47,8 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
     refuse_empty(run)
+    if run.settings.ray is not None and _sends(run):
+        need_ray(run.settings.ray)
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
@@ -87,11 +90,16 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
         await bench.close()
 
 
+def _sends(run: Prepared) -> int:
+    """Return how many judges of a run may send anything."""
+    return 0 if run.settings.limits.offline else sum(judge.profile is not None for judge in run.judges.judges)
+
+
 async def _look_around(run: Prepared, listener: Listener) -> None:
     """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
     limits, pairs = run.settings.limits, len(run.record.pairs)
-    sending = sum(judge.profile is not None for judge in run.judges.judges)
-    if not sending or limits.offline:
+    sending = _sends(run)
+    if not sending:
         return
     if note := network_note(limits.memo):
         listener.hear(Word(About.NOTE, note))
@@ -132,7 +140,8 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
 async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener) -> EvalResult:
     begin_run(run.folder, run.record, _judge_facts(run, bench))
     stopper, begun = Stopper(), time.monotonic()
-    if run.settings.processes > 1 and bench.sending and not run.settings.limits.offline:
+    several = run.settings.processes > 1 or run.settings.ray is not None
+    if several and bench.sending and not run.settings.limits.offline:
         bench = share_out(bench)
     items = await judge_all(run, bench, evaluation, listener, stopper)
     judged = [item for item in items if item is not None]
@@ -166,7 +175,13 @@ async def judge_all(
         if not isinstance(bench, SharedBench):
             return await run_evaluation(evaluation, stopper, on_item=listener.done)
         shared = SharedRun(run=run, bench=bench, stopper=stopper, listener=listener)
-        return await run_in_processes(shared, evaluation)
+        return await run_shared(shared, evaluation, ask_in_processes if run.settings.ray is None else _ask_on_ray)
+
+
+async def _ask_on_ray(shared: SharedRun) -> None:
+    from svr_async.evaluation.running.cluster.on_ray import ask_on_ray
+
+    await ask_on_ray(shared)
 
 
 def _with_progress(error: SvrError, left: str) -> SvrError:

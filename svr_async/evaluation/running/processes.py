@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from svr_async.evaluation.running.listener import Listener
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.evaluation.running.settings import EvalSettings, to_plain
 from svr_async.evaluation.running.shares import places_in
+from svr_async.judges.open_judge import OpenJudge
 from svr_async.judges.shares import Share
 
 LIVES = 3  # how often a worker that is killed is started
@@ -113,11 +114,13 @@ class SharedRun:
     listener: Listener
 
 
-async def run_in_processes(shared: SharedRun, evaluation: Evaluation) -> list[Item | None]:
-    """Judge every pair in worker processes; return items as `run_evaluation` does."""
+async def run_shared(
+    shared: SharedRun, evaluation: Evaluation, ask: Callable[[SharedRun], Awaitable[None]]
+) -> list[Item | None]:
+    """Have every pair judged by those whom `ask` starts; return items as `run_evaluation` does."""
     bench, stopper, told = shared.bench, shared.stopper, shared.bench.told
     stopper.engines = evaluation.engines
-    await _work(shared, min(shared.run.settings.processes, len(evaluation.pairs)))
+    await ask(shared)
     _carry_over(bench)
     items = await _replay(evaluation, sorted(told.done), stopper)
     told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
@@ -159,8 +162,9 @@ def _put(items: list[Item | None], places: Iterable[int], found: Iterable[Item |
         items[place] = item
 
 
-async def _work(shared: SharedRun, count: int) -> None:
-    """Have all shares done; a worker that dies is replaced, and what ends one of them ends all."""
+async def ask_in_processes(shared: SharedRun) -> None:
+    """Have all shares done by processes; a worker that dies is replaced, and what ends one of them ends all."""
+    count = min(shared.run.settings.processes, len(shared.run.record.pairs))
     async with asyncio.TaskGroup() as group:
         for number in range(count):
             group.create_task(_do_share(shared, (number, count)))
@@ -201,7 +205,7 @@ async def _live(shared: SharedRun, share: Share, life: int) -> int | None:
         places, ended = places_in(shared.run.record.pairs, share), False
         async for line in process.stdout:
             report = _report_in(line)
-            ended = (report is not None and _hear(shared, (share[0], life), report, places)) or ended
+            ended = (report is not None and hear_report(shared, (share[0], life), report, places)) or ended
         code = await process.wait()
     finally:
         ear.cancel()
@@ -249,7 +253,7 @@ def _report_in(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.keys() & {"word", "ended"} else None
 
 
-def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any], places: Sequence[int]) -> bool:
+def hear_report(shared: SharedRun, who: tuple[int, int], message: dict[str, Any], places: Sequence[int]) -> bool:
     """Take a report of a worker, which counts the pairs of its share; return whether it was its last."""
     told = shared.bench.told
     if "word" in message:
@@ -262,7 +266,7 @@ def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any], plac
         shared.listener.done(place)
     shared.bench.budget.usd = told.total("usd")
     tell_whole_run(shared.bench.stats(), _model_of(shared.bench))
-    error = _error_from(message["error"])
+    error = error_from(message["error"])
     if error is not None and not isinstance(
         error, BudgetError
     ):  # a worker has spent its part of the cap only: what is left is spent from here
@@ -270,12 +274,32 @@ def _hear(shared: SharedRun, who: tuple[int, int], message: dict[str, Any], plac
     return bool(message["ended"])
 
 
+def report_of(bench: Bench | None, done: Sequence[int], error: SvrError | None, *, ended: bool) -> dict[str, Any]:
+    """Return a worker's report: which pairs are done, what it has asked and spent so far, how it has ended."""
+    judges = [] if bench is None else [_facts(judge) for judge in bench.judges]
+    spent = {name: 0 if bench is None else getattr(bench.budget, name) for name in SPENT}
+    return {"done": done, "judges": judges, **spent, "error": error_to_json(error), "ended": ended}
+
+
+def _facts(judge: OpenJudge) -> dict[str, Any] | None:
+    if judge.engine is None:
+        return None
+    stats = judge.engine.stats()
+    facts = {name: getattr(stats, name) for name in TOLD}
+    return facts | {
+        "usd": stats.usd or 0.0,
+        "damaged": judge.engine.memo.damaged,
+        "last_failure": stats.last_failure,
+    }
+
+
 def error_to_json(error: SvrError | None) -> dict[str, str] | None:
     """Return an error as values that JSON has."""
     return None if error is None else {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
 
 
-def _error_from(value: dict[str, str] | None) -> SvrError | None:
+def error_from(value: dict[str, str] | None) -> SvrError | None:
+    """Read what `error_to_json` returned."""
     if value is None:
         return None
     kind = getattr(svr_async.errors, value["kind"], SvrError)

@@ -61,14 +61,14 @@ def keep_shard(run: Prepared, asked: Asked) -> None:
     value = {
         "format": FORMAT,
         "share": run.settings.limits.share,
-        "identity": _digests(run),
+        "identity": digests_of(run),
         "files": _files(run.folder),
         "asked": {**asdict(asked), "costs": [_cost_as_json(cost) for cost in asked.costs]},
     }
     write_atomic(run.folder / FILE, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def _digests(run: Prepared) -> dict[str, str]:
+def digests_of(run: Prepared) -> dict[str, str]:
     """Return a digest of each thing that the run is made of, by name."""
     identity = run.record.identity
     data = {name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str) for name, value in identity.items()}
@@ -144,7 +144,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
 def _refuse_strangers(shards: Sequence[Shard]) -> None:
     first = shards[0]
     for shard in shards[1:]:
-        if other := _differing(shard.identity, first.identity):
+        if other := differing(shard.identity, first.identity):
             both = f"{shard.run.path} and {first.run.path} are of different runs: they differ in {', '.join(other)}"
             raise UsageError(both, hint="name the shards of one run, made by one command")
         if shard.share[1] != first.share[1]:
@@ -152,7 +152,8 @@ def _refuse_strangers(shards: Sequence[Shard]) -> None:
             raise UsageError(f"the run was divided in two ways, {told}", hint="name the shards of one division")
 
 
-def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the names of the things in which two runs differ."""
     return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
 
 
@@ -174,7 +175,7 @@ def _whole_run(shard: Shard, out: Path) -> Prepared:
     settings = from_plain(shard.run.manifest["config"])
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
-    if other := _differing(_digests(run), shard.identity):
+    if other := differing(digests_of(run), shard.identity):
         hint = "merge where the same data, bank and judges.toml are, with the same version"
         raise UsageError(f"what is here differs from what {shard.run.path} judged in {', '.join(other)}", hint=hint)
     return run

@@ -26,9 +26,8 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.run import run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import prepare
-from svr_async.evaluation.running.processes import QUICKLY, SPENT, TOLD, error_to_json
+from svr_async.evaluation.running.processes import QUICKLY, report_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
-from svr_async.judges.open_judge import OpenJudge
 from svr_async.observability.session import watching_as_told
 
 REPORT_S = 0.2
@@ -75,10 +74,7 @@ class _Voice:
 
     def report(self, error: SvrError | None = None, *, ended: bool = False) -> None:
         done, self.done = self.done, []
-        judges = [] if self.bench is None else [_facts(judge) for judge in self.bench.judges]
-        budget = None if self.bench is None else self.bench.budget
-        spent = {name: 0 if budget is None else getattr(budget, name) for name in SPENT}
-        self.say({"done": done, "judges": judges, **spent, "error": error_to_json(error), "ended": ended})
+        self.say(report_of(self.bench, done, error, ended=ended))
 
     def finish(self) -> None:
         """Say what is still unsaid, waiting for the parent to take it."""
@@ -86,18 +82,6 @@ class _Voice:
         with contextlib.suppress(BrokenPipeError):
             while self.unsaid:
                 del self.unsaid[: os.write(self.output, self.unsaid)]
-
-
-def _facts(judge: OpenJudge) -> dict[str, Any] | None:
-    if judge.engine is None:
-        return None
-    stats = judge.engine.stats()
-    facts = {name: getattr(stats, name) for name in TOLD}
-    return facts | {
-        "usd": stats.usd or 0.0,
-        "damaged": judge.engine.memo.damaged,
-        "last_failure": stats.last_failure,
-    }
 
 
 async def _do(settings: EvalSettings, output: int) -> None:
