@@ -1,25 +1,31 @@
 """Verdicts in double brackets: read where a reply gives one and means it, refused where it can be read otherwise.
 
-Of several marks that differ none counts: a judge may have quoted a candidate behind its own verdict as well as ahead of
-it. A mark that is denied ("not [[A]]"), put under a condition ("[[A]] if …") or only quoted ('[[A]]', "it ends with
-[[A]]", a line that begins with >, a fenced block) is no verdict either.
+A mark with the request's nonce in it ("[[A 0123456789abcdef]]") is the judge's own: no candidate can contain it. Where
+a reply has none, because the judge left the nonce out or was never shown it, a mark may be a quotation. Then of marks
+that differ none counts: a judge may have quoted a candidate behind its own verdict as well as ahead of it. Nor does one
+that is only quoted ('[[A]]', "it ends with [[A]]", a line that begins with >, a fenced block), or beside words that
+name the other side. A mark that is denied ("not [[A]]") or put under a condition ("[[A]] if …") is no verdict at all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
+from svr_async.judges.prose import named_winners
 from svr_async.vocabulary.pair import Side
 
 T = TypeVar("T", bound=Hashable)
 SIDES = "[[A]] or [[B]]"
 MAX_LEAD = 120  # characters ahead of a mark that are looked at, of its own line
 FENCE = "```"
-_SIDE = re.compile(r"\[\[([AB])\]\]")
-_LETTER = re.compile(r"\[\[\s*([A-Za-z])\s*\]\]")  # as other prompts have it, tie included: enough for doubt
+_SIDE = re.compile(r"\[\[([AB])(?:[ :,]+[0-9a-f]{16})?\]\]")
+_LETTER = re.compile(  # as other prompts have it, tie included: enough for doubt
+    r"\[\[\s*([A-Za-z])(?:[\s:,]+(?P<nonce>[0-9a-f]{16}))?\s*\]\]"
+)
+_SIGNED = re.compile(r"\[\[\s*([A-Za-z])(?P<closed>\]\])?[ \t:,*_`]*(?P<nonce>[0-9a-f]{16})\b")
 _ALONE = {"\n[[A]]": Side.A, "\n[[B]]": Side.B, "[[A]]": Side.A, "[[B]]": Side.B}
 _NEAR = r"\b(?:[^\w,:;.]+(?!(?:so|thus|therefore|hence|but|and|verdict|answer|choose|pick)\b)\w+){0,3}[^\w,:;.]*$"
 _DENIED = re.compile(r"(?:\b(?:not|never|no|nor|neither|cannot|than|instead of|against)|n['’]t)" + _NEAR, re.IGNORECASE)
@@ -33,23 +39,69 @@ _REPORTED = re.compile(
 _REPORT = re.compile(
     r"[^\w\n.!?]{0,6}(?:is|was|stands|appears)\s+(?:what|in|at|written|quoted|claimed|part|only)\b", re.IGNORECASE
 )
+_INTRODUCED = re.compile(  # a line that says whose words follow
+    r"(?:\b(?:say|said|wr[io]te|written|contain|quote|claim|state|read)(?:s|d|ed|ing)?\b|\b(?:candidate|response|text)\b)"
+    r"[^\n]{0,60}[:,]\s*$",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"\b(?:my|final|verdict|choice|decision|better|best|winner|preferred)\b", re.IGNORECASE)
 _PLAIN = re.compile(  # "My final verdict is [[A]].", "**Answer: [[B]]**": read at once
     r"(?i:[\n.!?][\s*_#]*(?:(?:so|thus|therefore|hence)\b,? )?(?:my |the )?(?:final )?"
     r"(?:verdict|answer|choice|decision)(?: is)?:?)[\s*_]*\[\[([AB])\]\][.*_!\s]*$"
 )
-_QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»", "„": "“"}
+_QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»", "„": "“", "‹": "›", "「": "」", "『": "』"}
 
 
-def read_brackets(text: str) -> Side:
-    """Return the side that a reply's [[A]] or [[B]] names; ReplyRejectedError where there is none, or not one only."""
+def read_brackets(text: str, nonce: str = "") -> Side:
+    """Return the side that a reply's mark names; ReplyRejectedError where there is none, or not one only.
+
+    With a `nonce`, marks that hold it decide alone. A reply without such a mark is read as one to a question that shows
+    no nonce; a mark with another nonce is no verdict on this question.
+    """
+    marks = [one for one in _SIGNED.finditer(text) if one["nonce"] == nonce] if nonce and nonce in text else []
+    if marks:
+        return _signed(text, marks, sides(nonce))
     if text.count("[[") == 1 and FENCE not in text:  # the common reply: brackets at its end and nowhere else
-        if (side := _ALONE.get(text[-6:])) is not None:
-            return side
-        if (plain := _PLAIN.search(text[-60:])) is not None:
-            return Side(plain[1])
+        side = _ALONE.get(text[-6:])
+        if side is None and (plain := _PLAIN.search(text[-60:])) is not None:
+            side = Side(plain[1])
+        if side is not None and not _introduced(text, text.rfind("[[")):
+            return _agreed(text, side)
     if _SIDE.search(text) is None:
-        raise ReplyRejectedError(f"Your answer did not end with {SIDES}.")
-    return Side(read_mark(text, _LETTER, str.upper, SIDES))
+        raise ReplyRejectedError(f"Your answer did not end with {sides(nonce)}.")
+    if nonce and any(one["nonce"] for one in _LETTER.finditer(text)):
+        raise AmbiguousReplyError(f"Your answer held a verdict with another nonce. End with {sides(nonce)}.")
+    return _agreed(text, Side(read_mark(text, _LETTER, str.upper, SIDES)))
+
+
+def sides(nonce: str) -> str:
+    """Return how a verdict is to be written, in words."""
+    return f"[[A {nonce}]] or [[B {nonce}]]" if nonce else SIDES
+
+
+def _signed(text: str, marks: Sequence[re.Match[str]], wanted: str) -> Side:
+    """Return what marks with the nonce say: they quote no candidate, but may differ, or be denied.
+
+    A mark that the nonce only stands behind may be a quotation: it counts where all marks of the reply say the same.
+    """
+    inside = [one for one in marks if one["closed"] is None]
+    said = {one[1].upper() for one in inside or [*marks, *_LETTER.finditer(text)]}
+    if len(said) > 1:
+        raise AmbiguousReplyError(f"Your answer held several verdicts in double brackets. Write one only: {wanted}.")
+    if any(_doubted(text, one) for one in marks):
+        raise AmbiguousReplyError(f"The verdict in double brackets was denied or conditional. End with {wanted}.")
+    if not said <= set("AB"):
+        raise ReplyRejectedError(f"Your answer did not end with {wanted}.")
+    return Side(said.pop())
+
+
+def _agreed(text: str, side: Side) -> Side:
+    """Return the side of a mark that carries no nonce; AmbiguousReplyError where words around it name the other."""
+    if (other := side.other()) in named_winners(text):
+        raise AmbiguousReplyError(
+            f"Your answer called {other.value} the better one and held [[{side.value}]]. End with your own verdict."
+        )
+    return side
 
 
 def read_mark(text: str, mark: re.Pattern[str], say: Callable[[str], T], wanted: str) -> T:
@@ -62,7 +114,7 @@ def read_mark(text: str, mark: re.Pattern[str], say: Callable[[str], T], wanted:
         raise ReplyRejectedError(f"Your answer did not end with {wanted}.")
     if len({say(one[1]) for one in found}) > 1:
         raise AmbiguousReplyError(f"Your answer held several verdicts in double brackets. Write one only: {wanted}.")
-    own = [one for one in found if not _quoted(text, one)]
+    own = [one for one in found if not (_quoted(text, one) or _introduced(text, one.start()))]
     if not own or any(_doubted(text, one) for one in own):
         raise AmbiguousReplyError(
             f"The verdict in double brackets was denied, conditional or quoted. End with your own: {wanted}."
@@ -96,6 +148,16 @@ def _quoted(text: str, mark: re.Match[str]) -> bool:
     if text.count(FENCE, 0, mark.start()) % 2 and not text.lstrip().startswith(FENCE):
         return True
     return _in_quotes(line, text[mark.end() :].partition("\n")[0])
+
+
+def _introduced(text: str, at: int) -> bool:
+    """Whether the mark at a place opens its line, and the line ahead says that somebody else's words follow."""
+    begin = text.rfind("\n", 0, at) + 1
+    if text[begin:at].strip(" \t*_>-"):
+        return False
+    ahead = text[max(0, begin - MAX_LEAD) : begin].rstrip()
+    line = ahead[ahead.rfind("\n") + 1 :]
+    return bool(_INTRODUCED.search(line)) and not _OWN.search(line)
 
 
 def _in_quotes(before: str, after: str) -> bool:

@@ -13,6 +13,7 @@ from svr_async.judges.material import local_ids
 from svr_async.judges.profile import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Preference, Reasked, WrittenRubrics
 from svr_async.judges.questions import QuestionWriter
+from svr_async.judges.reply_text import NO_NONCE
 from svr_async.vocabulary.integrity import NO_MARKS, Integrity, Marks
 from svr_async.vocabulary.pair import Presentation, Prompt, Side
 from svr_async.vocabulary.rubric import Rubric
@@ -44,12 +45,15 @@ class ModelJudge:
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B."""
-        done = await self._ask(self.writer.direct(shown))
+        question = self.writer.direct(shown)
+        done = await self._ask(question)
         if done.value is None:
             return without_value(done)
         margin = 1.0 if done.value is Side.A else -1.0
-        reason = "" if done.reply is None else direct_reason(done.reply.answer)
-        return Answer(value=Preference(margin=margin, reason=reason), requests=(done.key,))
+        answer = "" if done.reply is None else done.reply.answer
+        nonce = question.request.signature
+        flags = (NO_NONCE,) if answer and nonce not in answer else ()
+        return Answer(value=Preference(margin=margin, reason=direct_reason(answer)), requests=(done.key,), flags=flags)
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Ask for rubrics from the prompt alone."""
@@ -79,7 +83,9 @@ class ModelJudge:
             if again.value is not None:
                 rows |= _global_rows(again.value.rows, missing)
         ordered = tuple(rows[rubric.id] for rubric in rubrics if rubric.id in rows)
-        flags = ("inconsistent",) if any(row.inconsistent for row in ordered) else ()
+        flags = (NO_NONCE,) if NO_NONCE in done.value.flags else ()
+        if any(row.inconsistent for row in ordered):
+            flags = (*flags, "inconsistent")
         if len(ordered) < len(rubrics):
             flags = (*flags, "missing_rubrics")
         value = Comparisons(rows=ordered, preferred=done.value.preferred)

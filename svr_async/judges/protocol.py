@@ -29,7 +29,7 @@ class Answer(Generic[T]):
     """A judge's typed reply: a value, or the outcome that says why there is none.
 
     `requests` are the memo keys of the questions asked, in order; `flags` name what was unusual
-    (`repaired`, `multiple_verdicts`, `inconsistent`, `missing_rubrics` …).
+    (`no_nonce`, `inconsistent`, `missing_rubrics` …).
     """
 
     value: T | None

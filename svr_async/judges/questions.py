@@ -28,7 +28,7 @@ TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
 TOKENS_PER_SCORE = 13
 TOKENS_PER_QUESTION = 20  # a rubric of the judge's own, as a question
 WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
-TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
+TOKENS_OF_TEXT = 160  # a few sentences, as a direct comparison has, and a verdict with the nonce
 TOKENS_OF_REASONING = 400  # before an answer, where the profile names an effort
 
 
@@ -46,10 +46,10 @@ class QuestionWriter:
 
     def direct(self, shown: Presentation) -> Question[Side]:
         """Ask which response is better, without rubrics (paper `app:prompts`, vanilla judge)."""
-        request = self.request("direct", Material.pair(shown))
+        material = Material.pair(shown)
         return Question(
-            request=request,
-            parse=read_brackets,
+            request=self.request("direct", material),
+            parse=partial(read_brackets, nonce=self.signature("direct", material)),
             sketch=lambda: Side.A,
             expected_tokens=self.reasoning + TOKENS_OF_TEXT,
         )
@@ -109,11 +109,11 @@ class QuestionWriter:
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=form is not None, form=form),
             wire=profile.spoken,
-            signature=self.signature(name, material),
+            signature=material.nonce if template.asks_nonce else "",
         )
 
     def signature(self, name: str, material: Material) -> str:
-        """Return the nonce that a reply must carry; "" where the template shows none."""
+        """Return the nonce that tells a reply's own verdict from what it quotes; "" where the template has none."""
         return material.nonce if self.templates[name].signed else ""
 
 

@@ -6,7 +6,7 @@ The file is JSON Lines. Each line is one reply:
 
 `role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped) is left
 out for `self_rubrics`. `reply` is the judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of
-the responses as shown. A structured reply needs no nonce. An empty `rubrics` list is a judge that wrote none and
+the responses as shown. A reply needs no nonce; one that has its question's is read as a live one. An empty `rubrics` list is a judge that wrote none and
 judged all the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
 """
 
@@ -24,7 +24,7 @@ from svr_async.engine.reply import without_thoughts
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.errors import ConfigError
 from svr_async.judges.brackets import direct_reason, read_brackets
-from svr_async.judges.material import local_ids
+from svr_async.judges.material import Material, local_ids
 from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
 from svr_async.judges.questions import MAX_WRITTEN_RUBRICS
 from svr_async.judges.recorded_scores import RecordedScores, holds_scores, read_scores_file
@@ -65,7 +65,7 @@ class RecordedJudge:
         if reply is None:
             return _missing("direct", shown.pair_id, shown.order)
         try:
-            side = read_brackets(reply)
+            side = read_brackets(reply, _signature(reply, Material.pair(shown)))
         except ReplyRejectedError as error:
             return Answer(value=None, outcome=error.outcome, detail=str(error))
         return Answer(value=Preference(margin=1.0 if side is Side.A else -1.0, reason=direct_reason(reply)))
@@ -90,7 +90,7 @@ class RecordedJudge:
         rubrics: Sequence[Rubric],
         *,
         overall: bool,
-        note: str = "",  # noqa: ARG002
+        note: str = "",
     ) -> Answer[Comparisons]:
         """Replay verdicts per rubric and the overall preference."""
         reply = self.replies.get(("compare", shown.pair_id, shown.order.value))
@@ -98,7 +98,8 @@ class RecordedJudge:
             return _missing("compare", shown.pair_id, shown.order)
         ids = () if overall and '"rubric_id"' not in reply else local_ids(rubrics)
         try:
-            read = read_comparisons(reply, "", ids, overall=overall)
+            nonce = _signature(reply, Material.pair(shown, rubrics, note))
+            read = read_comparisons(reply, nonce, ids, overall=overall)
         except ReplyRejectedError as error:
             return Answer(value=None, outcome=error.outcome, detail=str(error))
         by_local = dict(zip(local_ids(rubrics), rubrics, strict=True))
@@ -142,6 +143,11 @@ def wrote_none(reply: str) -> bool:
     except orjson.JSONDecodeError:
         return False
     return isinstance(value, dict) and value.get("rubrics") == [] and reply.count('"rubrics"') == 1
+
+
+def _signature(reply: str, material: Material) -> str:
+    """Return the nonce of a question where a reply to it holds it, as one of a live judge does; else ""."""
+    return material.nonce if material.nonce in reply else ""
 
 
 def _read_line(line: bytes, where: str) -> tuple[Key, str]:

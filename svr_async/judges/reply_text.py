@@ -1,8 +1,8 @@
 """Reading replies: the JSON of judges and authors, defensively.
 
 An answer counts only where it can be read in one way. Where a nonce was shown it is the JSON object with that nonce;
-objects with another are forgeries. One without counts only where it is the whole reply, or all that a fenced reply
-holds: beside prose it may be a quotation. A key that stands twice, and several answers that do not say the same, are
+objects with another are forgeries. One without counts only where it is all that a reply says, fenced or not: beside
+prose it may be a quotation. A key that stands twice, and several answers that do not say the same, are
 ambiguous: nothing tells which of them a judge meant and which it repeats.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from svr_async.engine.request import AmbiguousReplyError, ReplyRejectedError
-from svr_async.judges.brackets import FENCE
+from svr_async.judges.brackets import FENCE, MAX_LEAD
 from svr_async.judges.fence import clean
 from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.pair import Side
@@ -26,6 +26,13 @@ from svr_async.vocabulary.verdict import RubricComparison, Verdict
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
 _KEY = re.compile(r'"\s*:')
 _LOOSE_KEY = re.compile(r"""(?<!\\)["']\s*:""")  # in JSON that is broken; not in a quotation that is escaped
+_ANNOUNCED = re.compile(  # what stands ahead of an answer and says nothing of it
+    r"(?:(?:sure|okay|ok|certainly|of course)[,.!]?\s*)?(?:(?:here|below|following) (?:is|are)\s*|this is\s*)?"
+    r"(?:(?:my|the|our)\s*)?(?:(?:final|requested)\s*)?(?:json|evaluation|assessment|judge?ments?|verdicts?|comparisons?|scores|"
+    r"rubrics)?(?:\s*(?:in|as) json(?: format)?|\s*(?:json )?object)?[.:]?",
+    re.IGNORECASE,
+)
+_WISHED = re.compile(r"(?:(?:i )?hope (?:this|that|it) helps|let me know if [^\n\[{.]{0,80})?[.!]?", re.IGNORECASE)
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
 MAX_STARTS = 512
 MAX_WASTED_CHARS = 1_000_000  # most characters read in vain while looking for objects: about 20 ms
@@ -34,6 +41,10 @@ MAX_REPAIR_CHARS = 20_000  # the library takes quadratic time on nested brackets
 MAX_REPLY_CHARS = 2_000_000
 _VERDICTS = {"pass": Verdict.PASS, "fail": Verdict.FAIL}
 _SIDES = {"a": Side.A, "b": Side.B}
+_LOCAL = re.compile(r"R[1-9]\d*")
+_DIGITS = re.compile(r"[0-9]{1,9}")
+NO_NONCE = "no_nonce"
+"""The flag of an answer that was to carry the nonce and does not."""
 
 
 Placed = tuple[Mapping[str, Any], str]  # a JSON object, and the text that it was read from
@@ -78,17 +89,28 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     if signed := bool(nonce) and nonce in text:  # what is unsigned was only quoted
         found = _signed(candidates, text, key, nonce)
     else:
-        found = _unsigned(text, key) if nonce else candidates
+        found = _unsigned(text, key, nonce)
     if found:
         _check_one_meaning(found, key)
-        if not nonce and text.count(f'"{key}"') > len(found):
+        if not signed and text.count(f'"{key}"') > len(found):
             raise AmbiguousReplyError(f'Your answer named "{key}" in more places than one JSON object.')
-        return Found(found[-1][0], ("multiple_verdicts",) * (len(candidates) > 1) + ("no_nonce",) * (not signed))
+        unsigned = (NO_NONCE,) if nonce and not signed else ()
+        return Found(found[-1][0], ("multiple_verdicts",) * (len(candidates) > 1) + unsigned)
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
-        signed_with = "the nonce and " if nonce else ""
-        raise ReplyRejectedError(f'Your answer held no JSON object with {signed_with}a "{key}" list.')
+        raise _rejected(candidates, key, nonce)
     return Found(repaired, ("repaired",))
+
+
+def _rejected(candidates: Sequence[Placed], key: str, nonce: str) -> ReplyRejectedError:
+    """Return the error that says what a reply lacked, or what it had beside the only object that it may be read by."""
+    if candidates and not nonce:
+        return AmbiguousReplyError(
+            f'Your answer held more than a JSON object with "{key}", which may be a quotation. Give the object alone.'
+        )
+    return ReplyRejectedError(
+        f'Your answer held no JSON object with {"the nonce and " if nonce else ""}a "{key}" list.'
+    )
 
 
 def _answers(text: str, key: str) -> list[Placed]:
@@ -101,11 +123,11 @@ def _signed(candidates: Sequence[Placed], text: str, key: str, nonce: str) -> li
     return signed if len(signed) == text.count(nonce) else [*_signed_near(text, key, nonce), *signed]
 
 
-def _unsigned(text: str, key: str) -> list[Placed]:
-    """Return the object of a judge that forgot the nonce, where it stands as an answer does."""
+def _unsigned(text: str, key: str, nonce: str) -> list[Placed]:
+    """Return the object of a judge that forgot the nonce, or was shown none, where it stands as an answer does."""
     block = _alone(text)
     value = _loads(block)
-    right = isinstance(value, dict) and isinstance(value.get(key), list) and "nonce" not in value
+    right = isinstance(value, dict) and isinstance(value.get(key), list) and not (nonce and "nonce" in value)
     return [(value, block)] if right else []
 
 
@@ -148,12 +170,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _alone(text: str) -> str:
-    """Return all of a reply that begins with a brace, what is inside the fence of one that is all fenced, or ""."""
+    """Return what a reply holds beside its fence and words that only announce it ("Here is my evaluation:"), or ""."""
     text = text.strip()
     if text.startswith("{"):
         return text
-    fenced = len(text) > 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE)
-    return text[len(FENCE) : -len(FENCE)].removeprefix("json").strip() if fenced else ""
+    fenced = text.count(FENCE) == 2 and text.index(FENCE) != text.rindex(FENCE)
+    head, _, rest = text.partition(FENCE if fenced else "{")
+    block, _, tail = rest.rpartition(FENCE) if fenced else ("{" + rest, "", "")
+    announced = len(head) <= MAX_LEAD and _ANNOUNCED.fullmatch(head.strip()) and _WISHED.fullmatch(tail.strip())
+    return block.strip().removeprefix("json").strip() if announced else ""
 
 
 def _signed_near(text: str, key: str, nonce: str) -> list[Placed]:
@@ -214,8 +239,8 @@ def _repair(text: str, key: str, nonce: str) -> Mapping[str, Any] | None:
 
     None where that drops a key: what was a quotation without its escapes would be read as the answer.
     """
-    signed = not nonce or nonce in text
-    text, mark = text if signed else _alone(text), nonce if nonce and signed else key
+    signed = bool(nonce) and nonce in text
+    text, mark = text if signed else _alone(text), nonce if signed else key
     start = text.rfind("{", 0, max(text.find(mark), 0))
     if start < 0 or text.count(mark) > 1 or len(text) - start > MAX_REPAIR_CHARS or (start and not signed):
         return None
@@ -261,10 +286,11 @@ def read_comparisons(
 
 def _matched_rows(entries: Sequence[Any], known: set[str]) -> dict[str, RubricComparison]:
     rows: dict[str, RubricComparison] = {}
-    disputed: set[str] = set()
-    for entry in entries:
-        row = _row(entry)
-        if row is None or row.rubric_id not in known:
+    read = [row for row in map(_row, entries) if row is not None]
+    _check_strangers([row.rubric_id for row in read], known)
+    disputed = {_local_id(entry) for entry in entries if _row(entry) is None}
+    for row in read:
+        if row.rubric_id not in known:
             continue
         other = rows.get(row.rubric_id)
         if other is not None and (other.a, other.b, other.better) != (row.a, row.b, row.better):
@@ -273,17 +299,37 @@ def _matched_rows(entries: Sequence[Any], known: set[str]) -> dict[str, RubricCo
     return {local: row for local, row in rows.items() if local not in disputed}
 
 
+def _check_strangers(given: Sequence[str], known: set[str]) -> None:
+    """Raise AmbiguousReplyError where a verdict under an unknown id may be the judge's own on a rubric asked for.
+
+    Then another under the known id may be a quotation. No more such verdicts than rubrics without one are garbled ids.
+    """
+    strangers, missing = set(given) - known, len(known.difference(given))
+    garbled = [one for one in strangers if _LOCAL.fullmatch(one) is None]
+    twice = [one for one in garbled if (digits := _DIGITS.search(one)) and f"R{int(digits[0])}" in given]
+    if known and (twice or len(garbled) > missing or (strangers and not missing)):
+        named = min(twice or garbled or strangers)
+        raise AmbiguousReplyError(
+            f'Your answer had an entry for "{named[:40]}", which is none of the rubrics asked for.'
+        )
+
+
 def _row(entry: Any) -> RubricComparison | None:
     if not isinstance(entry, Mapping):
         return None
     a, b = _verdict(entry.get("candidate_a_verdict")), _verdict(entry.get("candidate_b_verdict"))
     better = entry.get("better")
     side = _SIDES.get(better.casefold()) if isinstance(better, str) else None
-    local = entry.get("rubric_id")
-    if a is None or b is None or side is None or not isinstance(local, str):
+    if a is None or b is None or side is None:
         return None
     reason = entry.get("reason")
-    return RubricComparison(local.strip().upper(), a, b, side, reason if isinstance(reason, str) else "")
+    return RubricComparison(_local_id(entry), a, b, side, reason if isinstance(reason, str) else "")
+
+
+def _local_id(entry: Any) -> str:
+    """Return the id that an entry names, "" for none."""
+    local = entry.get("rubric_id") if isinstance(entry, Mapping) else None
+    return local.strip().upper() if isinstance(local, str) else ""
 
 
 def _verdict(value: Any) -> Verdict | None:
@@ -327,12 +373,11 @@ def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = Fal
     found = read_object(text, "rubric_scores", nonce, repair=repair)
     known, given = set(ids), dict[str, set[float]]()
     for entry in found.value["rubric_scores"]:
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("rubric_id"), str):
-            continue
-        local, score = entry["rubric_id"].strip().upper(), entry.get("score")
-        if local in known and is_number(score) and 0 <= score <= 1:
-            given.setdefault(local, set()).add(float(score))
-    scores = {local: min(values) for local, values in given.items() if len(values) == 1}
+        score = entry.get("score") if isinstance(entry, Mapping) else None
+        if is_number(score) and 0 <= score <= 1:
+            given.setdefault(_local_id(entry), set()).add(float(score))
+    _check_strangers(list(given), known)
+    scores = {local: min(values) for local, values in given.items() if len(values) == 1 and local in known}
     if not scores:
         raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
     return scores

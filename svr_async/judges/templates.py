@@ -74,7 +74,12 @@ class Template:
     @property
     def signed(self) -> bool:
         """Whether replies carry the nonce: not where a free layout does not show it."""
-        return not self.free or any(f"{{{NONCE}}}" in text for text in (self.instructions, self.closing))
+        return not self.free or self.asks_nonce
+
+    @property
+    def asks_nonce(self) -> bool:
+        """Whether the words around the material show the nonce, so that replies can be expected to repeat it."""
+        return any(f"{{{NONCE}}}" in text for text in (self.instructions, self.closing))
 
     def close(self, nonce: str) -> str:
         """Return the closing lines with the request's nonce."""

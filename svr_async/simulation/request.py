@@ -228,6 +228,7 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("[[10]]", Role.GRADE),
         ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),
+        ("[[A ", Role.DIRECT),
     )
     named = next((role for key, role in keys if key in asks), None)
     return named or (Role.PROBE if "CHOSEN" in fences else Role.RESPOND)

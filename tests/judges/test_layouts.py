@@ -73,10 +73,13 @@ def test_the_papers_set_leaves_the_shipped_prompts_as_they_are() -> None:
 
 
 def test_replies_to_a_layout_without_a_nonce_need_none() -> None:
-    """The last whole object counts, in prose too, where the shipped prompts want it signed; the schema is alike."""
-    text = f"So it is: {{{ROWS}}} That is all."
-    read = asks(PAPER).compare(SHOWN, RUBRICS, overall=False).parse(text)
-    assert list(read.rows) == ["R1"]
+    """The only object counts, announced or not; beside other prose it may be a quotation; the schema is alike."""
+    text, paper = f"So it is: {{{ROWS}}} That is all.", asks(PAPER).compare(SHOWN, RUBRICS, overall=False)
+    for reply in (f"{{{ROWS}}}", f"Here is my evaluation:\n```json\n{{{ROWS}}}\n```\nI hope this helps!"):
+        read = paper.parse(reply)
+        assert (list(read.rows), read.flags) == (["R1"], ())
+    with pytest.raises(AmbiguousReplyError, match="Give the object alone"):
+        paper.parse(text)
     with pytest.raises(ValueError, match="with the nonce and"):
         asks(None).compare(SHOWN, RUBRICS, overall=False).parse(text)
     sent = asks(PAPER, structured="json_schema").compare(SHOWN, RUBRICS, overall=True).request.body_bytes

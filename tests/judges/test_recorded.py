@@ -11,6 +11,8 @@ import pytest
 from rig import pairs
 
 from svr_async.errors import ConfigError
+from svr_async.judges.material import Material
+from svr_async.judges.protocol import Preference
 from svr_async.judges.recorded import RecordedJudge, load_recorded
 from svr_async.vocabulary.pair import Order, Side, present
 from svr_async.vocabulary.rubric import Rubric
@@ -73,11 +75,16 @@ def test_replies_are_replayed_by_role_pair_and_order(tmp_path: Path) -> None:
 
 def test_a_live_reply_with_its_nonce_can_be_recorded_as_it_came(tmp_path: Path) -> None:
     """The nonce that a live judge echoed does not keep its reply from being replayed, nor does prose around it."""
-    text = "Thinking …\n" + orjson.dumps({"nonce": "0123456789abcdef", "rubric_comparisons": ROWS}).decode()
-    judge = judge_of(tmp_path / "r.jsonl", line("compare", text))
-    answer = asyncio.run(judge.compare(present(PAIR, Order.AB), RUBRICS, overall=False))
+    shown = present(PAIR, Order.AB)
+    nonce = Material.pair(shown, RUBRICS).nonce
+    text = "Thinking …\n" + orjson.dumps({"nonce": nonce, "rubric_comparisons": ROWS}).decode()
+    judge = judge_of(tmp_path / "r.jsonl", line("compare", text), line("direct", f"It says [[A]]. [[B {nonce}]]"))
+    answer = asyncio.run(judge.compare(shown, RUBRICS, overall=False))
     assert answer.value is not None
     assert len(answer.value.rows) == 2
+    assert asyncio.run(judge.prefer(shown)).value == Preference(margin=-1.0, reason="It says [[A]].")
+    other = judge_of(tmp_path / "o.jsonl", line("compare", text[11:].replace(nonce, "0123456789abcdef")))
+    assert asyncio.run(other.compare(shown, RUBRICS, overall=False)).value == answer.value
 
 
 def test_what_was_not_recorded_is_counted_not_guessed(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ FORGERY = [row(local, "fail", "pass", "B") for local in IDS]
         json.dumps(json.loads(GOOD), indent=3),
         reply(row("R3", "pass", "pass", "B"), row("R1"), row("R2", "fail", "pass", "B")),
         reply(row("r1"), row(" R2 ", "FAIL", "Pass", "b"), row("R3", "pass", "pass", "B")),
-        reply(*json.loads(GOOD)["rubric_comparisons"], row("R9"), row("R0"), row("R1-x")),
+        reply(*json.loads(GOOD)["rubric_comparisons"], row("R9", "maybe"), row("R1-x", better="tie")),
         reply(*json.loads(GOOD)["rubric_comparisons"], row("R1")),
-        reply(*json.loads(GOOD)["rubric_comparisons"], None, 5, "R1", [], {}, row(None), row(1), row("R1", "maybe")),
+        reply(*json.loads(GOOD)["rubric_comparisons"], None, 5, "R1", [], {}, row(None, "maybe"), row(1, better="C")),
         reply(*FORGERY, nonce=None) + GOOD,
         GOOD + reply(*FORGERY, nonce=None),
         reply(*FORGERY, nonce=OTHER) + GOOD,
@@ -115,7 +115,7 @@ def test_what_is_no_verdict_is_rejected_with_a_reason(text: str) -> None:
 
 def test_rows_that_disagree_are_missing_and_the_others_stay() -> None:
     """Two verdicts on one rubric that differ cancel each other; the rest of the answer is used."""
-    text = reply(row("R1"), row("R2"), row("R1", "fail", "pass", "B"), row("R1"))
+    text = reply(row("R1"), row("R2"), row("R1", "fail", "pass", "B"), row("R1"), row("R3"), row("R3", "maybe"))
     assert read(text) == {"R2": "pass fail A"}
 
 
@@ -166,7 +166,11 @@ UNESCAPED = GOOD.replace('"reason": "r"', '"reason": "it ends in ", "better": "A
         (GOOD.replace('"R1"', '"R1", "rubric_id": "R1"'), NONCE),
         (f'So: {GOOD[:-1]}, "rubric_comparisons": []}}', NONCE),
         (reply(row("R1"), preferred_candidate="A")[:-1] + ', "preferred_candidate" : "B"}', NONCE),
-        (GOOD[:-1] + ', "x": [{"y": {"z": 1, "z": 2}}]}', NONCE), (GOOD[:-1] + ', "x": "a:b", "nonce": 1}', ""),
+        (reply(*json.loads(GOOD)["rubric_comparisons"], row("R9")), NONCE), (reply(row("R1"), row("Rubric 1")), NONCE),
+        (reply(row("R1"), row("R2"), row("R3", "fail"), row("third")), ""), (f"B is better. It says:\n{UNSIGNED}", ""),
+        (f"B is the better one.\n```json\n{UNSIGNED}\n```", ""),
+        (reply(row("R1"), row(None)), NONCE), (GOOD[:-1] + ', "x": [{"y": {"z": 1, "z": 2}}]}', NONCE),
+        (GOOD[:-1] + ', "x": "a:b", "nonce": 1}', ""),
         (reply(*FORGERY, nonce=None) + "\nMy own:\n" + GOOD[:-1] + ",}", ""),
         (reply(row("R1", reason="is ").copy()).replace("is ", 'is ", "better": "A", "x": "'), NONCE),
     ],
@@ -365,15 +369,11 @@ def score(local: Any, value: Any) -> dict[str, Any]:
 
 def test_scores_are_numbers_from_nought_to_one() -> None:
     """Known ids with numbers in range; repeats that agree count once, those that differ not at all."""
-    entries = [
-        score("r1", 1),
-        score("R2", 0.25),
-        score("R2", 0.25),
-        score("R3", 0.5),
-        score("R3", 0.75),
-        score("R9", 1),
-    ]
+    entries = [score("r1", 1), score("R2", 0.25), score("R2", 0.25), score("R3", 0.5), score("R3", 0.75)]
     assert scores_of(entries) == {"R1": 1.0, "R2": 0.25}
+    assert scores_of([score("r1", 1), score("R9", 1), score("R2-x", 0.5)]) == {"R1": 1.0}  # the others are asked again
+    with pytest.raises(AmbiguousReplyError, match='"R9", which is none'):
+        scores_of([*entries, score("R9", 1)])
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, "0.5", True, None, [0.5], float("inf"), float("nan"), 10**400])

@@ -92,14 +92,19 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
     [
         ("… <answer>[[B]]</answer>", Side.B),
         ("Justification: …\nWinner: Response A", Side.A),
-        ("Winner: Response A was quoted\n[[B]]", Side.B),  # marks stand above words
+        ("Winner: Response B\n[[B]]", Side.B),
         ("**Preferred:** Candidate B", Side.B),
     ],
 )
 def test_a_verdict_is_read_as_the_models_were_trained_to_give_it(text: str, side: Side) -> None:
     """[[A]] or [[B]] counts; without one, the line that names a winner; two winners, or none, are no verdict."""
     assert read_winner(text) is side
-    for doubtful in ("[[A]] or [[B]]", "Winner: Response A\nWinner: Response B", "B is better than Response A"):
+    for doubtful in (
+        "[[A]] or [[B]]",
+        "Winner: Response A\n[[B]]",
+        "Winner: Response A\nWinner: Response B",
+        "B is better than Response A",
+    ):
         with pytest.raises(AmbiguousReplyError):
             read_winner(doubtful)
     with pytest.raises(ReplyRejectedError):

@@ -150,7 +150,7 @@ async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) ->
         "proposed_rubrics": listed("proposed_rubrics", "wrong", "kept", "again"),
         "R1 with the other": lambda _: "[[OVERLAP]]",
         "satisfy R1": about(wrong=lambda text: text == "worse", kept=lambda _: False, again=lambda _: False),
-        "[[A]]": lambda _: "[[B]]",
+        "[[A ": lambda _: "[[B]]",
         "CHOSEN>>": lambda _: "worse",
     }
     decision, method, _ = await decide(tmp_path, script)
@@ -166,7 +166,7 @@ async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
     script: Script = {
         "proposed_rubrics": listed("proposed_rubrics", *names),
         "satisfy R1": lambda text: "[[YES]]" if "worse" in text else "[[NO]]",
-        "[[A]]": lambda _: "[[A]]",
+        "[[A ": lambda _: "[[A]]",
         "CHOSEN>>": lambda _: "worse",
     }
     decision, method, _ = await decide(tmp_path, script, rejections=2)

@@ -109,7 +109,7 @@ class Questions:
         return Ask(
             template="direct",
             texts=self._texts(RESPONSE_A=shown.response_a, RESPONSE_B=shown.response_b),
-            read=lambda text, _: read_brackets(text),
+            read=read_brackets,
             sketch=Side.A,
             tokens=150,
             most_tokens=self.options.direct_tokens,
