@@ -171,6 +171,12 @@ async def scripted_engine(
         yield engine, transport
 
 
+def verdict(content: str, side: str) -> str:
+    """Return the mark that a direct question asks for in its last message, with the nonce where it shows one."""
+    nonce = content.rpartition("[[B")[2].partition("]]")[0]
+    return f"[[{side}{nonce}]]"
+
+
 def completion(text: str | None, finish: str = "stop", **extra: Any) -> RawReply:
     """Return a chat completion."""
     message = {"role": "assistant", "content": text}

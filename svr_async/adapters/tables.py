@@ -303,7 +303,7 @@ def _read_parquet(path: Path, name: str, repairs: Counter[str], caps: Caps) -> I
 
     try:
         yield from _parquet_rows(_parquet_source(path, name, caps), name, repairs, caps)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # no UTF-8, times that no value can hold
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: damaged or not a parquet file ({first_line})", hint="fetch it again") from error
 
@@ -352,7 +352,24 @@ def _values_of(batch: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch, of a large one each by itself."""
     step = batch.num_rows if batch.nbytes <= _LARGE_BATCH_BYTES else 1
     for first in range(0, batch.num_rows, max(1, step)):
-        yield from batch.slice(first, step).to_pylist()
+        yield from _plain_rows(batch.slice(first, step))
+
+
+def _plain_rows(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of a batch; times that Python has no value for, finer than a microsecond or too late, as text."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (ValueError, OverflowError):
+        told = [_plain_column(column) for column in batch.columns]
+        return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*told, strict=True)]
+    return rows
+
+
+def _plain_column(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    values: list[Any] = (column.cast("string") if pa.types.is_temporal(column.type) else column).to_pylist()
+    return values
 
 
 def _text_bytes(value: Any) -> int:

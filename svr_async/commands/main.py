@@ -133,6 +133,7 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         load_dotenv()
+        _refuse_unreadable(sys.argv[1:] if args is None else args)
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
     except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
         return _expected(name, error)
@@ -147,9 +148,18 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
             return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
         if os.environ.get("SVR_TRACE"):
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return _complain(name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2)
         text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
         return _complain(name, text, BUG)
     return result if isinstance(result, int) else 0
+
+
+def _refuse_unreadable(args: Sequence[str]) -> None:
+    """Refuse an argument that is not UTF-8: no manifest, report or log could name it."""
+    for one in args:
+        if not one.isascii() and one != one.encode("utf-8", "replace").decode():
+            raise click.UsageError(f"{one.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
 
 
 def _expected(name: str, error: BaseException) -> int:

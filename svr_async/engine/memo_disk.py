@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import sqlite3
-import stat
 import threading
 import time
 import zlib
@@ -23,9 +22,13 @@ from typing import Any
 import diskcache
 from diskcache.core import MODE_RAW
 
+from svr_async.engine.memo_place import PROJECT
 from svr_async.errors import StorageError
 
 DATABASE = "cache.db"
+LOGS = ("", "-wal", "-shm", "-journal")  # what stands behind its name in those of SQLite's files
+HELD = (*(DATABASE + ending for ending in LOGS), "claims", "refused.json", f"{DATABASE}.damaged")
+"""What a memo's folder holds by name, none of which may be a link."""
 ROW_VERSION = b"\x02"
 _FIRST_VERSION = b"\x01"  # its digest is that of the payload before it was compressed
 DIGEST_SIZE = 32
@@ -209,20 +212,33 @@ def _inflate(packed: bytes) -> bytes | None:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the memo's folder for this user alone, or refuse one that others could have written to."""
+    """Create the memo's folder for this user alone, or refuse one that others could have written to.
+
+    A link that a person names is followed. Where nobody named the folder it is that of a project, which may have come
+    with a link in it: that one is refused.
+    """
+    if folder == PROJECT:
+        refuse_links(folder.parent, folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        found = folder.stat()
     except OSError as error:
         raise StorageError(
             f"cannot use {folder} for the memo: {error.strerror}", hint="--memo DIR names another"
         ) from error
-    if stat.S_ISLNK(found.st_mode):
-        raise StorageError(f"the memo folder {folder} is a symbolic link", hint="name the real folder with --memo DIR")
+    refuse_links(*(folder / name for name in HELD))
     if found.st_uid != os.geteuid():
         raise StorageError(f"the memo folder {folder} belongs to another user", hint="--memo DIR names another")
     if found.st_mode & 0o022:
         raise StorageError(f"others may write to the memo folder {folder}", hint=f"chmod go-w {folder}")
+
+
+def refuse_links(*paths: Path) -> None:
+    """Raise StorageError for a symbolic link: what is written there would go to a place that nobody has named."""
+    for path in paths:
+        if path.is_symlink():
+            hint = "replace it by what it stands for; --memo DIR may name a folder by a link"
+            raise StorageError(f"{path} is a symbolic link, which is not followed", hint=hint)
 
 
 def refuse_foreign_database(path: Path) -> bool:
@@ -230,6 +246,7 @@ def refuse_foreign_database(path: Path) -> bool:
 
     Return whether all of them are, so that opening it has nothing to write. StorageError for anything else.
     """
+    refuse_links(*(path.with_name(path.name + ending) for ending in LOGS))
     _refuse_empty(path)
     try:
         with contextlib.closing(open_for_reading(path)) as connection:

@@ -18,7 +18,7 @@ import diskcache
 
 from svr_async.engine.claims import FOLDER, SLOTS
 from svr_async.engine.filelocks import LockFile, available
-from svr_async.engine.memo_disk import DATABASE, SETTINGS, BytesDisk, refuse_foreign_database
+from svr_async.engine.memo_disk import DATABASE, HELD, SETTINGS, BytesDisk, refuse_foreign_database, refuse_links
 from svr_async.errors import StorageError
 
 _UNBORN = ".new-"
@@ -121,6 +121,7 @@ def unused(folder: Path) -> Iterator[None]:
     if not available():
         yield
         return
+    refuse_links(*(folder / name for name in HELD))
     claims = folder / FOLDER
     claims.mkdir(mode=0o700, exist_ok=True)
     with contextlib.closing(LockFile(claims / "gate")) as gate:

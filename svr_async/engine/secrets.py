@@ -12,6 +12,7 @@ from svr_async.errors import ConfigError
 
 MASK = "[key]"
 MIN_CHARS = 8  # a shorter key, such as vLLM's usual EMPTY, is a word that judges write too, and no provider's
+MOST_CHARS = 4096  # of a key: servers take 8 kB of a header
 MOST_BACKSLASHES = 7  # before one character: JSON three times over
 
 
@@ -99,8 +100,12 @@ def _patterns(text: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 
 
 def key_from_environment(variable: str) -> Secret:
-    """Return the key in an environment variable; empty where it is not set."""
-    return Secret(os.environ.get(variable, "").strip() if variable else "")
+    """Return the key in an environment variable; empty where it is not set, ConfigError for what no key can be."""
+    text = os.environ.get(variable, "").strip() if variable else ""
+    if len(text) > MOST_CHARS or not text.isprintable():
+        what = f"{len(text):,} characters" if len(text) > MOST_CHARS else "a character that no header can carry"
+        raise ConfigError(f"${variable} holds {what}, so that it is no key", hint="set it to the key alone")
+    return Secret(text)
 
 
 def refuse_key_in_url(url: str) -> str:

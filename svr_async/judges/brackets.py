@@ -67,9 +67,10 @@ def read_brackets(text: str, nonce: str = "") -> Side:
             side = Side(plain[1])
         if side is not None and not _introduced(text, text.rfind("[[")):
             return _agreed(text, side)
-    if _SIDE.search(text) is None:
+    foreign = [bool(one["nonce"]) for one in _LETTER.finditer(text)] if nonce else []
+    if _SIDE.search(text) is None or (foreign and all(foreign)):  # or it may be the reply to another question
         raise ReplyRejectedError(f"Your answer did not end with {sides(nonce)}.")
-    if nonce and any(one["nonce"] for one in _LETTER.finditer(text)):
+    if any(foreign):
         raise AmbiguousReplyError(f"Your answer held a verdict with another nonce. End with {sides(nonce)}.")
     return _agreed(text, Side(read_mark(text, _LETTER, str.upper, SIDES)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -11,12 +12,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from svr_async.engine.money import Price
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
 from svr_async.judges.profile import SHIPPED, Profile
 from svr_async.vocabulary.plainfile import read_plain
 
+MOST_USD = 1e9  # of a price a million tokens: beyond is a slip, and infinity no price
 UNSET = "unset"
 """What a setting is that is not sent, so that a table can take back what the one below it sets."""
 _NUMBER = int | float
@@ -83,6 +87,9 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets by the thousand
+        what = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"
+        raise ConfigError(f"{source} cannot be read: {what}") from error
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             hint = "write [name] above its settings"
@@ -124,7 +131,18 @@ def _value(key: str, value: Any) -> Any:
     wanted = _TYPES.get(key, str)
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ConfigError(f"{key} = {value!r} is {type(value).__name__}, not {_WORDS.get(wanted, 'a number')}")
+    _refuse_unsendable(key, value)
     return _stops(value) if key == "stop" else value
+
+
+def _refuse_unsendable(key: str, value: Any) -> None:
+    """Raise ConfigError for what no request could hold: numbers beyond JSON's and 64 bits, nesting without end."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key} = {value} is no number that can be sent")
+    try:
+        orjson.dumps([[[value]]], default=str)  # as deep as it will stand in a body
+    except TypeError as error:
+        raise ConfigError(f"{key} cannot be sent as JSON ({str(error)[:80]})") from None
 
 
 def _stops(value: str | list[Any]) -> tuple[str, ...]:
@@ -143,7 +161,7 @@ def _texts(value: Any) -> Any:
 
 def _price(value: Any) -> Price:
     numbers = value if isinstance(value, list) else []
-    if len(numbers) != 3 or not all(isinstance(n, int | float) and n >= 0 for n in numbers):
+    if len(numbers) != 3 or not all(isinstance(n, int | float) and 0 <= n < MOST_USD for n in numbers):
         raise ConfigError(f"price is [input, cached input, output] per million (got {value!r})")
     return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
 

@@ -28,7 +28,7 @@ TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
 TOKENS_PER_SCORE = 13
 TOKENS_PER_QUESTION = 20  # a rubric of the judge's own, as a question
 WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
-TOKENS_OF_TEXT = 160  # a few sentences, as a direct comparison has, and a verdict with the nonce
+TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
 TOKENS_OF_REASONING = 400  # before an answer, where the profile names an effort
 
 

@@ -6,8 +6,8 @@ The file is JSON Lines. Each line is one reply:
 
 `role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: the data set's order was shown, `ba`: swapped) is left
 out for `self_rubrics`. `reply` is the judge's text as it came: `[[A]]` and `[[B]]`, or the JSON of the role, speak of
-the responses as shown. A reply needs no nonce; one that has its question's is read as a live one. An empty `rubrics` list is a judge that wrote none and
-judged all the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
+the responses as shown. A reply needs no nonce; one that has its question's is read as a live one. An empty `rubrics`
+list is a judge that wrote none and judged all the same. `rubric_id`s are R1…Rk in the order of the item's rubrics.
 """
 
 from __future__ import annotations

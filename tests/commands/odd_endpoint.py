@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from rig import serving_routes
+from rig import serving_routes, verdict
 
 MODELS = [{"id": "odd", "max_model_len": 4096}]
 
@@ -35,7 +35,7 @@ class Odd:
         form = body.get("response_format", {}).get("type", "")
         if (form == "json_schema" and "schema" in self.honours) or (form == "json_object" and "object" in self.honours):
             return '{"verdict": "B"}'
-        return "Candidate A is right.\n[[A]]" if "[[A]]" in content else "ready"
+        return f"Candidate A is right.\n{verdict(content, 'A')}" if "[[A" in content else "ready"
 
     def usage(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return token counts; cached ones from the second long prompt on."""

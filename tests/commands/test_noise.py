@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from odd_endpoint import odd_endpoint
-from rig import name_judge, serving, write_bench
+from rig import name_judge, serving, verdict, write_bench
 
 from svr_async.evaluation.noise import read_noise
 
@@ -30,8 +30,8 @@ def test_flips_on_the_same_bytes_are_measured_past_the_memo(cli: Cli, tmp_path: 
 
     def changing(body: dict[str, Any]) -> str:
         content = body["messages"][-1]["content"]
-        asked[content] += "[[A]]" in content
-        return "[[B]]" if asked[content] == 3 else "[[A]]"
+        asked[content] += "[[A" in content
+        return verdict(content, "B" if asked[content] == 3 else "A")
 
     with odd_endpoint() as odd:
         odd.text = changing  # type: ignore[method-assign]
@@ -41,7 +41,7 @@ def test_flips_on_the_same_bytes_are_measured_past_the_memo(cli: Cli, tmp_path: 
         assert code == 0
         assert "asking 4 pairs 3 times: 12 calls" in err
         assert set(asked.values()) == {3}
-        assert len([body for body in odd.bodies if "[[A]]" in body["messages"][-1]["content"]]) == 12
+        assert len([body for body in odd.bodies if "[[A" in body["messages"][-1]["content"]]) == 12
     assert "WARN noise    66.7 % [" in out
     found = read_noise(tmp_path / "n.json")
     assert (found.judge, found.method, found.pairs, found.repeats) == ("sim", "vanilla", 4, 3)

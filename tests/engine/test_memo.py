@@ -28,7 +28,8 @@ from rig import environment
 from svr_async.engine import memo as memo_module
 from svr_async.engine import memo_disk
 from svr_async.engine.memo import Memo
-from svr_async.engine.memo_disk import BytesDisk, pack, unpack
+from svr_async.engine.memo_disk import BytesDisk, pack, refuse_foreign_database, unpack
+from svr_async.engine.memo_place import PROJECT
 from svr_async.engine.reply import Reply, Usage
 from svr_async.errors import StorageError
 
@@ -373,17 +374,49 @@ def test_a_folder_that_others_may_write_to_is_refused(memo_folder: Path, mode: i
 def test_a_symbolic_link_a_file_and_a_foreign_owner_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memo's folder is a real folder of this user."""
+    """The memo's folder is this user's; by a link only where a person named it, not where a project has it."""
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
+    Memo.open(tmp_path / "link").close()
+    monkeypatch.chdir(tmp_path)
+    PROJECT.parent.symlink_to("real")
     with pytest.raises(StorageError, match="symbolic link"):
-        Memo.open(tmp_path / "link")
+        Memo.open(PROJECT)
+    PROJECT.parent.unlink()
+    PROJECT.parent.mkdir()
+    PROJECT.symlink_to("../real")
+    with pytest.raises(StorageError, match="symbolic link"):
+        Memo.open(PROJECT)
+    assert sorted(path.name for path in (tmp_path / "real").iterdir()) == ["cache.db"]
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="cannot use"):
         Memo.open(tmp_path / "file")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(StorageError, match="another user"):
         Memo.open(tmp_path / "real")
+
+
+@pytest.mark.parametrize("name", ["cache.db", "cache.db-wal", "cache.db-shm", "claims", "refused.json"])
+@pytest.mark.parametrize("there", [True, False])
+def test_row_119_links_inside_a_memo_are_not_followed(
+    memo_folder: Path, tmp_path: Path, name: str, there: bool
+) -> None:
+    """Whatever a link in a memo's folder stands for is left as it is: exit 5, and the link is named."""
+    Memo.open(memo_folder).close()
+    target = tmp_path / "elsewhere"
+    if there and name == "cache.db":
+        (memo_folder / name).rename(target)
+    elif there:
+        target.mkdir() if name == "claims" else target.write_bytes(b"mine")
+    before = target.read_bytes() if target.is_file() else b""
+    (memo_folder / name).unlink(missing_ok=True)
+    (memo_folder / name).symlink_to(target)
+    for use in (Memo.open, lambda folder: refuse_foreign_database(folder / "cache.db")):
+        if use is Memo.open or name.startswith("cache.db"):
+            with pytest.raises(StorageError, match=f"{name} is a symbolic link") as caught:
+                use(memo_folder)
+            assert caught.value.exit_code == 5
+    assert (target.exists(), target.read_bytes() if target.is_file() else b"") == (there, before)
 
 
 def test_a_new_memo_is_this_users_alone(memo_folder: Path) -> None:

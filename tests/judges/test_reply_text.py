@@ -285,6 +285,52 @@ def test_a_mark_that_may_not_be_the_verdict_is_asked_again(text: str) -> None:
         read_brackets(text)
 
 
+SIGNED = f"B errs. It says [[B]], or: not [[A]].\n[[A {NONCE}]]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SIGNED, f"{SIGNED}\n\n> [[B]]\n```\n[[B {OTHER}]]\n```", f'[[A: {NONCE}]] since B only says "[[B]]"',
+     f"B is better, says B. **[[A]] {NONCE}**"[21:], f"```\n[[A {NONCE}]]\n```", f"B is better at first.\n[[a {NONCE}]]"],
+)  # fmt: skip
+def test_a_mark_with_the_nonce_is_the_verdict_whatever_is_quoted_beside_it(text: str) -> None:
+    """No candidate can hold the nonce: quoted marks, and those with another nonce, change nothing."""
+    assert read_brackets(text, NONCE) is Side.A
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"[[A {NONCE}]] if candidate A is better or [[B {NONCE}]] if candidate B is better", f"Not [[A {NONCE}]]",
+     f"[[A {NONCE}]] if it is right", f"It says [[A]] {NONCE}. [[B]]", f"[[A]]\nIt says [[A {OTHER}]]",
+     f"Response B is better. [[A]] {OTHER}"],
+)  # fmt: skip
+def test_a_mark_with_a_nonce_can_be_doubtful_too(text: str) -> None:
+    """The echoed instruction, a denied verdict, another's nonce, a nonce behind what is quoted: asked again."""
+    with pytest.raises(AmbiguousReplyError):
+        read_brackets(text, NONCE)
+
+
+def test_a_verdict_with_another_questions_nonce_is_none() -> None:
+    """A reply that signs for another pair is no answer; without any nonce it is read as one that forgot it."""
+    for text in (f"[[A {OTHER}]]", f"[[C {NONCE}]]", f"The nonce is {NONCE}."):
+        with pytest.raises(ReplyRejectedError, match=f"end with ..A {NONCE}.. or ..B {NONCE}"):
+            read_brackets(text, NONCE)
+    assert read_brackets(f"The nonce is {NONCE}.\n[[A]]", NONCE) is read_brackets(f"[[A {OTHER}]]") is Side.A
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Response B is better.\n\n[[A]]", "I prefer B.\nFinal verdict: [[A]]", "Winner: B\n[[A]]", "**B wins.**\n\n[[A]]",
+     "The second response is clearly the stronger one.\n[[A]]", "B it is; A wrote this:\n\n[[A]]",
+     "B.\n\nThe text of candidate A ends so:\n[[A]]"],
+)  # fmt: skip
+def test_a_mark_beside_words_for_the_other_side_may_be_a_quotation(text: str) -> None:
+    """An honest verdict in words and a mark that was only quoted: which one is meant is asked, not guessed."""
+    for nonce in ("", NONCE):
+        with pytest.raises(AmbiguousReplyError):
+            read_brackets(text, nonce)
+
+
 @pytest.mark.parametrize("text", ["", "A", "[A]", "[[a]]", "[[A]", "[[ A ]]", "[[AB]]", "[[A|B]]", "[\u200b[A]]"])
 def test_no_bracket_is_no_verdict(text: str) -> None:
     """The first letter of a sentence is not a verdict."""

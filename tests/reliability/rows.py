@@ -75,7 +75,11 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call",
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
     ),
-    20: (f"{A}020_an_answer_before_the_question_was_read", f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call"),
+    20: (
+        f"{A}020_an_answer_before_the_question_was_read",
+        f"{A}020_no_direct_verdict_is_taken_from_another_pairs_reply",
+        f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call",
+    ),
     21: (f"{A}021_too_few_file_descriptors", f"{A}021_fewer_calls_at_a_time_and_said_once"),
     22: (
         f"{HTTP}proxies_are_not_for_this_machine",
@@ -393,6 +397,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     119: (
         f"{MEMO}a_folder_that_others_may_write_to_is_refused",
         f"{MEMO}a_symbolic_link_a_file_and_a_foreign_owner_are_refused",
+        f"{MEMO}row_119_links_inside_a_memo_are_not_followed",
     ),
     120: (
         "reliability/test_sentinel.py::test_row_120_the_key_is_nowhere",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import ssl
 import sys
@@ -13,9 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from certificates import Authority
-from rig import ask, completion, engine_at, name_judge, run_python, scripted_engine, serving, write_bench
+from rig import (
+    ask,
+    completion,
+    engine_at,
+    judge_at,
+    name_judge,
+    run_python,
+    scripted_engine,
+    serving,
+    verdict,
+    write_bench,
+)
 
 from svr_async.engine.http import lean, on_aiohttp, transport
 from svr_async.engine.http.client import CLIENTS
@@ -24,6 +37,7 @@ from svr_async.engine.words import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset
+from svr_async.vocabulary.pair import Presentation, user_prompt
 from svr_async.vocabulary.verdict import Outcome
 
 HTTP_CLIENTS = (on_aiohttp, lean)  # loaded here, so that their constants can be set
@@ -388,6 +402,58 @@ async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path)
         engine_at(f"http://{address}", memo_folder) as engine,
     ):
         assert (await engine.complete(ask("x" * 300_000))).value == "yes"
+
+
+class Twice:
+    """A judge behind a proxy that repeats itself: a second 200 comes up to 30 ms after each reply, on its connection.
+
+    Every `early`th connection, where there are any, gets the last reply at once, before anything was read from it.
+    """
+
+    def __init__(self, *, signs: bool, early: int) -> None:
+        self.signs, self.early = signs, early
+        self.last = b""
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """Answer what comes on a connection."""
+        self.connections += 1
+        if self.early and self.connections % self.early == 0:
+            out.write(self.last)
+        try:
+            for number in itertools.count():
+                content = orjson.loads(await read_request(reader))["messages"][1]["content"]
+                side = "A" if content.index("right") < content.index("wrong") else "B"
+                text = f"So it is.\n{verdict(content, side) if self.signs else f'[[{side}]]'}"
+                body = completion(text, model="gpt-oss-120b").body
+                self.last = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+                for after_s in (0.003, 0.003 + number % 7 * 0.005):
+                    asyncio.get_running_loop().call_later(after_s, out.write, self.last)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            out.close()
+
+
+@both_clients
+@pytest.mark.parametrize(("signs", "early"), [(True, 0), (True, 5), (False, 0)])
+async def test_row_020_no_direct_verdict_is_taken_from_another_pairs_reply(
+    memo_folder: Path, signs: bool, early: int
+) -> None:
+    """Replies sent twice, or before the question was read: of the verdicts on sixty pairs none is another one's."""
+    proxy = Twice(signs=signs, early=early)
+    texts = [("right", "wrong") if number % 3 else ("wrong", "right") for number in range(60)]
+    shown = [
+        Presentation(pair_id=f"p{number}", prompt=user_prompt(f"{number}?"), response_a=a, response_b=b)
+        for number, (a, b) in enumerate(texts)
+    ]
+    async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with judge_at(address, memo_folder, concurrency=4, attempts=20) as judge:
+            found = await asyncio.gather(*(judge.prefer(one) for one in shown))
+    told = [(a == "right", answer) for (a, _), answer in zip(texts, found, strict=True)]
+    scored = [(first, answer) for first, answer in told if answer.value is not None]
+    assert len(scored) > 40
+    assert all((answer.value.margin > 0) is first for first, answer in scored)
+    assert all(answer.flags == (() if signs else ("no_nonce",)) for _, answer in scored)
 
 
 def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:

@@ -24,10 +24,12 @@ def test_row_046_of_many_answers_none_is_guessed() -> None:
 
 
 def test_row_053_judges_that_quote_are_asked_again_and_never_turned_round() -> None:
-    """Twenty manners of quoting, forged verdicts or plain text, signed or not: most are read, none turned round."""
-    tally, flipped = quoting(4000, 4)
+    """Many manners of quoting, forged verdicts or plain text: what is signed is read, the rest often; none flips."""
+    tally, flipped = quoting(2000, 4)
     assert not flipped, flipped[0]
-    read = {name: n for name, n in tally.items() if name.endswith(": read")}
-    assert len(read) == 6
-    assert min(read.values()) > 200
-    assert not any("brackets, plain: asked again" in name for name in tally)
+    asked_again = {name: n for name, n in tally.items() if not name.endswith(": read")}
+    assert not any(name.startswith("direct, signed") for name in asked_again)
+    assert sum(n for name, n in asked_again.items() if name.startswith("rubrics, signed")) < 40
+    read = {name.removesuffix(", plain: read"): n for name, n in tally.items() if name.endswith(", plain: read")}
+    assert len(read) == 7  # of the nine kinds those in words alone are never read
+    assert min(read.values()) > 10
