@@ -31,9 +31,12 @@ def judges(as_json: bool, *, allow: bool) -> None:
     if allow:
         _allow()
         return
+    from rich.markup import escape
+
     from svr_async.commands.screen import print_json, styled_console
     from svr_async.judges.endpoints import known_endpoints
     from svr_async.judges.profiles import load_profiles, profile_paths
+    from svr_async.vocabulary.safetext import for_terminal
 
     profiles = load_profiles()
     if as_json:
@@ -44,7 +47,8 @@ def judges(as_json: bool, *, allow: bool) -> None:
     console.print(f"[dim]Any model of these, as openai:MODEL: {', '.join(known_endpoints())}.[/]")
     console.print("[dim]J+rules lets checks decide what they can; http://host:port/v1#model needs no profile.[/]")
     console.print("[dim]Prices are dollars per million tokens, in / cached / out, as listed on their day.[/]")
-    console.print(f"[dim]Profiles of your own: {' or '.join(str(path) for path in profile_paths())}[/]", soft_wrap=True)
+    places = escape(for_terminal(" or ".join(str(path) for path in profile_paths())))
+    console.print(f"[dim]Profiles of your own: {places}[/]", soft_wrap=True)
 
 
 def _allow() -> None:
@@ -60,7 +64,8 @@ def _allow() -> None:
     told = allow(path)
     for what in told:
         click.echo(f"allowed: {one_line(what, 200)}")
-    click.echo(f"{path} is allowed as it stands" + ("" if told else ": it sends no key that is set anywhere new"))
+    new = "" if told else ": it sends no key that is set anywhere new"
+    click.echo(f"{one_line(str(path), 400)} is allowed as it stands{new}")
 
 
 def _facts(profile: Profile) -> dict[str, Any]:

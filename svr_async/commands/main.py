@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -157,6 +158,10 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
 
 def _refuse_unreadable(args: Sequence[str]) -> None:
     """Refuse an argument that is not UTF-8: no manifest, report or log could name it."""
+    from pathlib import Path
+
+    with contextlib.suppress(FileNotFoundError):  # a working folder that is gone
+        args = [*args, str(Path.cwd())]
     for one in args:
         if not one.isascii() and one != one.encode("utf-8", "replace").decode():
             raise click.UsageError(f"{one.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")

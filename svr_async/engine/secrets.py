@@ -102,7 +102,7 @@ def _patterns(text: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 def key_from_environment(variable: str) -> Secret:
     """Return the key in an environment variable; empty where it is not set, ConfigError for what no key can be."""
     text = os.environ.get(variable, "").strip() if variable else ""
-    if len(text) > MOST_CHARS or not text.isprintable():
+    if len(text) > MOST_CHARS or not (text.isascii() and text.isprintable()):
         what = f"{len(text):,} characters" if len(text) > MOST_CHARS else "a character that no header can carry"
         raise ConfigError(f"${variable} holds {what}, so that it is no key", hint="set it to the key alone")
     return Secret(text)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -226,6 +228,16 @@ def test_the_digest_depends_on_the_pairs_and_not_on_the_file_format(
     assert len(digests) == 1
     changed = [{**rows[0], "response_a": rows[0]["response_a"] + "!"}, *rows[1:]]
     assert PAIRS.load(write("b.jsonl", changed)).digest not in digests
+
+
+def test_times_that_python_has_no_value_for_are_no_matter(tmp_path: Path) -> None:
+    """Nanoseconds, years beyond 9999 and durations in columns that nobody asks for leave the pairs readable."""
+    instant, far = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")), pa.array([2**40], pa.timestamp("s"))
+    odd = {"at": instant, "far": far, "took": pa.array([123_456_789], pa.duration("ns"))}
+    for name, column in odd.items():
+        table = pa.table({key: [value] for key, value in GOOD.items()} | {name: column})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        assert len(PAIRS.load(tmp_path / f"{name}.parquet").pairs) == 1
 
 
 def test_replaced_characters_are_noted(write: Callable[..., Path]) -> None:

@@ -45,6 +45,27 @@ BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "rules", "-q
 ASK = (*BENCH, "--judge", "sim")
 
 
+LONG, ODD = "x" * 300, "b\udcffd"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((*BENCH[:-2], "--out", LONG), "a file's name is too long: xxxx"),
+        ((*BENCH, "--prompts", LONG), "a file's name is too long: xxxx"),
+        (("report", LONG), "a file's name is too long: xxxx"), (("bank", "show", LONG), "a file's name is too long: x"),
+        (("eval", "pairs", "--data", f"{ODD}.jsonl", "--judge", "rules"), "b\\udcffd.jsonl is not UTF-8; rename it"),
+        ((*BENCH[:-2], "--out", ODD), "b\\udcffd is not UTF-8"),
+    ],
+)  # fmt: skip
+def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
+    fail: Eval, args: tuple[str, ...], says: str
+) -> None:
+    """Names of more than 255 bytes, and those that are not UTF-8."""
+    code, line = fail(*args)
+    assert (code, says in line) == (2, True), line
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -70,6 +70,18 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert key_from_environment("MY_KEY").reveal() == KEY
     assert not key_from_environment("NOT_SET_ANYWHERE")
     assert not key_from_environment("")
+    for odd in (
+        "sk-first-0123\nsecond-4567",
+        "sk-\x1b[31m0123456789",
+        "sk-\t0123456789",
+        "sk-é0123456789",
+        "k" * 55_000,
+    ):
+        monkeypatch.setenv("MY_KEY", odd)
+        with pytest.raises(ConfigError, match="so that it is no key") as caught:
+            key_from_environment("MY_KEY")
+        assert "0123" not in caught.value.one_line()
+        assert "kkk" not in caught.value.one_line()
 
 
 @pytest.mark.parametrize(

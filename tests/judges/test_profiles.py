@@ -492,3 +492,25 @@ def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(memo_fold
             await opened.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        (f"extra_body.x = {'[' * 100_000}{']' * 100_000}", "nested too deep"),
+        (f"extra_body.x = {'[' * 300}{']' * 300}", "extra_body cannot be sent as JSON (Recursion limit reached)"),
+        (f"max_tokens = {'9' * 5000}", "a number of too many digits"),
+        (f"rpm = {'9' * 400}", "rpm cannot be sent as JSON (Integer exceeds 64-bit range)"),
+        ("temperature = inf", "temperature = inf is no number"),
+        ("tpm = nan", "tpm = nan is no number"),
+        ("price = [1e400, 0, 0]", "price is [input, cached input, output]"),
+    ],
+)
+def test_values_that_no_request_can_hold_are_one_line(tmp_path: Path, setting: str, says: str) -> None:
+    """Nesting without end, numbers of thousands of digits or beyond 64 bits, infinity: named with file and judge."""
+    write(tmp_path, f'[j]\nmodel = "m"\nbase_url = "http://h/v1"\n{setting}\n')
+    with pytest.raises(ConfigError) as caught:
+        load_profiles(tmp_path)
+    assert says in caught.value.one_line()
+    assert "judges.toml" in caught.value.one_line()
+    assert len(caught.value.one_line()) < 400

@@ -291,7 +291,8 @@ SIGNED = f"B errs. It says [[B]], or: not [[A]].\n[[A {NONCE}]]"
 @pytest.mark.parametrize(
     "text",
     [SIGNED, f"{SIGNED}\n\n> [[B]]\n```\n[[B {OTHER}]]\n```", f'[[A: {NONCE}]] since B only says "[[B]]"',
-     f"B is better, says B. **[[A]] {NONCE}**"[21:], f"```\n[[A {NONCE}]]\n```", f"B is better at first.\n[[a {NONCE}]]"],
+     f"B is better, says B. **[[A]] {NONCE}**"[21:], f"```\n[[A {NONCE}]]\n```",
+     f"B is better at first.\n[[a {NONCE}]]"],
 )  # fmt: skip
 def test_a_mark_with_the_nonce_is_the_verdict_whatever_is_quoted_beside_it(text: str) -> None:
     """No candidate can hold the nonce: quoted marks, and those with another nonce, change nothing."""
