@@ -89,8 +89,9 @@ def simulated(judge: Simulator, asked: Asked) -> Any:
 
 def answer(asked: Asked, role: str, *, signed: bool) -> str:
     """Return an honest answer: A passes where the number of the rubric is odd, and A is preferred."""
+    nonce = parse_request(orjson.loads(asked.request.body_bytes)).nonce if signed else ""
     if role == "direct":
-        return "A is the better one. [[A]]"
+        return f"A is the better one. [[{f'A {nonce}'.strip()}]]"
     rows = [
         {
             "rubric_id": f"R{n}",
@@ -102,7 +103,7 @@ def answer(asked: Asked, role: str, *, signed: bool) -> str:
         for n in range(1, len(RUBRICS) + 1)
         for one, two, better in [("pass", "fail", "A") if n % 2 else ("fail", "pass", "B")]
     ]
-    head = {"nonce": parse_request(orjson.loads(asked.request.body_bytes)).nonce} if signed else {}
+    head = {"nonce": nonce} if signed else {}
     return orjson.dumps({**head, "rubric_comparisons": rows, "preferred_candidate": "A"}).decode()
 
 
@@ -129,8 +130,7 @@ def measure(attack: str, layout: str) -> dict[str, list[bool]]:
             found["cut"].append(cut(asked, shown, role))
             if role != "direct":
                 found["verdicts"].append(simulated(judge, asked) != simulated(judge, before[role]))
-            signed = templates["compare" if role == "compare" else "compare_overall"].signed
-            honest = answer(asked, role, signed=signed)
+            honest = answer(asked, role, signed=bool(asked.request.signature))
             for place, reply in QUOTED.items():
                 if role == "direct" and place == "broken":
                     continue

@@ -187,12 +187,11 @@ def test_attacks_reach_the_papers_layout_and_not_ours(injection: ModuleType, att
     assert not any(any(paper[one]) for one in injection.QUOTED)
 
 
-def test_the_direct_verdict_is_read_alike_in_both_layouts(injection: ModuleType) -> None:
-    """A mark that is quoted beside the verdict wins in neither layout, ahead of it or behind: it is asked again."""
+def test_a_quoted_mark_changes_no_direct_verdict(injection: ModuleType) -> None:
+    """Beside a verdict with the nonce it is nothing; beside one without, ahead of it or behind, it is asked again."""
     for layout in ("ours", "paper"):
         found = injection.measure(injection.ATTACKS["other brackets"], layout)
-        assert not any(found["direct"])
-        assert not any(found["ahead"])
-        assert any(found["asked again"])
+        assert not any(found["direct"] + found["ahead"])
+        assert any(found["asked again"]) is (layout == "paper")
     with pytest.raises(AmbiguousReplyError):
         asks(PAPER).direct(SHOWN).parse("[[B]] was quoted. [[A]]")
