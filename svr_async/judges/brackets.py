@@ -123,6 +123,13 @@ def read_mark(text: str, mark: re.Pattern[str], say: Callable[[str], T], wanted:
     return say(found[-1][1])
 
 
+def signed_marks(text: str, nonce: str) -> str:
+    """Return a reply with the nonce taken out of its marks; where any has it, the others are quoted, and none is left."""
+    if not nonce or f" {nonce}]]" not in text:
+        return text
+    return text.replace("]]", "] ]").replace(f" {nonce}] ]", "]]")
+
+
 def direct_reason(text: str) -> str:
     """Return what a judge wrote ahead of its last [[A]] or [[B]], or after it where it began with that; "" for none."""
     found = list(_SIDE.finditer(text))

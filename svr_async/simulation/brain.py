@@ -181,8 +181,8 @@ class Simulator:
         a, b = self._responses(request)
         judged = [judge.compare(prompt, a, b, rubric) for rubric in rubrics]
         side = judge.overall(judged) if judged else judge.prefer(prompt, a, b)
-        mark = f"{side.value} {request.nonce}" if request.wants_nonce else side.value
-        return Composed(f"{DIRECT.format(better=side.value, other=side.other().value)}\n\n[[{mark}]]")
+        told = DIRECT.format(better=side.value, other=side.other().value)
+        return Composed(f"{told}\n\n{request.mark(side.value)}")
 
     def _dressed(self, request: ChatRequest, composed: Composed) -> Composed:
         """With `echo`, put everything that was shown in front of the reply, as prose."""

@@ -85,6 +85,10 @@ class ChatRequest:
         """Whether the reply has to start with the nonce of the fences."""
         return bool(self.nonce) and "nonce" in self.asks
 
+    def mark(self, said: str) -> str:
+        """Return a verdict in double brackets, with the nonce where the reply has to hold it."""
+        return f"[[{said} {self.nonce}]]" if self.wants_nonce else f"[[{said}]]"
+
     @property
     def wants_overall(self) -> bool:
         """Whether the reply has to name the preferred candidate besides the rows."""
@@ -223,8 +227,8 @@ def _role(asks: str, fences: Mapping[str, str]) -> Role:
         ("rephrased_rubrics", Role.REPHRASE),
         ("proposed_rubrics", Role.PROPOSE),
         ("finer_rubrics", Role.DECOMPOSE),
-        ("[[YES]]", Role.SATISFY),
-        ("[[OVERLAP]]", Role.FILTER),
+        ("[[YES", Role.SATISFY),
+        ("[[OVERLAP", Role.FILTER),
         ("[[10]]", Role.GRADE),
         ("[Hard Rule]", Role.LIST),
         ("[[A]]", Role.DIRECT),

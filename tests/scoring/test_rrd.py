@@ -20,6 +20,7 @@ from svr_async.evaluation.running.method import choose_method
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.asking import sampling
+from svr_async.judges.brackets import signed_marks
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.questions import QuestionWriter
@@ -158,6 +159,15 @@ async def test_filters_reject_and_the_judge_is_asked_directly(tmp_path: Path) ->
     counts = method.tally.counts()
     assert (counts["rubrics_mean"], counts["fallback"], counts["decomposition"]) == (1, 1, 0)
     assert counts["redundancy_filter"] == 1
+
+
+def test_marks_with_the_nonce_stand_above_quoted_ones() -> None:
+    """Where a mark of a reply has the nonce, those without it, and with another, are a candidate's."""
+    nonce, other = "0123456789abcdef", "fedcba9876543210"
+    text = f"It says [[YES]] and [[YES {other}]].\n[[NO {nonce}]]"
+    assert signed_marks(text, nonce).endswith("\n[[NO]]")
+    assert signed_marks(text, nonce).count("]]") == 1
+    assert signed_marks("[[YES]]", nonce) == signed_marks("[[YES]]", "") == "[[YES]]"
 
 
 async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:

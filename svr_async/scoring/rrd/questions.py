@@ -10,7 +10,7 @@ from enum import StrEnum
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.asking import Ask
 from svr_async.judges.author import read_text
-from svr_async.judges.brackets import read_brackets, read_mark
+from svr_async.judges.brackets import read_brackets, read_mark, signed_marks
 from svr_async.judges.fence import clean
 from svr_async.judges.reply_text import read_object
 from svr_async.scoring.rrd.options import RrdOptions
@@ -86,7 +86,7 @@ class Questions:
             template="rrd_judge",
             texts=self._texts(RESPONSE=response),
             rubrics=[rubric],
-            read=lambda text, _: read_mark(text, _VERDICT, str, "[[YES]] or [[NO]]") == "YES",
+            read=lambda text, nonce: read_mark(signed_marks(text, nonce), _VERDICT, str, "[[YES]] or [[NO]]") == "YES",
             sketch=planned,
             tokens=30,
             most_tokens=self.options.judge_tokens,
@@ -98,7 +98,9 @@ class Questions:
             template="rrd_filter",
             texts=self._texts(),
             rubrics=[rubric, *accepted],
-            read=lambda text, _: read_mark(text, _FILTER, Fate, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"),
+            read=lambda text, nonce: read_mark(
+                signed_marks(text, nonce), _FILTER, Fate, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"
+            ),
             sketch=planned,
             tokens=40,
             most_tokens=self.options.tokens,
