@@ -124,7 +124,7 @@ def read_mark(text: str, mark: re.Pattern[str], say: Callable[[str], T], wanted:
 
 
 def signed_marks(text: str, nonce: str) -> str:
-    """Return a reply with the nonce taken out of its marks; where any has it, the others are quoted, and none is left."""
+    """Return a reply with the nonce taken out of its marks; where any has it, those without are quoted, and go."""
     if not nonce or f" {nonce}]]" not in text:
         return text
     return text.replace("]]", "] ]").replace(f" {nonce}] ]", "]]")
