@@ -23,9 +23,9 @@ MAX_LEAD = 120  # characters ahead of a mark that are looked at, of its own line
 FENCE = "```"
 _SIDE = re.compile(r"\[\[([AB])(?:[ :,]+[0-9a-f]{16})?\]\]")
 _LETTER = re.compile(  # as other prompts have it, tie included: enough for doubt
-    r"\[\[\s*([A-Za-z])(?:[\s:,]+(?P<nonce>[0-9a-f]{16}))?\s*\]\]"
+    r"\[\[\s{0,8}([A-Za-z])(?:[\s:,]{1,8}(?P<nonce>[0-9a-f]{16}))?\s{0,8}\]\]"
 )
-_SIGNED = re.compile(r"\[\[\s*([A-Za-z])(?P<closed>\]\])?[ \t:,*_`]*(?P<nonce>[0-9a-f]{16})\b")
+_SIGNED = re.compile(r"\[\[\s{0,8}([A-Za-z])(?P<closed>\]\])?[ \t:,*_`]{0,16}(?P<nonce>[0-9a-f]{16})\b")
 _ALONE = {"\n[[A]]": Side.A, "\n[[B]]": Side.B, "[[A]]": Side.A, "[[B]]": Side.B}
 _NEAR = r"\b(?:[^\w,:;.]+(?!(?:so|thus|therefore|hence|but|and|verdict|answer|choose|pick)\b)\w+){0,3}[^\w,:;.]*$"
 _DENIED = re.compile(r"(?:\b(?:not|never|no|nor|neither|cannot|than|instead of|against)|n['’]t)" + _NEAR, re.IGNORECASE)

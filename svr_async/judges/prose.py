@@ -42,10 +42,12 @@ _WITHDRAWN = re.compile(
     re.IGNORECASE,
 )
 _MOST_BEFORE = 40
+_MOST_CHARS = 64_000  # at the end of a text: twice what a judge writes that reasons at length
 
 
 def named_winners(text: str) -> list[Side]:
     """Return the sides that sentences of a text name as the better one, in the order of the text."""
+    text = text[-_MOST_CHARS:]
     found = [one for says in _SAYS for one in says.finditer(text) if not _withdrawn(text, one.start())]
     return [_side(one) for one in sorted(found, key=re.Match.start)]
 
