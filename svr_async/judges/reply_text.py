@@ -306,7 +306,7 @@ def _check_strangers(given: Sequence[str], known: set[str]) -> None:
     """
     strangers, missing = set(given) - known, len(known.difference(given))
     garbled = [one for one in strangers if _LOCAL.fullmatch(one) is None]
-    twice = [one for one in garbled if (digits := _DIGITS.search(one)) and f"R{int(digits[0])}" in given]
+    twice = [one for one in garbled if not one or ((found := _DIGITS.search(one)) and f"R{int(found[0])}" in given)]
     if known and (twice or len(garbled) > missing or (strangers and not missing)):
         named = min(twice or garbled or strangers)
         raise AmbiguousReplyError(
