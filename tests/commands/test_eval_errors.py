@@ -229,13 +229,21 @@ def test_caps_end_the_run_with_exit_four_and_keep_what_is_paid(
 
 
 def test_a_memo_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
-    """No database, one open to others, a symbolic link: named with its cure before any call."""
+    """No database, one open to others, by a link too, a link in a project: named with its cure before any call."""
     (tmp_path / "broken").mkdir(mode=0o700)
     (tmp_path / "broken" / "cache.db").write_text("no database " * 99)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "open")
-    for name, says in (("broken", "not a memo"), ("open", "chmod go-w"), ("link", "symbolic link")):
+    (tmp_path / "cache").rename(tmp_path / "kept").joinpath("memo").mkdir(mode=0o700, exist_ok=True)
+    (tmp_path / "cache").symlink_to(tmp_path / "kept")
+    says_of = {
+        "broken": "not a memo",
+        "open": "chmod go-w",
+        "link": "chmod go-w",
+        "cache/memo": "cache is a symbolic link",
+    }
+    for name, says in says_of.items():
         code, line = fail(*ASK, "--memo", name)
         assert (code, says in line) == (5, True), line
 
