@@ -5,6 +5,8 @@
     python benchmarks/speed/fit.py --quick                                                      half a minute
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --pairs 10000 100000 1000000
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --rubrics 256 1024 4096 16384
+    python benchmarks/speed/fit.py --contenders ours-default ours-paper --platform cuda                on a GPU
+    python benchmarks/speed/fit.py --contenders ours-default --devices 2                      pairs on two devices
 
 Contenders: `ours-default`, `ours-paper` and `ours-pooled` (the library: the default preset, the paper's objective, and
 the paper's network with alpha over the judged pool); `torch-paper` and `torch-pooled` (dense PyTorch: dense feature
@@ -13,7 +15,9 @@ paper form in JAX, sparsemax by sort).
 
 A whole fit is 3 rounds of 8 epochs and 3 of calibration, timed from arrays in memory to the last result: what the
 library does on the way is in it, compilation, solving and dev measurement too; only the import of NumPy, JAX or
-PyTorch is not. The library always runs whole; its default preset is solved and takes no steps.
+PyTorch is not. "Compiled" is the fastest round after the first, which finds its programs compiled; "compiling" the
+seconds that XLA worked at them, some at the same time in several threads. The library always runs whole; its default
+preset is solved and takes no steps.
 Dense forms run `--dense-epochs` and are projected from their quietest 40 steps, without start-up or dev measurement;
 where that is all the epochs of the fit, their time is measured. "No steps" is everything but epochs. CPU seconds are
 projected in the same way.
@@ -85,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--contenders", nargs="+", choices=OURS + DENSE, default=list(OURS + DENSE))
     parser.add_argument("--torch-python", help="a Python that has torch and NumPy")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each contender, of which the fastest counts")
+    parser.add_argument("--platform", help="JAX's platform: cpu, cuda …; default: what JAX finds")
+    parser.add_argument("--devices", type=int, help="devices that ours-default shares pairs out to; default: one")
     parser.add_argument("--one-core", action="store_true", help="one thread on one core each")
     parser.add_argument("--quick", action="store_true", help="a small fit of one round")
     parser.add_argument("--child", choices=OURS + DENSE, help=argparse.SUPPRESS)
@@ -95,7 +101,19 @@ def _parser() -> argparse.ArgumentParser:
 def table(rows: list[dict]) -> str:
     """Return a Markdown table; the ratios are to the dense PyTorch forms of the same objective, plain and fused."""
     names = ("contender", "pairs", "rubrics", "ms a step", "CPU ms a step", "steps", "whole fit, s", "no steps, s")
-    last = ("whole fit, CPU s", "peak RSS, MiB", "× step", "× whole", "× CPU", "fused: × step", "× whole", "× CPU")
+    last = (
+        "compiled, s a round",
+        "compiling, s",
+        "device",
+        "whole fit, CPU s",
+        "peak RSS, MiB",
+        "× step",
+        "× whole",
+        "× CPU",
+        "fused: × step",
+        "× whole",
+        "× CPU",
+    )
     out = [f"| {' | '.join(names + last)} |", "|---" * len(names + last) + "|"]
     for row in rows:
         note = " (projected)" if row["projected"] else ""
@@ -107,6 +125,8 @@ def table(rows: list[dict]) -> str:
             f"{row['steps']:,}",
             f"{row['whole_s']:.1f}{note}",
             f"{row['start_s']:.1f}",
+            *(f"{row[name]:.2f}" if row.get(name) is not None else "–" for name in ("warm_s", "compile_s")),
+            row.get("device", "–"),
             f"{row['cpu_s']:.0f}",
             f"{row['rss_mib']:.0f}",
             *_ratios(row, rows),
@@ -135,9 +155,11 @@ def _run(name: str, data: Path, pairs: int, rubrics: int, args: argparse.Namespa
         return None
     numbers = [f"--{flag}={getattr(args, flag.replace('-', '_'))}" for flag in ("rounds", "epochs", "calibration")]
     command = [python, __file__, f"--child={name}", f"--data={data}", *numbers, f"--dense-epochs={args.dense_epochs}"]
+    command += [f"--devices={args.devices}"] if args.devices else []
     if args.one_core:
         command = ["taskset", "--cpu-list", "0", *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    known = {**os.environ, **({"JAX_PLATFORMS": args.platform} if args.platform else {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=known)
     if done.returncode:
         print(f"{name}: failed\n{done.stderr[-2000:]}", file=sys.stderr)
         return None
@@ -181,13 +203,25 @@ def _child(args: argparse.Namespace) -> dict:
 
 def _ours(data: dict, args: argparse.Namespace) -> dict:
     """Run every round through the public functions, dev measurement and compilation included."""
+    from svr_async.fit.mesh import on_devices
+
+    with on_devices(args.devices):
+        return _our_rounds(data, args)
+
+
+def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
     from dataclasses import replace
 
+    import jax
     import sklearn.cluster  # noqa: F401
 
     from svr_async.fit.config import DEFAULT, PAPER
+    from svr_async.fit.device import devices_in_words
     from svr_async.fit.training import calibrate, fit
 
+    compiling: list[float] = []
+    listen = jax.monitoring.register_event_duration_secs_listener
+    listen(lambda name, seconds, **_: compiling.append(seconds) if name.endswith("backend_compile_duration") else None)
     began, began_cpu = time.perf_counter(), time.process_time()
     train, dev = _fit_arrays(data)
     config = {"ours-default": DEFAULT, "ours-paper": PAPER, "ours-pooled": replace(PAPER, pool="judged")}[args.child]
@@ -202,12 +236,15 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
             epochs.append(now - stamps[-1])
         stamps.append(now)
 
+    took: list[float] = []  # of each round
     for _ in range(args.rounds):
         stamps.append(_stamp())
+        first = time.perf_counter()
         done = fit(train, dev, config, on_epoch=note)
         if args.calibration:
             stamps.append(_stamp())
             calibrate(done.selector, train, dev, config, on_epoch=note)
+        took.append(time.perf_counter() - first)
     whole = time.perf_counter() - began
     steps = -(-train.n_pairs // config.batch)
     cpu = time.process_time() - began_cpu
@@ -217,6 +254,9 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
         "steps": steps * len(epochs),
         "whole_s": whole,
         "start_s": whole - sum(epoch[0] for epoch in epochs),
+        "warm_s": min(took[1:], default=None),
+        "compile_s": sum(compiling),
+        "device": devices_in_words(),
         "cpu_s": cpu,
         "projected": False,
     }

@@ -119,10 +119,10 @@ class FitArrays:
 
     def restrict_rubrics(self, kept: Ints) -> FitArrays:
         """Return the arrays of the rubrics `kept`, renumbered in that order (after pruning)."""
-        number = np.full(self.n_rubrics, -1, np.int64)
+        number = np.full(self.n_rubrics, -1, np.int32)
         number[kept] = np.arange(len(kept))
         smaller = _keep_entries(self, number[self.z_rubric] >= 0)
-        changes: dict[str, object] = {"n_rubrics": len(kept), "z_rubric": number[smaller.z_rubric].astype(np.int32)}
+        changes: dict[str, object] = {"n_rubrics": len(kept), "z_rubric": number[smaller.z_rubric]}
         if self.source_indptr is not None and self.source_prompt is not None:
             borders, at = ragged.take_rows(self.source_indptr, np.asarray(kept))
             changes |= {"source_indptr": borders, "source_prompt": self.source_prompt[at]}
@@ -270,10 +270,9 @@ def _replace(arrays: FitArrays, **changes: object) -> FitArrays:
 
 def _keep_entries(arrays: FitArrays, keep: Bools) -> FitArrays:
     """Return the arrays with only the judged entries where `keep` is true."""
-    counts = np.bincount(ragged.row_ids(arrays.z_indptr)[keep], minlength=arrays.n_pairs)
     return _replace(
         arrays,
-        z_indptr=ragged.indptr_of(counts),
+        z_indptr=ragged.kept_indptr(arrays.z_indptr, keep),
         z_rubric=arrays.z_rubric[keep],
         z_delta=arrays.z_delta[keep],
         z_own=None if arrays.z_own is None else arrays.z_own[keep],

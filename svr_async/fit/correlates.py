@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svr_async.fit.overlap import alike
+from svr_async.fit.threads import rows_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -36,6 +37,7 @@ FEWEST = 3  # criteria to compare
 MOST_SHARE = 0.5  # of what decides, for all that is left out
 SURE = 3.0  # standard errors of those that stand out, together, above the others
 LIKELY = 2.0  # of each of them, and below 1 at the most
+MOST_CELLS = 1 << 25  # pairs times criteria that are gone through at a time
 COMMON = 0.5  # of the pairs, by topics in which a criterion has an effect
 
 
@@ -73,7 +75,9 @@ def correlates(z: Any, judged: Any, gates: Floats, effects: Floats) -> list[int]
 
 def _shares(z: Any, gates: Floats, effects: Floats) -> tuple[Ints, Floats]:
     """Return the criteria that decide (n,), and the share of each in what all of them say."""
-    size = np.asarray(abs(z).multiply(gates @ effects).sum(axis=0)).ravel()
+    block = len(gates) if effects.shape[1] * len(gates) <= MOST_CELLS else max(1, MOST_CELLS // effects.shape[1])
+    parts = [abs(z[rows]).multiply(gates[rows] @ effects).sum(axis=0) for rows in rows_of(z.shape[0], block)]
+    size = np.asarray(sum(parts)).ravel()
     share = size / max(float(size.sum()), 1e-12)
     weighed = np.flatnonzero(share >= LEAST_SHARE)
     return weighed, share[weighed]

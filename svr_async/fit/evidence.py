@@ -77,18 +77,23 @@ def bare_evidence(train: FitArrays, config: FitConfig) -> Evidence:
     Hard negatives are left out: they were written to fail, so they say nothing of how often a rubric decides.
     """
     rows = np.flatnonzero(train.originals)
-    if len(rows) > MOST_PAIRS:
+    prompts: Ints | slice = slice(None)
+    if sampled := len(rows) > MOST_PAIRS:
         rows = np.sort(np.random.default_rng([config.seed, 5]).choice(rows, MOST_PAIRS, replace=False))
     part = replace(train, negative_of=None).take_pairs(rows).without_weightless()
+    prompt = part.pair_prompt
+    if sampled:  # of the others nothing is asked, and there may be many
+        prompts, prompt = np.unique(prompt, return_inverse=True)
     z = judged_z(part)
     criteria = criteria_of(z[drawn(len(rows), WORDING_PAIRS, config)]) if is_asked(config) else each_its_own(z.shape[1])
     merged, mined = criteria.merged(z), mined_of(train)
+    mined = None if mined is None else mined[prompts]
     return Evidence(
         z=z,
         merged=merged,
         criteria=criteria,
-        prompt=part.pair_prompt,
-        features=features_of(train),
+        prompt=prompt,
+        features=features_of(train)[prompts],
         views=_views(criteria.mined(mined), worded_of(train, mined)),
         mined=criteria.mined(mined),
         alike=None,

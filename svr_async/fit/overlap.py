@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svr_async.fit.threads import rows_of
+
 Floats = npt.NDArray[np.float64]
 
 SHRINKAGE = 20.0  # κ, in pairs judged on both
 ALIKE = 0.3  # a correlation below this is not counted as repetition by the diversity term
 MOST_WHOLE = 2048  # rows and columns of a sparse matrix that is looked up whole
+BLOCK = 256  # rows at a time of one that is larger
 DIFFERENCE = 0.05  # ε: judgements that differ less than this are as good as the same
 
 
 def alike(z: Any, judged: Any, least: float = ALIKE) -> Any:
     """Return C of all rubrics without its diagonal, sparse (rubric, rubric), only where it is at least `least`."""
-    i, j, _, shrunk = _correlations(z, judged)
+    i, j, _, shrunk = _correlations(z, judged, least)
     return _sparse(shrunk, i, j, shrunk >= least, z.shape[1])
 
 
@@ -34,12 +37,18 @@ def repeats(z: Any, judged: Any, least: float = ALIKE) -> Any:
     threshold of the same quality, or a wording with errors of its own, is a second opinion, of use beside the first;
     what is judged the same in nearly every pair is not.
     """
-    i, j, raw, shrunk = _correlations(z, judged)
+    i, j, raw, shrunk = _correlations(z, judged, least)
     return _sparse(shrunk / (1 - np.minimum(raw, 1) + DIFFERENCE), i, j, shrunk >= least, z.shape[1])
 
 
-def _correlations(z: Any, judged: Any) -> tuple[Any, Any, Floats, Floats]:
-    """Return i, j, r_ij and C_ij of all ordered pairs of different rubrics with a positive correlation."""
+def _correlations(z: Any, judged: Any, least: float) -> tuple[Any, Any, Floats, Floats]:
+    """Return i, j, r_ij and C_ij of ordered pairs of different rubrics: all whose C_ij may be `least`."""
+    if z.shape[1] > MOST_WHOLE:
+        some, known = z.tocsc(), judged.tocsc()
+        blocks = ((some[:, rows].T, known[:, rows].T, rows) for rows in rows_of(z.shape[1], BLOCK))
+        parts = [_block(z, judged, *block, least) for block in blocks]
+        i, j, value, shrunk = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return i, j, value, shrunk
     raw = (z.T @ z).tocoo()
     off = (raw.row != raw.col) & (raw.data > 0)
     i, j, products = raw.row[off], raw.col[off], raw.data[off]
@@ -50,6 +59,19 @@ def _correlations(z: Any, judged: Any) -> tuple[Any, Any, Floats, Floats]:
     count = entries_at(together, i, j)
     value = products / np.maximum(length, 1e-12)
     return i, j, value, value * count / (count + SHRINKAGE)
+
+
+def _block(z: Any, judged: Any, some: Any, known: Any, rows: slice, least: float) -> tuple[Any, Any, Floats, Floats]:
+    """Return what `_correlations` does of the i in `rows`, whose z and judgements are `some` and `known` (i, pair)."""
+    count = (known @ judged).toarray()
+    raw = (some @ z).toarray()
+    i, j = np.nonzero((raw > 0) & (count / (count + SHRINKAGE) >= least))
+    off = i + rows.start != j
+    i, j = i[off], j[off]
+    products, together = raw[i, j], count[i, j]
+    length = np.sqrt((some.multiply(some) @ judged).toarray()[i, j] * (known @ z.multiply(z)).toarray()[i, j])
+    value = products / np.maximum(length, 1e-12)
+    return i + rows.start, j, value, value * together / (together + SHRINKAGE)
 
 
 def entries_at(matrix: Any, i: Any, j: Any) -> Floats:

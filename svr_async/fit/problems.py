@@ -6,18 +6,21 @@ Shapes are rounded up to a few sizes, so that rounds and folds share one compile
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise, starmap
 from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.sharding import Mesh
 
 from svr_async.fit import ragged
+from svr_async.fit.mesh import LOCK, everywhere, mesh_in_use, shared_out
 from svr_async.fit.sizes import roomy
-from svr_async.fit.solver import Design, Edges, Task, solve_tasks
+from svr_async.fit.solver import BY_PAIR, Design, Edges, Task, solve_tasks
 from svr_async.fit.threads import in_threads, processors
 
 Floats = npt.NDArray[np.floating]
@@ -69,13 +72,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Pairs with all that problems on them choose from, on the device; sizes as they are, and as rounded up."""
+    """Pairs with all that problems on them choose from, on the device; sizes as they are, and as rounded up.
+
+    With a `mesh` pairs are shared out to its devices.
+    """
 
     design: Design
     pairs: int
     rubrics: int
     topics: tuple[int, ...]  # by gates
-    room: tuple[int, int, int]  # pairs, topics and rubrics
+    room: tuple[int, int, int]  # pairs (of a device), topics and rubrics
+    mesh: Mesh | None = None
 
 
 def sparse_gates(dense: Floats, at_most: int | None = None, *, price: Floats | None = None) -> Gates:
@@ -96,22 +103,51 @@ def batch_of(z: Any, gates: Sequence[Gates], *, alike: Any = None) -> Batch:
     `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term.
     """
     pairs, rubrics = z.shape
+    mesh = mesh_in_use(pairs)
     room = (
-        roomy(pairs, least=LEAST_ROOM),
+        roomy(pairs if mesh is None else -(-pairs // mesh.size), least=LEAST_ROOM),
         roomy(max(each.topics for each in gates)),
         roomy(rubrics, least=LEAST_RUBRICS),
     )
-    rubric, value, owner, per_pair = _pieces(z.tocsr(), room[0])
     price = _prices(gates, max(roomy(len(gates)), CANDIDATES), room[1:])
-    rows = _rows(gates, per_pair, price.shape[:2])
-    arrays: tuple[Any, ...] = (rubric, value, owner, *rows, price, _likeness(alike, room[2]))
+    whole = price, _likeness(alike, room[2])
+    laid = partial(_laid_pairs, room=room[0], sizes=price.shape[:2])
+    if mesh is None:
+        arrays: tuple[Any, ...] = (*laid(z.tocsr(), gates), *whole)
+        design = jax.device_put(Design(*arrays))
+    else:
+        design = _shared_out(mesh, laid, z.tocsr(), gates, whole)
     return Batch(
-        design=jax.device_put(Design(*arrays)),
-        pairs=pairs,
-        rubrics=rubrics,
-        topics=tuple(each.topics for each in gates),
-        room=room,
+        design=design, pairs=pairs, rubrics=rubrics, topics=tuple(each.topics for each in gates), room=room, mesh=mesh
     )
+
+
+def _laid_pairs(
+    z: Any, gates: Sequence[Gates], *, room: int, sizes: tuple[int, ...], like: tuple[int, ...] = (0, 0, 0)
+) -> tuple[Any, ...]:
+    """Return what a design has of some pairs; `like` is a width of pieces, and how many pieces and rows at least."""
+    rubric, value, owner, per_pair = _pieces(z, room, width=like[0], least=like[1])
+    return rubric, value, owner, *_rows(gates, per_pair, sizes, least=like[2])
+
+
+def _shared_out(mesh: Mesh, laid: Any, z: Any, gates: Sequence[Gates], whole: tuple[Any, ...]) -> Design:
+    """Return the design with as many pairs in a row for each device, all in the shapes of the largest."""
+    width = _width(ragged.lengths(z.indptr))
+    borders = [number * z.shape[0] // mesh.size for number in range(mesh.size + 1)]
+    cut = [(z[rows], [_gates_of(each, rows) for each in gates]) for rows in starmap(slice, pairwise(borders))]
+    first = [laid(*part, like=(width, 0, 0)) for part in cut]
+    like = width, max(len(part[0]) for part in first), max(part[3].shape[1] * part[3].shape[2] for part in first)
+    by_device = [laid(*part, like=like) for part in cut]
+    share = sum(part[-1] for part in by_device)
+    by_pair = [np.stack([part[place] for part in by_device]) for place in range(sum(BY_PAIR))]
+    return Design(
+        *(jax.device_put(values, shared_out(mesh)) for values in by_pair),
+        *(jax.device_put(values, everywhere(mesh)) for values in (share, *whole)),
+    )
+
+
+def _gates_of(gates: Gates, rows: slice) -> Gates:
+    return replace(gates, topic=gates.topic[rows], value=gates.value[rows])
 
 
 def compile_ahead(z: Any, topics: int, *, alike: Any = None) -> None:
@@ -123,7 +159,7 @@ def compile_ahead(z: Any, topics: int, *, alike: Any = None) -> None:
 
 def solutions(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     """Solve each problem; return V >= 0 of each, (topic, rubric) with the topics of its gates."""
-    workers = processors() if jax.default_backend() == "cpu" else 1
+    workers = processors() if jax.default_backend() == "cpu" and batch.mesh is None else 1
     calls = max(1, min(len(problems), max(workers, -(-len(problems) // SLOTS))))
     parts = [problems[first::calls] for first in range(calls)]
     out: list[Singles] = [np.zeros((0, 0), np.float32)] * len(problems)
@@ -136,8 +172,12 @@ def _run(batch: Batch, problems: Sequence[Problem]) -> list[Singles]:
     """Solve up to `SLOTS` problems in one call of the program."""
     tasks = jax.tree.map(partial(_padded, slots=SLOTS), _tasks(batch, problems))
     pairs, topics, rubrics = batch.room
-    found = solve_tasks(batch.design, tasks, jnp.int32(len(problems)), pairs=pairs, topics=topics, rubrics=rubrics)
-    held = np.asarray(found)
+    sizes: dict[str, int] = {"pairs": pairs, "topics": topics, "rubrics": rubrics}
+    if batch.mesh is None:
+        held = np.asarray(solve_tasks(batch.design, tasks, jnp.int32(len(problems)), **sizes))
+    else:
+        with LOCK:
+            held = np.asarray(solve_tasks(batch.design, tasks, jnp.int32(len(problems)), **sizes, mesh=batch.mesh))
     return [held[row, : batch.topics[each.gates], : batch.rubrics] for row, each in enumerate(problems)]
 
 
@@ -161,15 +201,18 @@ def _padded(values: npt.NDArray[Any], *, slots: int) -> npt.NDArray[Any]:
     return np.concatenate([values, np.zeros(slots - len(values))]).astype(dtype)
 
 
-def _rows(gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...]) -> tuple[Ints, Ints, Singles, Ints, Singles]:
+def _rows(
+    gates: Sequence[Gates], per_pair: Ints, room: tuple[int, ...], *, least: int = 0
+) -> tuple[Ints, Ints, Singles, Ints, Singles]:
     """Return piece, topic and gate of every gate that is not 0 (candidate, block, row), by pairs.
 
     The last two are how many blocks each candidate needs, and the sums of gates by topic (candidate, topic).
-    `per_pair` is how many pieces each pair has, `room` how many candidates and topics there is room for.
+    `per_pair` is how many pieces each pair has, `room` how many candidates and topics there is room for, `least` how
+    many rows there are at least.
     """
     held = [_laid_out(each, per_pair) for each in gates]
     pieces, most = int(per_pair.sum()), max(len(piece) for piece, _, _ in held)
-    rows = roomy(max(most, int(ROWS * pieces) if room[1] > 1 else 0), least=BLOCK)
+    rows = roomy(max(most, least, int(ROWS * pieces) if room[1] > 1 else 0), least=BLOCK)
     block = min(rows, BLOCK) if jax.default_backend() == "cpu" else rows
     size = room[0], -(-rows // block), block
     piece, topic, gate = np.full(size, pieces - 1, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32)
@@ -202,15 +245,15 @@ def _prices(gates: Sequence[Gates], candidates: int, room: tuple[int, ...]) -> S
     return out
 
 
-def _pieces(z: Any, pairs: int) -> tuple[Ints, Singles, Ints, Ints]:
+def _pieces(z: Any, pairs: int, *, width: int = 0, least: int = 0) -> tuple[Ints, Singles, Ints, Ints]:
     """Cut the rows of sparse z into pieces: rubric and z (piece, width), 0 where padded, and the pair of each.
 
-    The last is how many pieces each pair has.
+    The last is how many pieces each pair has. A `width` of 0 is the one that costs least; there are `least` pieces.
     """
-    width = _width(ragged.lengths(z.indptr))
+    width = width or _width(ragged.lengths(z.indptr))
     borders, per_row = ragged.pieces(z.indptr, width)
     owner = np.repeat(np.arange(len(per_row)), per_row)
-    spare = roomy(len(owner), least=LEAST_ROOM) - len(owner)
+    spare = roomy(max(least, len(owner)), least=LEAST_ROOM) - len(owner)
     borders = np.append(borders, np.full(spare, borders[-1]))
     rubric = ragged.padded(borders, z.indices.astype(np.int32), fill=0, width=width)
     value = ragged.padded(borders, z.data.astype(np.float32), fill=0, width=width)

@@ -28,9 +28,21 @@ def indptr_of(counts: IntArray) -> npt.NDArray[np.int64]:
     return out
 
 
-def take_rows(indptr: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the borders of the chosen rows and the positions of their entries in the flat arrays."""
+def kept_indptr(indptr: IntArray, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the row borders of what is left where only the entries of `keep` (entry,) stay."""
+    before = np.zeros(len(keep) + 1, np.int64 if len(keep) > np.iinfo(np.int32).max else np.int32)
+    np.cumsum(keep, out=before[1:])
+    return before[indptr].astype(np.int64)
+
+
+def take_rows(indptr: IntArray, rows: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | slice]:
+    """Return the borders of the chosen rows and the positions of their entries in the flat arrays.
+
+    Of rows that follow each other the positions are a slice, so that what is taken is a view.
+    """
     counts = lengths(indptr)[rows]
+    if len(rows) and bool((np.diff(rows) == 1).all()):
+        return indptr_of(counts), slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
     borders = indptr_of(counts)
     offsets = np.arange(borders[-1], dtype=np.int64) - np.repeat(borders[:-1], counts)
     return borders, np.repeat(np.asarray(indptr)[:-1][rows], counts) + offsets

@@ -21,6 +21,9 @@ from typing import NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]  # it ships no types
+from jax.sharding import Mesh
+
+from svr_async.fit.mesh import AXIS, mapped
 
 RIDGE = 2.0  # μ
 CONVERGED = 1e-6  # ½ dᵀ D d of a step d, a pair: effects then differ from the best by a hundredth, less than by chance
@@ -59,6 +62,9 @@ class Design(NamedTuple):
     alike: Edges | jax.Array
 
 
+BY_PAIR = (True, True, True, True, True, True, True, False, False, False)  # of a design: what is shared out
+
+
 class Task(NamedTuple):
     """Problems, (problem,) each: which gates, λ, λ₀ (huge: no common part) and δ."""
 
@@ -85,6 +91,7 @@ class _Problem(NamedTuple):
     apart: jax.Array  # δ · share (topic, 1)
     bent: jax.Array  # ¼ Σ (gate z)², (topic + 1, rubric)
     firm: jax.Array  # the part of D that does not depend on τ, (topic + 1, rubric)
+    axis: str | None  # where pairs are shared out to several devices, that they are
 
 
 class _State(NamedTuple):
@@ -100,19 +107,34 @@ class _State(NamedTuple):
     done: jax.Array
 
 
-@partial(jax.jit, static_argnames=("pairs", "topics", "rubrics"))
-def solve_tasks(design: Design, tasks: Task, count: jax.Array, *, pairs: int, topics: int, rubrics: int) -> jax.Array:
-    """Solve the first `count` tasks and return V of each (task, topic, rubric); those past the count are 0."""
+@partial(jax.jit, static_argnames=("pairs", "topics", "rubrics", "mesh"))
+def solve_tasks(
+    design: Design, tasks: Task, count: jax.Array, *, pairs: int, topics: int, rubrics: int, mesh: Mesh | None = None
+) -> jax.Array:
+    """Solve the first `count` tasks and return V of each (task, topic, rubric); those past the count are 0.
 
+    With a `mesh`, what a design has of pairs (`BY_PAIR`) has a row for each device, and `pairs` are those of one.
+    """
+    solve = partial(_all_solved, pairs=pairs, topics=topics, rubrics=rubrics)
+    if mesh is None:
+        return solve(design, tasks, count)
+    parts = Design(*(jax.tree.map(lambda _, own=own: own, part) for own, part in zip(BY_PAIR, design, strict=True)))
+    whole = jax.tree.map(lambda _: False, tasks)
+    return cast("jax.Array", mapped(partial(solve, axis=AXIS), mesh, (parts, whole, False))(design, tasks, count))
+
+
+def _all_solved(
+    design: Design, tasks: Task, count: jax.Array, *, pairs: int, topics: int, rubrics: int, axis: str | None = None
+) -> jax.Array:
     def body(number: jax.Array, found: jax.Array) -> jax.Array:
         task = jax.tree.map(lambda values: values[number], tasks)
-        problem = _problem(design, task, jnp.zeros(pairs), topics, rubrics)
+        problem = _problem(design, task, jnp.zeros(pairs), topics, rubrics, axis)
         return found.at[number].set(_folded(_solved(problem).x))
 
     return cast("jax.Array", jax.lax.fori_loop(0, count, body, jnp.zeros((len(tasks.own), topics, rubrics))))
 
 
-def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubrics: int) -> _Problem:
+def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubrics: int, axis: str | None) -> _Problem:
     piece, topic, gate = design.piece[task.gates], design.topic[task.gates], design.gate[task.gates]
     share = design.share[task.gates]
     apart = task.diversity * share[:, None]
@@ -128,6 +150,7 @@ def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubric
         apart=apart,
         bent=jnp.zeros((topics, rubrics)),
         firm=RIDGE + _with_common(apart * _repeated(design.alike, jnp.ones((1, rubrics)))),
+        axis=axis,
     )
     return problem._replace(bent=_bent(problem, design))
 
@@ -135,7 +158,7 @@ def _problem(design: Design, task: Task, nothing: jax.Array, topics: int, rubric
 def _bent(problem: _Problem, design: Design) -> jax.Array:
     """Return ¼ Σ (gate z)², of the common part last; gates sum to 1."""
     squares = problem._replace(value=problem.value**2)
-    common = jnp.zeros(problem.bent.shape[1]).at[design.rubric].add(design.z**2)
+    common = _over_devices(problem, jnp.zeros(problem.bent.shape[1]).at[design.rubric].add(design.z**2))
     return 0.25 * jnp.concatenate([_slopes(squares, jnp.ones_like(problem.nothing)), common[None]])
 
 
@@ -155,7 +178,8 @@ def _step(problem: _Problem, state: _State) -> _State:
     x = optax.projections.projection_non_negative(moved)
     margin = _margins(problem, _folded(x))
     away = x - state.y
-    needed = _bending(state.margin_y, margin) / jnp.maximum(jnp.sum(problem.bent * away**2), 1e-30)
+    bending = _over_devices(problem, _bending(state.margin_y, margin))
+    needed = bending / jnp.maximum(jnp.sum(problem.bent * away**2), 1e-30)
     uphill = jnp.sum(bound * away * (x - state.x)) < 0
     pace = jnp.where(uphill, 1.0, state.pace)
     next_pace = (1 + jnp.sqrt(1 + 4 * pace**2)) / 2
@@ -210,7 +234,15 @@ def _slopes(problem: _Problem, slope: jax.Array) -> jax.Array:
         return found.at[problem.column[number]].add(parts, mode=IN_BOUNDS)
 
     none = jnp.zeros(topics * rubrics)
-    return cast("jax.Array", jax.lax.fori_loop(0, problem.blocks, block, none)).reshape(topics, rubrics)
+    found = cast("jax.Array", jax.lax.fori_loop(0, problem.blocks, block, none)).reshape(topics, rubrics)
+    return _over_devices(problem, found)
+
+
+def _over_devices(problem: _Problem, own: jax.Array) -> jax.Array:
+    """Return a sum over the pairs of all devices, of that over each one's own."""
+    if problem.axis is None:
+        return own
+    return cast("jax.Array", jax.lax.psum(own, problem.axis))  # type: ignore[no-untyped-call]  # JAX's
 
 
 def _repeated(alike: Edges | jax.Array, effects: jax.Array) -> jax.Array:

@@ -52,8 +52,11 @@ def solve(z: Any, wanted: Sequence[Wanted], *, alike: Any = None) -> list[Floats
 
     `alike` is S, sparse (rubric, rubric) with a zero diagonal; None for no diversity term.
     """
-    batch = batch_of(z, [sparse_gates(each.gates, price=each.price) for each in wanted], alike=alike)
-    problems = [Problem(gates=place, penalties=each.penalties) for place, each in enumerate(wanted)]
+    keys = [(id(each.gates), id(each.price)) for each in wanted]  # several may have the same gates
+    own = dict(zip(keys, wanted, strict=True))
+    places = {key: place for place, key in enumerate(own)}
+    batch = batch_of(z, [sparse_gates(each.gates, price=each.price) for each in own.values()], alike=alike)
+    problems = [Problem(gates=places[key], penalties=each.penalties) for key, each in zip(keys, wanted, strict=True)]
     found = [effects.astype(np.float64) for effects in solutions(batch, problems)]
     return [
         effects if np.isfinite(effects).all() and effects.any() else each.start()

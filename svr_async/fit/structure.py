@@ -30,7 +30,7 @@ from svr_async.fit.group_count import ONE, parts_of, told_size
 from svr_async.fit.grouping import Association, Size, View
 from svr_async.fit.problems import Penalties, Problem, batch_of, solutions, sparse_gates
 from svr_async.fit.shrinkage import one_weight
-from svr_async.fit.threads import in_threads
+from svr_async.fit.threads import in_threads, rows_of
 from svr_async.fit.trained_groups import TrainedGroups, association_of, trained_groups
 
 Floats = npt.NDArray[np.float64]
@@ -38,6 +38,7 @@ Ints = npt.NDArray[np.integer]
 
 MOST_RIDGE_PAIRS = 20_000  # λ is chosen on a sample of this many
 FEW_PAIRS = 400  # below which one shrunken weight a rubric counts as the simplest structure
+MOST_CELLS = 1 << 23  # pairs times rubrics that are looked at at a time
 MOST_GATES = 4  # topics of a prompt that a solution sees
 PENALTIES = ((0.3, 0.0), (0.1, 0.0), (0.6, 0.3), (1.0, 0.2))  # by topic and in common (0: nothing), in noise units
 SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is taken; sources are few
@@ -186,9 +187,17 @@ def used_points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -
     some = np.flatnonzero(effects.any(axis=0))  # the others say 0
     if not len(some):
         return np.full((len(top_ks), z.shape[0]), 0.5)
-    most = min(max(top_ks), len(some))
-    best, held = _ranked(gates[:1] if gates.shape[1] == 1 else gates, effects[:, some], most)
-    said = np.take_along_axis(z[:, some].toarray(), np.broadcast_to(best, (z.shape[0], most)), axis=1)
+    block = z.shape[0] if z.shape[0] * len(some) <= MOST_CELLS else max(1, MOST_CELLS // len(some))
+    said, kept = z[:, some].tocsr(), effects[:, some]
+    parts = [_points(gates[rows], kept, said[rows], top_ks) for rows in rows_of(z.shape[0], block)]
+    return np.concatenate(parts, axis=1)
+
+
+def _points(gates: Floats, effects: Floats, z: Any, top_ks: Sequence[int]) -> Floats:
+    """Return the points (k, pair) of a few pairs, by effects that are not 0 for all topics."""
+    most = min(max(top_ks), effects.shape[1])
+    best, held = _ranked(gates[:1] if gates.shape[1] == 1 else gates, effects, most)
+    said = np.take_along_axis(z.toarray(), np.broadcast_to(best, (z.shape[0], most)), axis=1)
     margins = (held * said).cumsum(axis=1)
     return np.stack([0.5 + 0.5 * np.sign(margins[:, min(top_k, most) - 1]) for top_k in top_ks])
 

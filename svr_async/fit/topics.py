@@ -65,16 +65,64 @@ def solve_topics(train: FitArrays, config: FitConfig) -> Solved:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # matrices here are small, and problems have threads of their own
-        bare = bare_evidence(train, config)
-        judged = judged_of(bare.merged)
-        kinds, alike = side_by_side(partial(_kinds, bare, config), partial(likeness_of, bare.merged, judged, config))
-        known = replace(bare, alike=alike)
-        learner = _Learner(known, config)
+        learner, kinds = _begun(train, config)
         size = kinds.best if kinds else cast("Structure", config.structure).size
-        chosen, _ = side_by_side(partial(_chosen, learner, kinds, size), partial(_compiled, known, size, config))
+        ahead = partial(_compiled, learner.evidence, size, config)
+        chosen, _ = side_by_side(partial(_chosen, learner, kinds, size), ahead)
         evidence, choice = chosen
-        selector = _selector(train, evidence, learner, (choice.structure, *choice.beside))
-        return Solved(selector=selector, choice=choice)
+        parts = _solutions(evidence, learner, (choice.structure, *choice.beside))
+        return Solved(selector=_selector(evidence, config, parts), choice=choice)
+
+
+def solve_each(train: FitArrays, configs: Sequence[FitConfig]) -> list[Solved]:
+    """Return what `solve_topics` does of each of several settings, those that differ by their structure in one batch.
+
+    They share the evidence and what is learned of groups; their margin problems are one batch of the compiled program.
+    Where a structure is to be chosen, each is solved by itself.
+    """
+    from threadpoolctl import threadpool_limits
+
+    found: dict[FitConfig, Solved] = {}
+    with threadpool_limits(1):
+        for same in _alike_but_structure(configs):
+            found |= _together(train, same)
+    return [found.get(config) or solve_topics(train, config) for config in configs]
+
+
+def _alike_but_structure(configs: Sequence[FitConfig]) -> list[list[FitConfig]]:
+    """Return the settings that name a structure, by all that they are beside it; each once."""
+    found: dict[FitConfig, dict[FitConfig, None]] = {}
+    for config in configs:
+        if config.structure is not None:
+            found.setdefault(replace(config, structure=None), {})[config] = None
+    return [list(same) for same in found.values()]
+
+
+def _together(train: FitArrays, configs: Sequence[FitConfig]) -> dict[FitConfig, Solved]:
+    """Return the solutions of settings that differ by their structure alone."""
+    learner, _ = _begun(train, configs[0])
+    sizes = list(dict.fromkeys(cast("Structure", config.structure).size for config in configs))
+    asides = {size: _correlates(learner, size) if is_asked(configs[0]) else [] for size in sizes}
+    batches: dict[tuple[Any, ...], list[FitConfig]] = {}
+    for number, config in enumerate(configs):
+        form = cast("Structure", config.structure)
+        alone = () if form.solver == "margin" else (number,)
+        batches.setdefault((tuple(asides[form.size]), *alone), []).append(config)
+    found: dict[FitConfig, Solved] = {}
+    for (aside, *_), same in batches.items():
+        evidence, forms = learner.evidence.without(aside), [cast("Structure", config.structure) for config in same]
+        for config, form, part in zip(same, forms, _solutions(evidence, learner, forms), strict=True):
+            choice = Choice(structure=form, aside=_wordings(learner.evidence, aside))
+            found[config] = Solved(selector=_selector(evidence, config, [part]), choice=choice)
+    return found
+
+
+def _begun(train: FitArrays, config: FitConfig) -> tuple[_Learner, Kinds | None]:
+    """Return who learns groups of the evidence, and the kinds of prompts that words tell."""
+    bare = bare_evidence(train, config)
+    judged = judged_of(bare.merged)
+    kinds, alike = side_by_side(partial(_kinds, bare, config), partial(likeness_of, bare.merged, judged, config))
+    return _Learner(replace(bare, alike=alike), config), kinds
 
 
 class _Learner:
@@ -150,12 +198,12 @@ def _choice(evidence: Evidence, kinds: Kinds, config: FitConfig) -> Choice:
     return choose(evidence, config.top_ks, kinds=kinds, diversity=DIVERSITY * config.diversity, seed=config.seed)
 
 
-def _selector(train: FitArrays, evidence: Evidence, learner: _Learner, structures: Sequence[Structure]) -> Selector:
+def _selector(evidence: Evidence, config: FitConfig, parts: Sequence[tuple[Groups, Floats]]) -> Selector:
     """Return the selector that averages some structures: their topics side by side, each structure as likely.
 
     One softmax runs over the topics of all. Where a prompt's words tell much, structures with groups get more of it.
     """
-    parts = _solutions(evidence, learner, structures)
+    rubrics = evidence.z.shape[1]
     words, effects = np.hstack([part[0].words for part in parts]), np.vstack([part[1] for part in parts])
     bias = np.concatenate([part[0].bias - _usual_mass(evidence.features, part[0]) for part in parts])
     return Selector(
@@ -163,8 +211,8 @@ def _selector(train: FitArrays, evidence: Evidence, learner: _Learner, structure
         hidden=words.astype(np.float32),
         hidden_bias=bias.astype(np.float32),
         output=np.ascontiguousarray(effects.T, np.float32),
-        output_bias=np.zeros(train.n_rubrics, np.float32),
-        weight=np.full(train.n_rubrics, learner.config.topic_weight, np.float32),
+        output_bias=np.zeros(rubrics, np.float32),
+        weight=np.full(rubrics, config.topic_weight, np.float32),
     )
 
 
@@ -178,7 +226,8 @@ def _usual_mass(features: Any, groups: Groups) -> float:
 def _solutions(evidence: Evidence, learner: _Learner, structures: Sequence[Structure]) -> list[tuple[Groups, Floats]]:
     """Return the groups and the effects (topic, rubric) of each structure, effects of mean sum 1."""
     trained = learner.trained([each.size for each in structures])
-    gates = [_few(each.likely)[evidence.prompt] for each in trained]
+    of_size = {id(each): _few(each.likely)[evidence.prompt] for each in trained}
+    gates = [of_size[id(each)] for each in trained]
     effects = _effects(evidence, gates, [each.price for each in trained], structures, learner.config)
     usual = [float((each.mean(axis=0) @ found).sum()) for each, found in zip(gates, effects, strict=True)]
     return [(each.groups, found / max(size, 1e-12)) for each, found, size in zip(trained, effects, usual, strict=True)]
@@ -216,10 +265,11 @@ def _solved(
     """Return V (topic, criterion) of each structure; sources that are large enough to be left out count the same."""
     rows, diversity = _solved_rows(evidence, config.seed), DIVERSITY * config.diversity
     merged = evidence.merged[rows]
+    cut = {id(each): each[rows] for each in gates}
     wanted = [
         Wanted(
-            gates=each[rows],
-            start=partial(_means, merged, each[rows]),
+            gates=cut[id(each)],
+            start=partial(_means, merged, cut[id(each)]),
             penalties=penalties_of(form, diversity=diversity),
             price=price,
         )

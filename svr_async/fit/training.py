@@ -27,7 +27,8 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.history import EpochRecord, FitResult, better
 from svr_async.fit.measure import accuracy, active_rubrics, fitted_margins
 from svr_async.fit.selector import Params, random_params, to_params, to_selector
-from svr_async.fit.topics import solve_topics
+from svr_async.fit.sparse_margin import MOST_PAIRS
+from svr_async.fit.topics import Solved, solve_topics
 
 OnEpoch = Callable[[EpochRecord], None]
 Margins = npt.NDArray[np.float32]
@@ -57,10 +58,12 @@ def fit(
     on_epoch: OnEpoch | None = None,
     checkpoint_dir: Path | None = None,
     resume: bool = False,
+    solved: Solved | None = None,
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
-    Kind `topics` is solved: its history is one record, of epoch 0, and it keeps no checkpoint. Kind `mlp` is descended:
+    Kind `topics` is solved: its history is one record, of epoch 0, and it keeps no checkpoint; `solved` is its solution
+    where somebody has it (`topics.solve_each`). Kind `mlp` is descended:
     the best epoch is taken, which is read off the authors' public code (the paper names only how many there are),
     `start` goes on from a fitted selector instead of a fresh one, `on_epoch` is called after each epoch, with
     `checkpoint_dir` every epoch is stored, and `resume` goes on from there and ends with the same bytes as an
@@ -73,7 +76,8 @@ def fit(
     if dev is not None and (dev.n_rubrics, dev.n_features) != (train.n_rubrics, train.n_features):
         raise ArtefactError("train and dev differ in their numbers of rubrics or features", hint="rebuild the store")
     if config.kind == "topics":
-        return _solved(train, dev, config, start, on_epoch)
+        solved = solved or (solve_topics(train, config) if start is None else None)
+        return _solved(train, dev, config, solved or cast("Selector", start), on_epoch)
     data = _load(train, dev, config)
     identity = _identity(train, dev, config, start)
     progress = load_progress(checkpoint_dir, identity=identity) if checkpoint_dir and resume else None
@@ -124,11 +128,11 @@ def pair_margins(selector: Selector, arrays: FitArrays, config: FitConfig) -> Ma
 
 
 def _solved(
-    train: FitArrays, dev: FitArrays | None, config: FitConfig, start: Selector | None, on_epoch: OnEpoch | None
+    train: FitArrays, dev: FitArrays | None, config: FitConfig, found: Solved | Selector, on_epoch: OnEpoch | None
 ) -> FitResult:
-    """Return the solution of kind `topics` with its dev numbers; a start, as after pruning, is taken as it is."""
-    solved = solve_topics(train, config) if start is None else None
-    selector = solved.selector if solved else _matching(cast("Selector", start), train, config)
+    """Return the solution of kind `topics` with its dev numbers, or a start, as after pruning, as it is."""
+    solved = found if isinstance(found, Solved) else None
+    selector = _matching(found.selector if isinstance(found, Solved) else found, train, config)
     held_out = train if dev is None else dev
     judged = np.diff(held_out.z_indptr) > 0
     whole, best = fitted_margins(selector, held_out, config)
@@ -144,7 +148,7 @@ def _solved(
         halvings=0,
         slices=1,
         device=device_label(),
-        warnings=(*_warnings(selector, train), *(_doubts(solved.choice) if solved else ())),
+        warnings=(*_warnings(selector, train), *_sampled(train), *(_doubts(solved.choice) if solved else ())),
         choice=solved.choice if solved else None,
     )
 
@@ -337,6 +341,12 @@ def _result(progress: Progress, train: FitArrays) -> FitResult:
         device=device_label(),
         warnings=_warnings(selector, train),
     )
+
+
+def _sampled(train: FitArrays) -> list[str]:
+    """Say that the default was solved on a sample of the pairs, where it was."""
+    pairs = int(train.originals.sum())
+    return [f"solved on a sample of {MOST_PAIRS:,} of the {pairs:,} pairs"] if pairs > MOST_PAIRS else []
 
 
 def _doubts(choice: Choice) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import pytest
 from svr_async.engine.file_systems import file_system_of
 from svr_async.engine.wires.openai import read_completion
 from svr_async.errors import EndpointDownError, RefusedError
-from svr_async.fit.device import device_label
-from svr_async.judges.doctor import findings
+from svr_async.fit.device import devices_in_words
+from svr_async.judges.doctor import findings, local
 from svr_async.judges.doctor.findings import Answer, Finding
 from svr_async.judges.doctor.local import device_finding
 
@@ -201,6 +203,28 @@ def test_the_kind_of_file_system_is_that_of_the_nearest_mount(tmp_path: Path, pa
 
 
 def test_the_device_is_said() -> None:
-    """JAX's device and version."""
-    found = device_finding(device_label)
-    assert ("jax" in found.text, found.state in {"ok", "warn"}) == (True, True)
+    """JAX's platform, its devices and its version, and whether it can reach NVIDIA GPUs."""
+    found = device_finding(devices_in_words)
+    assert re.match(r"cpu: \d devices? \(cpu\), jax [\d.]+, (without CUDA|jax-cuda1\d-plugin)", found.text)
+    assert found.state in {"ok", "warn"}
+
+
+def test_a_gpu_that_jax_cannot_reach_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An NVIDIA device file is a warning with the extra to install; with CUDA there, what keeps JAX from the GPU."""
+    told = "cpu: 1 device (cpu), jax 0.10.2"
+    assert device_finding(lambda: told, tmp_path).state == "ok"
+    (tmp_path / "nvidiactl").touch()
+    (tmp_path / "nvidia3").touch()
+    monkeypatch.setattr(local, "version", _no_package)
+    found = device_finding(lambda: told, tmp_path)
+    assert (found.state, "svr-async[gpu]" in found.cure) == ("warn", True)
+    monkeypatch.setattr(local, "version", lambda _: "0.10.2")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    found = device_finding(lambda: told, tmp_path)
+    assert "jax-cuda13-plugin 0.10.2" in found.text
+    assert found.cure == "JAX_PLATFORMS=cpu keeps JAX from it"
+    assert device_finding(lambda: "gpu: 1 device (H100), jax 0.10.2", tmp_path).state == "ok"
+
+
+def _no_package(name: str) -> str:
+    raise PackageNotFoundError(name)

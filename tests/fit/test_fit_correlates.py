@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from svr_async.fit import correlates as module
 from svr_async.fit.correlates import correlates
 from svr_async.fit.wordings import judged_of
 
@@ -61,6 +62,12 @@ def test_wordings_of_one_criterion_do_not_make_each_other_suspect() -> None:
     effects = np.where(np.arange(len(WEIGHTS)) == 7, 4.0, WEIGHTS)[None]
     twice = csr_matrix(z)
     assert correlates(twice, judged_of(twice), np.ones((len(z), 1)), effects) == []
+
+
+def test_many_criteria_are_weighed_in_blocks_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pairs at a time: the same styles stand out."""
+    monkeypatch.setattr(module, "MOST_CELLS", 8 * 300)
+    assert set(found(pairs(1))) == set(STYLES)
 
 
 def test_too_little_is_no_evidence() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
+from svr_async.fit import overlap
 from svr_async.fit.config import DEFAULT
 from svr_async.fit.evidence import FEW, likeness_of
 from svr_async.fit.overlap import (
@@ -27,6 +28,21 @@ def test_a_correlation_that_few_pairs_show_is_shrunk() -> None:
     expected[0, 1] = expected[1, 0] = 2 / (2 + SHRINKAGE)
     np.testing.assert_allclose(alike(z, judged, 0.0).toarray(), expected)
     assert alike(z, judged).nnz == 0
+
+
+@pytest.mark.parametrize("measure", [alike, repeats])
+def test_many_rubrics_are_gone_through_in_blocks_with_the_same_result(
+    measure: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, whatever the block: what does not fit in memory whole is what it would be."""
+    rng = np.random.default_rng(2)
+    z = csr_matrix(np.where(rng.random((400, 11)) < 0.6, rng.choice([-1.25, 0.25, 0.75], (400, 1)), 0))
+    judged = (z != 0).astype(float)
+    whole = measure(z, judged)
+    monkeypatch.setattr(overlap, "MOST_WHOLE", 4)
+    monkeypatch.setattr(overlap, "BLOCK", 4)
+    assert whole.nnz
+    assert (whole != measure(z, judged)).nnz == 0
 
 
 def _opinions(agree: float, n_pairs: int = 4000) -> csr_matrix:

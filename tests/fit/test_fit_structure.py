@@ -163,6 +163,16 @@ def test_points_are_those_of_use_where_what_was_not_judged_says_nothing() -> Non
     assert alone.tolist() == used_points(np.full((4, 2), 0.5), effects[[0, 0]], z, [1, 2]).tolist()
 
 
+def test_points_of_many_pairs_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pairs at a time, with the same points."""
+    rng = np.random.default_rng(4)
+    gates, effects = rng.dirichlet([1, 1, 1], 50), rng.random((3, 9))
+    z = csr_matrix(rng.choice([-1.25, 0, 0.75], (50, 9)))
+    whole = used_points(gates, effects, z, (2, 4))
+    monkeypatch.setattr(structure, "MOST_CELLS", 70)
+    np.testing.assert_array_equal(used_points(gates, effects, z, (2, 4)), whole)
+
+
 def test_groups_are_bounded_and_need_words_and_mined_rubrics() -> None:
     """No more groups than the settings allow; without what tells prompts apart there is one."""
     given = planted()

@@ -17,7 +17,7 @@ from svr_async.fit.config import DEFAULT, FitConfig
 from svr_async.fit.evidence import evidence_of
 from svr_async.fit.forward import Selector, alpha_numpy, hidden_matrix, importance_matrix
 from svr_async.fit.shrinkage import SHRINKAGE, shrunken
-from svr_async.fit.topics import solve_topics
+from svr_async.fit.topics import solve_each, solve_topics
 from svr_async.fit.training import fit
 
 TWO = replace(DEFAULT, structure=Structure(groups=2, sparsity=0.3, top_k=6))
@@ -94,12 +94,12 @@ def test_structures_that_are_averaged_share_one_softmax() -> None:
     assert ONE.structure is not None
     assert TWO.structure is not None
     learner = topics._Learner(evidence, TWO)
-    both = topics._selector(arrays, evidence, learner, (ONE.structure, TWO.structure))
+    both = topics._selector(evidence, TWO, topics._solutions(evidence, learner, (ONE.structure, TWO.structure)))
     gates = hidden_matrix(both, arrays, np.arange(300))
     assert gates.shape == (300, 3)
     np.testing.assert_allclose(gates.sum(axis=1), 1, atol=1e-5)
     assert 0.3 < gates[:, 0].mean() < 0.7
-    same = topics._selector(arrays, evidence, learner, (TWO.structure, TWO.structure))
+    same = topics._selector(evidence, TWO, topics._solutions(evidence, learner, (TWO.structure, TWO.structure)))
     np.testing.assert_allclose(importances(same, arrays), importances(selector_of(arrays), arrays), atol=1e-5)
 
 
@@ -187,6 +187,19 @@ def test_a_large_corpus_is_learned_from_a_sample_drawn_by_the_seed(monkeypatch: 
     first, second, third = (selector_of(arrays, replace(TWO, seed=seed)) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.output, second.output)
     assert not np.array_equal(first.output, third.output)
+
+
+def test_several_structures_solved_together_are_those_solved_alone() -> None:
+    """To the bit: other penalties, other groups, another solver, and one that is chosen, in any company."""
+    arrays = with_sources(made_arrays(n_pairs=200))
+    forms = [Structure(groups=2, sparsity=0.1), Structure(groups=2, sparsity=0.3, common=0.2), Structure(sparsity=0.1)]
+    named = [replace(DEFAULT, hidden=4, structure=form) for form in [*forms, Structure(solver="shrunken")]]
+    configs = [*named, replace(DEFAULT, hidden=4)]
+    for config, found in zip(configs, solve_each(arrays, configs), strict=True):
+        alone = solve_topics(arrays, config)
+        assert found.choice == alone.choice
+        for name, value in alone.selector.tensors().items():
+            assert value.tobytes() == found.selector.tensors()[name].tobytes()
 
 
 def test_equal_inputs_give_equal_bytes() -> None:

@@ -120,6 +120,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+def test_large_arrays_are_mapped_and_files_of_before_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they lie in the file, at addresses that NumPy reads at once; files whose arrays lie anywhere are read, too."""
+    held: dict[str, Any] = {
+        "indptr": np.arange(9),
+        "flags": np.arange(7, dtype=np.uint8),
+        "value": np.arange(3, dtype=np.float32),
+    }
+    types = {name: values.dtype.type for name, values in held.items()}
+    before = store_files.write_npz(tmp_path / "before.npz", **held)
+    monkeypatch.setattr(store_files, "MAPPED_BYTES", 1)
+    for entry in (before, store_files.write_npz(tmp_path / "now.npz", **held)):
+        with store_files.open_verified(tmp_path, entry) as file:
+            found = store_files.read_npz(file, tmp_path / entry["file"], types)
+        for name, values in held.items():
+            np.testing.assert_array_equal(found[name], values)
+            assert (entry is before) or isinstance(found[name].base, np.memmap)
+        with np.load(tmp_path / entry["file"]) as known:
+            np.testing.assert_array_equal(known["value"], held["value"])
+    with zipfile.ZipFile(tmp_path / "now.npz") as archive:
+        assert archive.testzip() is None
+
+
 def rows_of(matrix: Csr | Judged) -> list[dict[int, float]]:
     """Return a matrix as rows of {column: value}."""
     return [

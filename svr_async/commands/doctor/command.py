@@ -87,9 +87,9 @@ def doctor(
 
 
 def _device() -> str:
-    from svr_async.fit.device import device_label
+    from svr_async.fit.device import devices_in_words
 
-    return device_label()
+    return devices_in_words()
 
 
 def _data_finding(benchmark: str, path: Path) -> Finding:

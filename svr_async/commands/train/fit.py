@@ -8,20 +8,26 @@ from typing import Any
 from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
-from svr_async.commands.train.table import print_fit, print_learning
+from svr_async.commands.train.table import print_fit, print_learning, print_sweep
 from svr_async.evaluation.reporting.bank_report import write_bank_report
-from svr_async.training.running.refit import FitSettings, fit_store
+from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
+from svr_async.training.running.sweep import sweep_store
 
 
 def run_fit(flags: Mapping[str, Any]) -> int:
     """Fit and return the exit code; SvrError for a store that fails its checks, or has nothing to learn from."""
     settings = FitSettings(**known_of(FitSettings, flags))
     with FitScreen(quiet=flags["quiet"], epochs=not flags["as_json"]) as screen:
-        found = fit_store(settings, screen)
+        if flags["sweep"] or flags["keep_all"]:
+            swept = sweep_store(settings, flags["sweep"], keep_all=flags["keep_all"], listener=screen)
+            found = StoreFit(bank=swept.bank, record=swept.record)
+        else:
+            found = fit_store(settings, screen)
     write_bank_report(settings.out / "bank", settings.out / "report.html")
     if flags["as_json"]:
         print_json(found.record)
     else:
+        print_sweep(found.record.get("sweep"))
         print_fit(found.record, settings.out)
         print_learning(found.learned)
     return 0

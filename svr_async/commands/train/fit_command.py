@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from svr_async.commands.groups import GroupedCommand
 from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=GroupedCommand, context_settings=HELP)
 @click.argument("store", type=PATH)
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Where the bank goes.")
 @click.option(
@@ -26,6 +27,16 @@ from svr_async.commands.options import HELP, PATH, common, learning_curve_option
     "--top-k", type=click.IntRange(min=1), help="Rubrics used for a prompt. Default: as the store was judged."
 )
 @learning_curve_option
+@click.option(
+    "--devices", type=click.IntRange(min=1), metavar="N", help="Share pairs out to N JAX devices. Default: one."
+)
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Fit with each value, as seed=0..9 or sparsity=0.03,0.1, all combinations; or a .toml or .json file of them.",
+)
+@click.option("--keep-all", is_flag=True, help="With --sweep: each bank, in DIR/banks.")
 @licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common
@@ -39,6 +50,7 @@ def fit(**flags: Any) -> int:
     Examples:
       svr-fit store/ --out banks/mine --seeds 5
       svr-fit banks/mine/stores/round-3 --out banks/again
+      svr-fit store/ --out banks/swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
     """
     from svr_async.commands.train.fit import run_fit
 

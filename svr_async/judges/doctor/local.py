@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from svr_async.engine.file_systems import FLEETING, NETWORK, file_system_of
 from svr_async.errors import StorageError, SvrError
 from svr_async.judges.doctor.findings import Finding, failed
 
+CUDA_PACKAGES = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 MIN_FREE_BYTES = 200 * 2**20
 
 
@@ -53,8 +56,11 @@ def disk_finding(memo: Path) -> Finding:
     return Finding(name="disk", state="ok", text=text)
 
 
-def device_finding(label_of: Callable[[], str]) -> Finding:
-    """Say what a fit would run on, as `label_of` tells once JAX is loaded; a GPU that it does not use is a warning."""
+def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
+    """Say what a fit would run on, as `label_of` tells once JAX is loaded; a GPU that it does not use is a warning.
+
+    JAX reaches an NVIDIA GPU by a package beside jaxlib; the kernel shows each GPU as a file nvidiaN of `devices`.
+    """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # looking takes no memory from others
     try:
         label = label_of()
@@ -64,7 +70,24 @@ def device_finding(label_of: Callable[[], str]) -> Finding:
     except RuntimeError as error:
         cure = "JAX_PLATFORMS=cpu runs without it"
         return Finding(name="device", state="warn", text=f"JAX finds no device: {str(error)[:200]}", cure=cure)
-    if label.startswith("cpu") and Path("/dev/nvidia0").exists():
-        cure = "pip install 'jax[cuda12]' to fit on it; judging needs none"
-        return Finding(name="device", state="warn", text=f"{label}, though there is an NVIDIA GPU", cure=cure)
-    return Finding(name="device", state="ok", text=label)
+    cuda = _cuda_package()
+    text = f"{label}, {cuda or 'without CUDA'}"
+    if label.startswith("cpu") and any(devices.glob("nvidia[0-9]*")):
+        return Finding(name="device", state="warn", text=f"{text}, though there is an NVIDIA GPU", cure=_gpu_cure(cuda))
+    return Finding(name="device", state="ok", text=text)
+
+
+def _cuda_package() -> str:
+    """Return name and version of the package by which JAX reaches NVIDIA GPUs; empty where there is none."""
+    for name in CUDA_PACKAGES:
+        with suppress(PackageNotFoundError):
+            return f"{name} {version(name)}"
+    return ""
+
+
+def _gpu_cure(cuda: str) -> str:
+    if not cuda:
+        return "pip install 'svr-async[gpu]' to fit on it; judging needs none"
+    if os.environ.get("JAX_PLATFORMS"):
+        return f"JAX_PLATFORMS={os.environ['JAX_PLATFORMS']} keeps JAX from it"
+    return "JAX_PLATFORMS=cuda svr doctor says why JAX cannot use it; nvidia-smi shows the driver"

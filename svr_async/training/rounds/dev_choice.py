@@ -53,21 +53,17 @@ def choose_settings(
     then the smaller filler weight. A tied margin counts half; an entry that is not there counts 0.
     """
     similarities = TextSimilarities(texts)
-    alphas = {row: alpha_numpy(selector, *dev.features(row)) for row in set(dev.pair_prompt.tolist())}
-    z = list(_rows(dev))
-    best: tuple[float, InferenceSettings] | None = None
-    for top_k, filler in product(_top_ks(config, choice), sorted(config.filler_weights)):
-        settings = _settings(config, top_k, filler)
-        hits = 0.0
-        for row, entries in zip(dev.pair_prompt.tolist(), z, strict=True):
-            active = select(alphas[row], selector.weight, similarities, settings)
+    fillers = sorted(config.filler_weights)
+    tried = [_settings(config, top_k, filler) for top_k, filler in product(_top_ks(config, choice), fillers)]
+    hits = np.zeros(len(tried))
+    for alpha, entries in _with_alpha(selector, dev):
+        for place, settings in enumerate(tried):
+            active = select(alpha, selector.weight, similarities, settings)
             margin = sum(entry.importance * entries.get(entry.index, 0.0) for entry in active)
-            hits += 0.5 if margin == 0 else float(margin > 0)
-        accuracy = round(hits / max(1, dev.n_pairs), 6)
-        if best is None or accuracy > best[0]:
-            best = (accuracy, settings)
-    assert best is not None
-    return replace(best[1], direct=choice is not None and not choice.is_proven), best[0]
+            hits[place] += 0.5 if margin == 0 else float(margin > 0)
+    accuracy = [round(float(right) / max(1, dev.n_pairs), 6) for right in hits]
+    best = accuracy.index(max(accuracy))
+    return replace(tried[best], direct=choice is not None and not choice.is_proven), accuracy[best]
 
 
 def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
@@ -77,18 +73,22 @@ def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Seque
     """
     similarities = TextSimilarities(texts)
     wanted = missing = 0
-    for row, entries in zip(dev.pair_prompt.tolist(), _rows(dev), strict=True):
-        active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, similarities, settings)
+    for alpha, entries in _with_alpha(selector, dev):
+        active = select(alpha, selector.weight, similarities, settings)
         wanted += len(active)
         missing += sum(entry.index not in entries for entry in active)
     return missing / max(1, wanted)
 
 
-def _rows(dev: FitArrays) -> Iterator[dict[int, Any]]:
-    """Yield the entries of each pair by rubric, single-precision numbers of NumPy."""
+def _with_alpha(selector: Selector, dev: FitArrays) -> Iterator[tuple[NDArray[np.float32], dict[int, Any]]]:
+    """Yield alpha and the entries by rubric of each pair, pairs of a prompt together: one alpha is held at a time."""
     weighted: NDArray[np.float32] = dev.weighted
-    for start, stop in zip(dev.z_indptr[:-1].tolist(), dev.z_indptr[1:].tolist(), strict=True):
-        yield dict(zip(dev.z_rubric[start:stop].tolist(), weighted[start:stop], strict=True))
+    row, alpha = -1, selector.weight
+    for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
+        if row != (row := int(dev.pair_prompt[pair])):
+            alpha = alpha_numpy(selector, *dev.features(row))
+        start, stop = int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1])
+        yield alpha, dict(zip(dev.z_rubric[start:stop].tolist(), weighted[start:stop], strict=True))
 
 
 def _top_ks(config: TrainConfig, choice: Choice | None) -> list[int]:

@@ -17,6 +17,8 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.ledger import Ledger
 from svr_async.training.rounds.session import Growth
 
+MOST_RATED, SAMPLE = 100_000, 20_000  # prompts: of more than that many, rates are counted on a sample
+
 
 def prune(
     config: TrainConfig,
@@ -58,12 +60,18 @@ def _repeats(bank: Sequence[Candidate], config: TrainConfig) -> SimilarPairs:
 
 
 def activation_rates(selector: Selector, train: FitArrays) -> NDArray[np.float64]:
-    """Return the mean alpha of each rubric over the training prompts, shape (n_rubrics,)."""
+    """Return the mean alpha of each rubric over the training prompts, or a sample of them, shape (n_rubrics,)."""
     rows = np.unique(train.pair_prompt)
+    rows = rows[rated(len(rows))]
     total = np.zeros(selector.n_rubrics)
     for row in rows.tolist():
         total += alpha_numpy(selector, *train.features(row))
     return total / max(1, len(rows))
+
+
+def rated(count: int) -> NDArray[np.int64]:
+    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
+    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE
 
 
 def support_counts(growth: Growth, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.bank_history import BankHistory
 from svr_async.training.bank.build import EXAMPLES, bank_rubric
 from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.prune import rated
 from svr_async.training.rounds.session import FittedRound, Session
 
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
@@ -45,7 +46,7 @@ def build_bank(
     rubrics = describe(
         fitted.bank,
         fitted.selector,
-        [(pair_id, prompts.features(row)) for row, pair_id in first.items()],
+        [(first[row], prompts.features(row)) for row in _rated_rows(list(first))],
         support=fitted.support_counts,
         domains={pair.id: pair.domain for pair in session.material.train},
     )
@@ -63,6 +64,10 @@ def build_bank(
         data_digests={"pairs": session.material.digest},
         history=history,
     )
+
+
+def _rated_rows(rows: Sequence[int]) -> list[int]:
+    return [rows[place] for place in rated(len(rows)).tolist()]
 
 
 def assemble(
@@ -95,8 +100,8 @@ def describe(
 ) -> tuple[BankRubric, ...]:
     """Return the rubrics with weight, mean alpha and the prompts that activate each most.
 
-    `prompts` are (pair id, features) of the training prompts, each once. Of equals, as all prompts of a topic are,
-    those that the rubric was mined from come first, then the earlier.
+    `prompts` are (pair id, features) of the training prompts that are rated, each once. Of equals, as all prompts of a
+    topic are, those that the rubric was mined from come first, then the earlier.
     """
     total = np.zeros(len(bank))
     best = np.zeros((len(bank), EXAMPLES))

@@ -37,5 +37,5 @@ def fit_and_prune(
 
 def judgements(arrays: FitArrays) -> NDArray[np.float64]:
     """Return how often each rubric was judged, an entry counting its weight, shape (n_rubrics,)."""
-    counts = np.bincount(arrays.z_rubric, weights=arrays.entry_weights, minlength=arrays.n_rubrics)
+    counts = np.bincount(arrays.z_rubric, weights=arrays.z_weight, minlength=arrays.n_rubrics)
     return counts.astype(np.float64)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from svr_async.errors import DegenerateFitError
+from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.learning_curve import LearningCurve
+from svr_async.fit.mesh import on_devices
 from svr_async.scoring.bank import RubricBank
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
@@ -17,9 +19,10 @@ from svr_async.training.running.learning_curve import learned_curve, require_sol
 from svr_async.training.running.listener import FitListener, Silent
 from svr_async.training.running.places import keep_bank
 from svr_async.training.running.refit_bank import bank_of, dev_warnings, history_of, make_record, missing_warnings
-from svr_async.training.running.refit_runs import FitRuns, fit_stored
+from svr_async.training.running.refit_runs import FitRuns, Outcome, fit_stored
 from svr_async.training.store.arrays import stored_round
 from svr_async.training.store.reader import load_store
+from svr_async.training.store.records import FeatureStore
 from svr_async.vocabulary.folders import open_folder
 
 
@@ -27,7 +30,8 @@ from svr_async.vocabulary.folders import open_folder
 class FitSettings:
     """A fit of a feature store to a bank in `out`/bank; None where the store's own terms decide.
 
-    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset.
+    `seeds` fits are made and the best is kept; `epochs` are those of the paper's preset. The default's pairs are shared
+    out to so many `devices` of JAX, where it is solved (`fit.mesh`); None: one.
     """
 
     store: Path
@@ -39,6 +43,7 @@ class FitSettings:
     top_k: int | None = None
     licence: str = ""
     learning_curve: bool = False
+    devices: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,9 +61,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     A fit that was stopped goes on.
     """
     listener = listener or Silent()
-    store = load_store(settings.store)
-    if not store.rubrics:
-        raise DegenerateFitError(f"{settings.store} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
+    store = open_store(settings.store)
     keep_bank(settings.out, "fit")
     open_folder(settings.out)
     terms = terms_for(settings, store.header.terms)
@@ -68,15 +71,37 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     stored = stored_round(store, cutoff=config.redundancy_cutoff)
     watch = listener.fits(settings.seeds, fit.epochs)
     runs = FitRuns(out=settings.out, config=fit, seeds=settings.seeds, watch=watch)
-    outcome = fit_stored(stored, config, runs)
-    as_trained = terms.round > 0 and terms == store.header.terms
-    complete = terms.free or as_trained  # then an entry that is missing is one that the judge abstained from
-    record = make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])
-    learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
+    with shared_out(config, settings.devices):
+        outcome = fit_stored(stored, config, runs)
+        learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
+    record = record_of(store, terms, runs, outcome)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
     bank.save(settings.out / "bank")
     return StoreFit(bank=bank, record=record, learned=learned)
+
+
+def shared_out(config: TrainConfig, devices: int | None) -> AbstractContextManager[None]:
+    """Return what has the default's pairs shared out to so many devices; UsageError where a fit is descended."""
+    if (devices or 1) > 1 and config.fit.kind != "topics":
+        text = f"--devices {devices} shares out the pairs of the default fit, and --preset paper is none"
+        raise UsageError(text, hint="leave --devices out")
+    return on_devices(devices)
+
+
+def open_store(folder: Path) -> FeatureStore:
+    """Return a store that holds rubrics; SvrError for any other."""
+    store = load_store(folder)
+    if not store.rubrics:
+        raise DegenerateFitError(f"{folder} holds 0 rubrics", hint="induce some: svr induce, then svr judge")
+    return store
+
+
+def record_of(store: FeatureStore, terms: FitTerms, runs: FitRuns, outcome: Outcome) -> dict[str, Any]:
+    """Return what is reported of a fit, with what is to be warned of."""
+    as_trained = terms.round > 0 and terms == store.header.terms
+    complete = terms.free or as_trained  # then an entry that is missing is one that the judge abstained from
+    return make_record(runs, outcome, [*dev_warnings(store), *([] if complete else missing_warnings(outcome))])
 
 
 def terms_for(settings: FitSettings, terms: FitTerms) -> FitTerms:

@@ -13,6 +13,7 @@ from svr_async.fit.training import spread
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_history import BankHistory, TrainedOn
 from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.rounds.prune import rated
 from svr_async.training.rounds.round_bank import Features, assemble, describe
 from svr_async.training.running.refit_runs import FitRuns, Outcome
 from svr_async.training.store.arrays import StoredRound
@@ -104,20 +105,19 @@ def bank_of(
 
 
 def _training_domains(store: FeatureStore) -> dict[str, str]:
-    """Return the domain of each training pair."""
+    """Return the domain of each training pair; nothing where none has one."""
+    if set(store.pairs["domain"].unique().to_pylist()) == {""}:
+        return {}
     columns = store.pair_ids, store.pairs["domain"].to_pylist(), store.is_dev.tolist(), store.negative_of.tolist()
     return {pair: domain for pair, domain, dev, of in zip(*columns, strict=True) if not dev and of < 0}
 
 
 def _training_prompts(store: FeatureStore) -> list[tuple[str, Features]]:
-    """Return (first pair id, features) of each training prompt."""
-    first: dict[int, str] = {}
-    for pair_id, row, dev in zip(store.pair_ids, store.prompt_row.tolist(), store.is_dev.tolist(), strict=True):
-        if not dev:
-            first.setdefault(row, pair_id)
-    features = store.features
-    borders = features.indptr
-    return [
-        (pair_id, (features.index[borders[row] : borders[row + 1]], features.value[borders[row] : borders[row + 1]]))
-        for row, pair_id in first.items()
-    ]
+    """Return (first pair id, features) of each training prompt that is rated, in the order of their first pairs."""
+    pairs = np.flatnonzero(~store.is_dev)
+    first = pairs[np.sort(np.unique(store.prompt_row[pairs], return_index=True)[1])]
+    first = first[rated(len(first))]
+    names, rows = store.pairs["pair_id"].take(first).to_pylist(), store.prompt_row[first].tolist()
+    index, value, borders = store.features.index, store.features.value, store.features.indptr
+    spans = [slice(int(borders[row]), int(borders[row + 1])) for row in rows]
+    return [(name, (index[span], value[span])) for name, span in zip(names, spans, strict=True)]

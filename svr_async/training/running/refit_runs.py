@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.linear import Baselines
+from svr_async.fit.topics import Solved
 from svr_async.fit.training import OnEpoch, calibrate, fit
 from svr_async.scoring.bank import InferenceSettings
 from svr_async.training.bank.merge import Candidate
@@ -31,6 +33,7 @@ class FitRuns:
     config: FitConfig
     seeds: int
     watch: FitWatch | None
+    solved: Solved | None = None  # the solution of the only seed, where somebody has it
     results: list[FitResult] = field(default_factory=list)
     curves: list[FitCurve] = field(default_factory=list)
     yardsticks: Baselines | None = None
@@ -51,7 +54,8 @@ class FitRuns:
         for number in range(self.seeds):
             config = replace(self.config, seed=self.config.seed + number)
             folder = self.out / "fit" / f"seed-{config.seed}"
-            self.results.append(self._run(fit, (train, dev, config), empty_curve(config, dev), folder))
+            once = partial(fit, solved=self.solved)
+            self.results.append(self._run(once, (train, dev, config), empty_curve(config, dev), folder))
         return self.results[self.best]
 
     def calibrate(self, selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:

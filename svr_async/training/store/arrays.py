@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,15 +27,16 @@ class StoredRound:
 
 def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> StoredRound:
     """Return what a training's round would have in memory; of a round's own store it is the same, array by array."""
-    edges = redundancy_edges([entry.candidate.rubric.text for entry in store.rubrics], cutoff)
+    whole = _all_arrays(store, redundancy_edges([entry.candidate.rubric.text for entry in store.rubrics], cutoff))
+    fitted, measured = (_of_entries(whole, _seen(store.z, measured=each)) for each in (False, True))
     data = RoundData(
         bank=tuple(entry.candidate for entry in store.rubrics),
-        train=fit_arrays(store, "train", redundancy=edges),
-        dev=fit_arrays(store, "dev", redundancy=edges),
+        train=_split(store, fitted, "train"),
+        dev=_split(store, fitted, "dev"),
         support={entry.id: entry.support_count for entry in store.rubrics if entry.support_count},
         last=store.header.terms.last,
     )
-    return StoredRound(data=data, measured=fit_arrays(store, "dev", redundancy=edges, measured=True))
+    return StoredRound(data=data, measured=_split(store, measured, "dev"))
 
 
 def fit_arrays(
@@ -48,10 +48,14 @@ def fit_arrays(
     """
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)} (got {split!r})")
+    return _split(store, _of_entries(_all_arrays(store, redundancy), _seen(store.z, measured=measured)), split)
+
+
+def _split(store: FeatureStore, arrays: FitArrays, split: str) -> FitArrays:
+    """Return the arrays of the pairs of a split, as a training has them."""
     rows = np.flatnonzero(store.is_dev == (split == "dev"))
-    arrays = _all_arrays(store, _seen(store.z, measured=measured), redundancy).take_pairs(rows)
-    names = store.sources
-    return replace(_plain(arrays), pair_source=source_numbers([names[row] for row in rows.tolist()]))
+    names = store.pairs["source"].take(rows).to_pylist()
+    return replace(_plain(arrays.take_pairs(rows)), pair_source=source_numbers(names))
 
 
 def _seen(z: Judged, *, measured: bool) -> Judged:
@@ -61,9 +65,8 @@ def _seen(z: Judged, *, measured: bool) -> Judged:
         keep &= (z.flags & MEASURED) == 0
     if bool(keep.all()):
         return z
-    counts = np.bincount(ragged.row_ids(z.indptr)[keep], minlength=z.n_rows)
     return Judged(
-        indptr=ragged.indptr_of(counts),
+        indptr=ragged.kept_indptr(z.indptr, keep),
         index=z.index[keep],
         value=z.value[keep],
         flags=z.flags[keep],
@@ -77,7 +80,14 @@ def _plain(arrays: FitArrays) -> FitArrays:
     return replace(arrays, negative_of=None if of is None or bool((of < 0).all()) else of.astype(np.int32))
 
 
-def _all_arrays(store: FeatureStore, z: Judged, edges: RedundancyEdges | None) -> FitArrays:
+def _of_entries(arrays: FitArrays, z: Judged) -> FitArrays:
+    """Return the arrays with other judged entries."""
+    own = (z.flags & OWN) > 0
+    return replace(arrays, z_indptr=z.indptr, z_rubric=z.index, z_delta=z.value, z_own=own, z_weight=z.weight)
+
+
+def _all_arrays(store: FeatureStore, edges: RedundancyEdges | None) -> FitArrays:
+    """Return all that is the same whichever entries count, with no entry."""
     source_indptr, source_prompt = _sources(store)
     word_indptr, word_number = rubric_words([entry.candidate.rubric.text for entry in store.rubrics])
     return FitArrays(
@@ -87,11 +97,9 @@ def _all_arrays(store: FeatureStore, z: Judged, edges: RedundancyEdges | None) -
         feature_index=store.features.index,
         feature_value=store.features.value,
         pair_prompt=store.prompt_row,
-        z_indptr=z.indptr,
-        z_rubric=z.index,
-        z_delta=z.value,
-        z_own=(z.flags & OWN) > 0,
-        z_weight=z.weight,
+        z_indptr=np.zeros(len(store) + 1, np.int64),
+        z_rubric=np.zeros(0, np.int32),
+        z_delta=np.zeros(0, np.float32),
         negative_of=store.negative_of,
         source_indptr=source_indptr,
         source_prompt=source_prompt,
@@ -105,13 +113,16 @@ def _all_arrays(store: FeatureStore, z: Judged, edges: RedundancyEdges | None) -
 
 def _sources(store: FeatureStore) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return, as a CSR from rubrics to prompts, the training prompts that each rubric was mined from."""
-    wanted = {pair for entry in store.rubrics for pair in entry.candidate.source_pair_ids}
-    pairs = zip(store.pair_ids, store.is_dev.tolist(), strict=True)
-    places = {pair: place for place, (pair, is_dev) in enumerate(pairs) if pair in wanted and not is_dev}
-    rows = [_rows_of(entry.candidate.source_pair_ids, places, store) for entry in store.rubrics]
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return indptr, np.array([row for found in rows for row in found], dtype=np.int32)
+    import pyarrow as pa
+    from pyarrow import compute
 
-
-def _rows_of(pair_ids: Sequence[str], places: dict[str, int], store: FeatureStore) -> list[int]:
-    return sorted({int(store.prompt_row[places[pair]]) for pair in pair_ids if pair in places})
+    named = [entry.candidate.source_pair_ids for entry in store.rubrics]
+    rubric = np.repeat(np.arange(len(named)), [len(ids) for ids in named])
+    ids = pa.array([pair for ids in named for pair in ids], type=pa.string())
+    place = compute.index_in(ids, value_set=store.pairs["pair_id"].combine_chunks()).fill_null(-1).to_numpy()
+    known = place >= 0
+    known[known] = ~store.is_dev[place[known]]
+    row = store.prompt_row[place[known]].astype(np.int64)
+    found = np.unique(rubric[known] * store.features.n_rows + row)  # each once, in order of rubric, then of row
+    indptr = np.searchsorted(found, np.arange(len(named) + 1) * store.features.n_rows)
+    return indptr.astype(np.int64), (found % max(1, store.features.n_rows)).astype(np.int32)

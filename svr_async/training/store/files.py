@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import struct
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,10 @@ MAX_FILE_BYTES = 64 << 30
 MAX_BLOWN_UP = 400  # how many times its size a parquet file may claim to unpack to
 MAX_NPY_HEADER = 4_096
 CHUNK_BYTES = 1 << 20
+MAPPED_BYTES = 1 << 20  # an array of at least this size is mapped, not read
+ALIGNED = 64
+LOCAL_HEADER, NAME_LENGTH_AT, ZIP64_FIELD, EXTRA_HEADER = 30, 26, 20, 4  # bytes in a zip archive (APPNOTE 4.3.7)
+PADDING_FIELD = 0xD935  # an extra field that says nothing, as Android's aligned archives have it
 WRITE_HINT = "choose another folder for the store"
 
 
@@ -48,8 +53,19 @@ def _pack(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, values in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            if values.nbytes >= MAPPED_BYTES:
+                info.extra = _aligned(file.tell(), len(info.filename))
             with archive.open(info, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
+
+
+def _aligned(start: int, name_bytes: int) -> bytes:
+    """Return an extra field of a zip member from `start` that has its data begin at a multiple of `ALIGNED`.
+
+    zipfile adds a field of its own for sizes, since `force_zip64` is set.
+    """
+    before = start + LOCAL_HEADER + name_bytes + ZIP64_FIELD + EXTRA_HEADER
+    return struct.pack("<HH", PADDING_FIELD, -before % ALIGNED) + bytes(-before % ALIGNED)
 
 
 def write_parquet(path: Path, table: pa.Table) -> dict[str, Any]:
@@ -170,10 +186,25 @@ def _vector(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: type[np.gene
         size = shape[0] * found.itemsize
         if size > info.file_size:
             raise ValueError(f"the array {info.filename} claims {size:,} bytes and has {info.file_size:,}")
+        if size >= MAPPED_BYTES:
+            return _mapped(archive, info, found, shape[0])
         data = member.read()  # to the end, so that the archive's own check is made
     if len(data) != size:
         raise ValueError(f"the array {info.filename} has {len(data):,} bytes instead of {size:,}")
     return np.frombuffer(data, dtype=found)
+
+
+def _mapped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: np.dtype[Any], length: int) -> Array:
+    """Return a large array as it lies in the file: what is looked at takes memory, and only while there is room."""
+    file: Any = archive.fp
+    file.seek(info.header_offset + NAME_LENGTH_AT)
+    name, extra = struct.unpack("<HH", file.read(4))
+    end = info.header_offset + LOCAL_HEADER + name + extra + info.file_size
+    start = end - length * dtype.itemsize
+    if start % dtype.itemsize or end > os.fstat(file.fileno()).st_size:  # written before arrays were aligned
+        file.seek(start)
+        return np.frombuffer(file.read(length * dtype.itemsize), dtype=dtype)
+    return np.memmap(file, dtype=dtype, mode="r", offset=start, shape=(length,)).view(np.ndarray)
 
 
 def read_parquet(file: BinaryIO, path: Path, schema: pa.Schema, columns: Sequence[str], n_rows: int) -> pa.Table:

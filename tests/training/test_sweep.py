@@ -1,0 +1,117 @@
+"""A sweep over settings of a fit: what may be said, what each candidate comes to, and what chooses among them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from svr_async.errors import UsageError
+from svr_async.training.rounds.fit_terms import FitTerms
+from svr_async.training.running.refit import FitSettings, fit_store
+from svr_async.training.running.sweep import sweep_lines, sweep_store
+from svr_async.training.running.sweep_space import NAMES_OF, candidates, name_of, read_sweep
+from svr_async.training.store.imported import ImportOptions, import_store
+from svr_async.vocabulary.pair import PreferencePair, user_prompt
+
+N, RUBRICS = 160, 12
+WORDS = (("bread", "oven", "salt"), ("code", "loop", "bug"))
+
+
+def test_values_are_lists_ranges_and_files(tmp_path: Path) -> None:
+    """A range has its ends, a file says the same, and a value that is given twice counts once."""
+    assert read_sweep(["seed=0..3,2", "sparsity=0.03,0.1"]) == {"seed": [0, 1, 2, 3], "sparsity": [0.03, 0.1]}
+    (tmp_path / "s.toml").write_text('seed = "0..1"\nsparsity = [0.03, "0.1"]\n')
+    (tmp_path / "s.json").write_text('{"seed": [0, 1], "sparsity": "0.03,0.1"}')
+    named = read_sweep([str(tmp_path / "s.toml")])
+    assert named == read_sweep([str(tmp_path / "s.json")]) == {"seed": [0, 1], "sparsity": [0.03, 0.1]}
+    assert [name_of(values) for values in candidates(named, NAMES_OF["default"], "default")] == [
+        "seed=0,sparsity=0.03", "seed=0,sparsity=0.1", "seed=1,sparsity=0.03", "seed=1,sparsity=0.1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["seed"], "neither NAME=VALUES nor"),
+        (["sed=1"], "knows no setting 'sed'"),
+        (["seed=1", "seed=2"], "seed is given twice"),
+        (["seed=3..1"], "must rise"),
+        (["seed=0..9999999"], "must rise"),
+        (["groups=0"], "must rise from 1"),
+        (["seed=x"], "whole number or a range"),
+        (["sparsity=nan"], "a number >= 0"),
+        (["sparsity=-1"], "a number >= 0"),
+        (["missing.toml"], "cannot read missing.toml"),
+        (["seed=0..99", "sparsity=0,1,2"], "1 to 256 combinations (got 300)"),
+        (["learning_rate=0.1"], "says nothing to --preset default"),
+        ([], "1 to 256 combinations (got 0)"),
+    ],
+)
+def test_what_says_nothing_is_one_line(texts: list[str], words: str) -> None:
+    """Before anything is fitted."""
+    with pytest.raises(UsageError) as caught:
+        candidates(read_sweep(texts), NAMES_OF["default"], "default")
+    assert words in caught.value.one_line()
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.toml", "seed = "), ("a.json", "{"), ("b.json", "[1]")])
+def test_a_file_that_is_no_table_is_one_line(name: str, text: str, tmp_path: Path) -> None:
+    """Whatever it holds."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=name):
+        read_sweep([str(tmp_path / name)])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a store of two kinds of prompts, in each of which three rubrics decide."""
+    folder, rng = tmp_path_factory.mktemp("swept"), np.random.default_rng(0)
+    said = [" ".join([*rng.choice(WORDS[n % 2], 2, replace=False), f"thing{n % 9}"]) for n in range(N)]
+    pairs = [
+        PreferencePair(id=f"p{n}", prompt=user_prompt(f"{said[n]} {n}"), chosen="a", rejected="b") for n in range(N)
+    ]
+    mined: list[dict[str, Any]] = [
+        {"text": f"Says {name} {n}", "sources": [f"p{2 * n + n % 2}"]} for n, name in enumerate(["thing"] * RUBRICS)
+    ]
+    (folder / "rubrics.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in mined))
+    pair, rubric = (part.ravel() for part in np.mgrid[:N, :RUBRICS])
+    z = rng.choice([-1.25, -0.25, 0.75], N * RUBRICS)
+    np.savez(folder / "z.npz", pair=pair, rubric=rubric, z=np.where(rubric // 3 == pair % 2, np.abs(z), z))
+    options = ImportOptions(dev_share=0.3, terms=FitTerms(seed=3))
+    import_store(pairs, "d", folder / "rubrics.jsonl", folder / "z.npz", folder / "store", options)
+    return folder / "store"
+
+
+def files_of(bank: Path) -> dict[str, bytes]:
+    """Return a bank's files."""
+    return {path.name: path.read_bytes() for path in bank.iterdir()}
+
+
+def test_each_candidate_comes_to_what_it_comes_to_alone(store: Path, tmp_path: Path) -> None:
+    """Structures in one batch and seeds by themselves give the banks of single fits; dev accuracy takes the best."""
+    sweep = ["sparsity=0.1,0.3", "groups=1,2"]
+    swept = sweep_store(FitSettings(store=store, out=tmp_path / "all"), sweep, keep_all=True)
+    assert [row["name"] for row in swept.rows if row["best"]] == [swept.best]
+    top = max(row["dev_accuracy"] for row in swept.rows)
+    assert next(row for row in swept.rows if row["best"])["dev_accuracy"] == top
+    assert files_of(tmp_path / "all" / "bank") == files_of(tmp_path / "all" / "banks" / swept.best)
+    one = FitSettings(store=store, out=tmp_path / "one")
+    alone = sweep_store(one, ["sparsity=0.3", "groups=2"])
+    assert files_of(tmp_path / "one" / "bank") == files_of(tmp_path / "all" / "banks" / alone.best)
+    assert orjson.loads((tmp_path / "all" / "sweep.json").read_bytes())["candidates"] == list(swept.rows)
+    assert "no other data chose" in sweep_lines(swept.record["sweep"])[-1]
+
+
+def test_seeds_are_those_of_single_fits(store: Path, tmp_path: Path) -> None:
+    """Where the structure is chosen, too; and what does not go with a sweep is refused before it begins."""
+    sweep_store(FitSettings(store=store, out=tmp_path / "all"), ["seed=3,4"], keep_all=True)
+    fit_store(FitSettings(store=store, out=tmp_path / "one", seed=4))
+    assert files_of(tmp_path / "all" / "banks" / "seed=4") == files_of(tmp_path / "one" / "bank")
+    with pytest.raises(UsageError, match="--seeds does not go with --sweep"):
+        sweep_store(FitSettings(store=store, out=tmp_path / "no", seeds=2), ["seed=3"])
+    with pytest.raises(UsageError, match="--preset paper is none"):
+        fit_store(FitSettings(store=store, out=tmp_path / "no", preset="paper", devices=2))
+    with pytest.raises(UsageError, match="another command made"):
+        sweep_store(FitSettings(store=store, out=tmp_path / "one"), ["seed=3"])
