@@ -10,6 +10,7 @@ from typing import Any
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.scoring.bank import RubricBank
+from svr_async.scoring.bank_made import keep_made
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.fits import fit_settings
@@ -75,7 +76,7 @@ def fit_store(settings: FitSettings, listener: FitListener | None = None) -> Sto
     learned = learned_curve(stored.data.train, config, listener.say) if settings.learning_curve else None
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = bank_of(store, stored, runs, outcome, history_of(store, terms, runs, record, learned), settings.licence)
-    bank.save(settings.out / "bank")
+    keep_made(settings.out, bank.save(settings.out / "bank"))
     return StoreFit(bank=bank, record=record, learned=learned)
 
 
