@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option
+from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option, track_option
 
 
 @click.command(context_settings=HELP)
@@ -29,6 +29,7 @@ from svr_async.commands.options import HELP, PATH, common, learning_curve_option
 @licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common
+@track_option
 def fit(**flags: Any) -> int:
     """Fit selector and weights on a feature STORE and write a bank. Uses the GPU where JAX finds one.
 
