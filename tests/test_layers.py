@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "server": {"serving", "scoring", "judges", "engine", "observability", "vocabulary"},
     "hooks": {"adapters", "serving", "evaluation", "scoring", "judges", "engine", "vocabulary"},
-    "tracking": {"evaluation", "scoring", "engine", "vocabulary"},
+    "tracking": {"evaluation", "scoring", "observability", "engine", "vocabulary"},
     "reproduction": {
         "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from svr_async import errors
+from svr_async.observability.redaction import Redactor
 from svr_async.tracking.contract import Tracked
 
 LIMIT_S = 180.0  # a first run makes MLflow's database, a minute on a slow disk
@@ -31,17 +32,18 @@ def hand_over(
     """Hand a run that has ended to each of the trackers, and say where it is now, or in one line why it is not.
 
     Whatever a tracker does, no more than `limit_s` seconds are spent on it. What cannot be read of the run raises
-    nothing either: it is said.
+    nothing either: it is said. Values of variables that are named as keys are masked, in what is told and what is said.
     """
     if not names:
         return
+    redactor = Redactor()
     try:
-        data = facts().to_bytes()
+        data = redactor.line(facts().to_bytes())
     except Exception as error:  # noqa: BLE001  (the run is whole and on the disk: nothing may cost it now)
         say(f"warning: {', '.join(names)} not told of this run: {type(error).__name__}: {error}")
         return
     for name in names:
-        say(_kept(name, data, limit_s))
+        say(redactor.text(_kept(name, data, limit_s)))
 
 
 def _kept(name: str, data: bytes, limit_s: float) -> str:
