@@ -32,6 +32,7 @@ NOT_RELEASED = (".ci/", ".gitignore")  # of the repository alone
 MADE = ("PKG-INFO", "svr_async.egg-info/")  # what building adds to an sdist
 PACKAGED = ("svr_async/", "svr_judge.py")  # what a wheel holds
 TIMEOUT_S = 900
+MISTAKES = ("evl", "eval rubricbench --frobnicate", "train", "eval rubricbench --sample --judge rules --audit 2")
 TRAIN = "train world/train.jsonl --judge rules --rounds 1 --limit 160 --out trained -q"
 STEPS = (
     "--version",
@@ -102,6 +103,16 @@ def tried(command: Sequence[str | Path], folder: Path, home: Path) -> str:
     return done.stdout
 
 
+def refused(command: Sequence[str | Path], folder: Path, home: Path) -> None:
+    """Run a command that a user got wrong: exit 2 and a line, never a traceback."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=folder, env=surroundings(home), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    if done.returncode != 2 or done.stderr.count("\n") != 1:
+        raise FailedStepError(f"{' '.join(words[1:])}: {done.returncode}, {done.stderr.strip()[-200:]!r} is no line")
+
+
 def interpreters() -> Iterator[Path]:
     """Yield a Python of each version that is to be had: of PATH, else the newest of pyenv."""
     for version in VERSIONS:
@@ -165,6 +176,8 @@ def run_steps(programs: Path, work: Path) -> tuple[str, ...]:
     shutil.rmtree(work / "cache", ignore_errors=True)
     empty.mkdir()
     told = {step: tried([programs / "svr", *step.split()], empty, work) for step in STEPS}
+    for mistake in MISTAKES:
+        refused([programs / "svr", *mistake.split()], empty, work)
     with simulated(programs / "svr", work) as address:
         told[OVER_HTTP] = tried([programs / "svr", *OVER_HTTP.format(address).split()], empty, work)
     return tuple(f"{json.loads(text)['accuracy']:.4f}" for step, text in told.items() if step.startswith("eval"))
