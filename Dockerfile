@@ -3,13 +3,13 @@
 #   docker build -t svr-async --build-arg PARTS=judge .       # judging alone: a sixth of the size, no training
 #   docker run --rm -v "$PWD:/data" svr-async eval rubricbench --sample --judge rules
 # Runs and the memo of paid replies lie in /data: mount a folder there that the user 1000 may write to.
-FROM python:3.11-slim AS build
+FROM python:3.13-slim AS build
 WORKDIR /source
-COPY pyproject.toml setup.cfg README.md LICENSE ./
+COPY pyproject.toml setup.cfg svr_judge.py README.md LICENSE ./
 COPY svr_async ./svr_async
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-FROM python:3.11-slim
+FROM python:3.13-slim
 ARG PARTS=all
 COPY requirements-judge.txt /tmp/
 COPY --from=build /wheels /wheels

@@ -9,7 +9,7 @@ DEMO := runs/demo
 SOAK := runs/soak.jsonl
 HELD := pairs --data $(DEMO)/test.jsonl
 
-.PHONY: demo test coverage soak lint bench docs reference format clean
+.PHONY: demo test coverage soak lint bench docs reference release-check format clean
 
 $(ALONE): pyproject.toml setup.cfg  # the package, which is all that the demo needs
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +72,10 @@ docs: $(DOCS)  ## the site, in site/, each page as Markdown beside it: opens fro
 	$(BIN)/zensical build --clean
 	@cd docs && find . -name '*.md' -exec cp --parents {} ../site/ \;
 	@printf 'The site: site/index.html\n'
+
+release-check: $(STAMP)  ## wheel and sdist, installed and run on each Python here with newest and lowest dependencies
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python benchmarks/release_check.py
 
 reference: $(STAMP)  ## docs/reference and docs/llms.txt anew, from Click, the public names and mkdocs.yml
 	$(BIN)/python tests/docs/make_reference.py

@@ -35,13 +35,14 @@ ALLOWED: dict[str, set[str]] = {
     "serving": {"scoring", "judges", "engine", "observability", "adapters", "vocabulary"},
     "server": {"serving", "scoring", "judges", "engine", "observability", "vocabulary"},
     "hooks": {"adapters", "serving", "evaluation", "scoring", "judges", "engine", "vocabulary"},
+    "tracking": {"evaluation", "scoring", "observability", "engine", "vocabulary"},
     "reproduction": {
         "training", "evaluation", "scoring", "judges", "engine", "fit", "adapters", "figures", "vocabulary",
     },
     "__main__": {"commands"},
     "commands": {
         "reproduction", "training", "evaluation", "server", "serving", "scoring", "judges", "engine", "fit", "adapters",
-        "simulation", "observability", "vocabulary",
+        "simulation", "observability", "tracking", "vocabulary",
     },
 }  # fmt: skip
 # The rooms of a part: what a room may import of its own part, besides itself. "" are the files beside the rooms.
@@ -58,7 +59,7 @@ UNSAFE = {"pickle", "cPickle", "joblib", "cloudpickle", "dill", "shelve", "marsh
 HEAVY = {
     "aiohttp", "numpy", "pyarrow", "jax", "jaxlib", "optax", "sklearn", "scipy", "rich", "jinja2", "torch", "pandas",
     "huggingface_hub", "matplotlib", "diskcache", "tenacity", "json_repair", "uvloop", "safetensors",
-    "opentelemetry", "prometheus_client",
+    "opentelemetry", "prometheus_client", "wandb", "mlflow", "trackio",
 }  # fmt: skip
 
 

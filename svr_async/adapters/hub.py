@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from svr_async.adapters.tables import SUFFIXES
 from svr_async.errors import DataError, UsageError
-
-PUBLIC_HUB = "https://huggingface.co"
-PROBE_TIMEOUT_S = 5.0
+from svr_async.vocabulary.hub import PUBLIC_HUB, SCHEME, first_line, hub_server, reachable
 
 
 class OnHub(Protocol):
@@ -39,7 +33,6 @@ class OnHub(Protocol):
 
 
 CACHE = Path("cache/hub")
-SCHEME = "hf:"
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
 
 
@@ -75,7 +68,7 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
 
     DataError lists what there is where the split is not told and there are several, and where it is not there.
     """
-    server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    server = hub_server(endpoint)
     by_hand = f"get its files by hand and pass them with --data PATH; {PUBLIC_HUB}/datasets/{wanted.repo} has them"
     hub = _library(str(wanted), by_hand)
     online, place = reachable(server), cache_dir or CACHE
@@ -84,7 +77,7 @@ def fetch_split(wanted: Wanted, cache_dir: Path | None = None, *, endpoint: str 
     except DataError:
         raise
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = _first_line(error) if online else f"no connection to {server}, and it is not in {place}"
+        why = first_line(error) if online else f"no connection to {server}, and it is not in {place}"
         raise DataError(f"could not fetch {wanted} ({why})", hint=by_hand) from error
     folders = {file.parents[name.count("/")] for name, file in found.items()}
     if len(folders) != 1:
@@ -161,7 +154,7 @@ def fetch(
     if not adapter.hub_id or not wanted:
         raise DataError(f"{adapter.title} cannot be fetched", hint=_by_hand(adapter, "its files"))
     hub = _library(f"{adapter.title}, {wanted} of {adapter.hub_id}", _by_hand(adapter, wanted))
-    server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    server = hub_server(endpoint)
     online = reachable(server)
     try:
         path = hub.hf_hub_download(
@@ -174,33 +167,12 @@ def fetch(
             local_files_only=not online,
         )
     except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        why = _first_line(error) if online else f"no connection to {server}"
+        why = first_line(error) if online else f"no connection to {server}"
         message = f"{adapter.title}: could not fetch {wanted} of {adapter.hub_id} ({why})"
         raise DataError(message, hint=_by_hand(adapter, wanted)) from error
     return Path(path)
 
 
-def reachable(server: str) -> bool:
-    """Whether a connection can be opened: the library itself retries a dead address for half a minute.
-
-    True without a look where a proxy stands between, as only the library knows how to use that.
-    """
-    parts = urlsplit(server)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    if parts.scheme in getproxies() and not proxy_bypass(host):
-        return True
-    try:
-        socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
-    except OSError:
-        return False
-    return True
-
-
 def _by_hand(adapter: OnHub, wanted: str) -> str:
     where = f" from {adapter.homepage}" if adapter.homepage else ""
     return f"get {wanted}{where} and pass it with --data PATH"
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

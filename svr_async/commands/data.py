@@ -133,8 +133,9 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     """
     import shutil
 
-    from svr_async.adapters.hub import SCHEME, fetch_split, fetch_whole, parse_hub
+    from svr_async.adapters.hub import fetch_split, fetch_whole, parse_hub
     from svr_async.adapters.registry import get_adapter
+    from svr_async.vocabulary.hub import SCHEME
 
     found = fetch_split(parse_hub(name)) if name.startswith(SCHEME) else fetch_whole(get_adapter(name))
     files = list(found.files)

@@ -23,7 +23,7 @@ USUAL: Groups = {
     ),
     "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
     "Output and settings": ("quiet", "verbose", "as_json", "config"),
-    "Watching": ("log_json", "log_level", "metrics_port", "otel"),
+    "Watching": ("track", "log_json", "log_level", "metrics_port", "otel"),
 }  # fmt: skip
 
 

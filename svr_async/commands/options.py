@@ -14,6 +14,7 @@ import click
 from svr_async.engine.memo_place import memo_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
+from svr_async.tracking.registry import NAMES, require_installed
 from svr_async.vocabulary.plainfile import read_plain
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -250,6 +251,13 @@ shard_option = click.option(
 )
 shared_option = click.option(
     "--shared", metavar="redis://…", help="A Redis or Valkey server that machines share questions and replies by."
+)
+track_option = click.option(
+    "--track",
+    type=click.Choice(NAMES),
+    multiple=True,
+    callback=lambda _, __, names: require_installed(names),
+    help="Hand the run to this tracker when it has ended; may be given again (docs/tracking.md).",
 )
 per_call_option = click.option(
     "--rubrics-per-call",

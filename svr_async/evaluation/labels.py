@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from svr_async.adapters import ADAPTERS, Adapter
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.wording import count, plural
 from svr_async.scoring.methods.content_blind import PREFERS
-from svr_async.vocabulary.integrity import Integrity, Marks
+from svr_async.vocabulary.caveats import Mark, integrity_marks
+from svr_async.vocabulary.integrity import Integrity
 
 SAMPLE_SUFFIX = "-sample"  # after a benchmark's name: the shipped sample was judged in its format
-STRANGE = "A newer version of svr-async put this mark here; install it to read what it says."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """One caveat: a word for captions, and a sentence for the top of a report."""
-
-    word: str
-    text: str
-
-
-CAVEATS = {
-    Integrity.SIMULATED: Mark(
-        word="SIMULATED",
-        text="Replies come from a simulated endpoint with planted answers. They test the software and say nothing "
-        "about any real judge.",
-    ),
-    Integrity.OFFLINE_RULES: Mark(
-        word="OFFLINE RULES",
-        text="Offline checks decided, without a language model. Not comparable with a model's results.",
-    ),
-    Integrity.RECORDED: Mark(
-        word="RECORDED", text="Replies were read from a recording; no judge was asked in this run."
-    ),
-}
 
 
 def adapter_of(metrics: Mapping[str, Any]) -> Adapter | None:
@@ -90,13 +65,6 @@ def _partial(run: Run) -> Mark | None:
     done, total = run.metrics["n_scored"], planned if isinstance(planned, int) else run.metrics["n_total"]
     text = f"The run did not finish: {count(done)} of {plural(total, 'pair')} have a verdict. Its numbers will change."
     return Mark(word="PARTIAL", text=text)
-
-
-def integrity_marks(held: Marks) -> tuple[Mark, ...]:
-    """Return the caveats of what a judge is not, the gravest first; an unknown one, of a newer version, by its word."""
-    known = [caveat for mark, caveat in CAVEATS.items() if mark in held]
-    strange = [Mark(word=one.replace("_", " ").upper(), text=STRANGE) for one in sorted(held - set(Integrity))]
-    return (*known, *strange)
 
 
 def _sample(run: Run) -> Mark | None:

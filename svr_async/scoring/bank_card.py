@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -12,34 +13,60 @@ from svr_async.fit.choices import Choice
 from svr_async.scoring.bank_choice import Candidate, candidates, divided, how_chosen, structure_parts
 from svr_async.scoring.bank_content import BankContent, BankRubric
 from svr_async.scoring.bank_stats import GENERIC, group_rows
-from svr_async.vocabulary.dev_pairs import metrics_in_words
+from svr_async.vocabulary.caveats import integrity_marks
+from svr_async.vocabulary.dev_pairs import enough, metrics_in_words
+from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import IMPORTANCES
+from svr_async.vocabulary.statistics import wilson_interval
 
 SHOWN_RUBRICS = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~$&])")
+_DATA_SET = re.compile(r"hf:([\w.-]+/[\w.-]+)", re.ASCII)
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,40}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-def render_card(bank: BankContent) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnHub:
+    """What a bank's card says on a hub besides: where it is, and the command and versions that it was made with."""
+
+    name: str
+    digest: str
+    licence: str = ""
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_card(bank: BankContent, hub: OnHub | None = None) -> str:
     """Return the card; the same bank gives the same text. Texts of the bank are escaped, so none acts as Markdown."""
-    parts = [_front_matter(bank), f"# {_safe(bank.name) or 'A rubric bank'}", _opening(bank)]
-    parts += ["## Trained on", _training(bank), "## How it does", _metrics(bank)]
+    licence = (hub.licence if hub else "") or bank.licence
+    parts = [_front_matter(bank, licence), f"# {_safe(bank.name) or 'A rubric bank'}", *_caveats(bank), _opening(bank)]
+    parts += ["## Trained on", _training(bank, licence), *([] if hub is None else [_made(hub)])]
+    parts += ["## How it does", _metrics(bank)]
     choice = bank.history.choice if bank.history else None
     parts += [] if choice is None else ["## What the pairs chose", _structure(choice)]
     parts += ["## Notes", "\n".join(f"- {_safe(note)}" for note in bank.notes)] if bank.notes else []
     parts += ["## Rubrics by domain", _domains(bank.rubrics)]
     parts += [f"## The {min(SHOWN_RUBRICS, len(bank))} rubrics that weigh most", _heaviest(bank.rubrics)]
-    parts += ["## Known gaps", _gaps(bank), "## How to use it", _use()]
+    parts += ["## Known gaps", _gaps(bank), "## How to use it", _use(hub)]
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(bank: BankContent) -> str:
-    values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge"]}
-    known = _LICENCE_ID.fullmatch(bank.licence)
-    values |= {"license": bank.licence} if known else {"license": "other", "license_name": bank.licence or "unknown"}
+def _front_matter(bank: BankContent, licence: str) -> str:
+    words = [mark.word.lower().replace(" ", "-") for mark in integrity_marks(bank.integrity)]
+    values: dict[str, Any] = {"library_name": "svr-async", "tags": ["rubrics", "llm-as-a-judge", *words]}
+    known = _LICENCE_ID.fullmatch(licence)
+    values |= {"license": licence} if known else {"license": "other", "license_name": licence or "unknown"}
+    trained = bank.history.trained_on if bank.history else None
+    if trained is not None and (found := _DATA_SET.match(trained.source)):
+        values["datasets"] = [found[1]]
     lines = [f"{key}: {orjson.dumps(value).decode()}" for key, value in values.items()]  # JSON is YAML
     return "\n".join(["---", *lines, "---"])
+
+
+def _caveats(bank: BankContent) -> list[str]:
+    """Say first what the judge was not that the bank was trained with."""
+    return [f"> **{_safe(mark.word)}**: {_safe(mark.text)}" for mark in integrity_marks(bank.integrity)]
 
 
 def _opening(bank: BankContent) -> str:
@@ -51,17 +78,37 @@ def _opening(bank: BankContent) -> str:
     )
 
 
-def _training(bank: BankContent) -> str:
-    rows = [("judge", bank.judge or "not recorded"), ("licence", bank.licence or "not recorded")]
+def _training(bank: BankContent, licence: str) -> str:
+    rows = [("judge", bank.judge or "not recorded"), ("licence", licence or "not recorded")]
+    trained = bank.history.trained_on if bank.history else None
+    if trained is not None:
+        rows += [("pairs", f"{trained.train_pairs:,} trained on, {trained.dev_pairs:,} held out to check with")]
+        rows += [("from", trained.source)] if trained.source else []
     rows += [("prompts", bank.prompts_digest or "not recorded")]
     rows += [(f"data: {name}", digest) for name, digest in sorted(bank.data_digests.items())]
     rows += [(f"fit: {name}", value) for name, value in _flat(bank.fit_settings)]
     return _table(("what", "value"), rows)
 
 
+def _made(hub: OnHub) -> str:
+    rows = [("command", hub.command or "not recorded"), ("bank", f"{hub.digest} (SHA-256 of bank.json)")]
+    return _table(("made with", "value"), [*rows, *sorted(hub.versions.items())])
+
+
 def _metrics(bank: BankContent) -> str:
-    rows = list(_flat(metrics_in_words(bank.dev_metrics)))
+    rows = [*_flat(metrics_in_words(bank.dev_metrics)), *_interval(bank.dev_metrics)]
     return _table(("on the dev split", "value"), rows) if rows else "Nothing was measured on a dev split."
+
+
+def _interval(metrics: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield the 95 % interval of the accuracy on the dev split, by Wilson, where there are pairs enough to tell it."""
+    accuracy, pairs = metrics.get("accuracy"), metrics.get("pairs")
+    if is_number(accuracy) and isinstance(pairs, int) and enough(pairs) and 0 <= accuracy <= 1:
+        low, high = wilson_interval(accuracy * pairs, pairs)
+        yield (
+            "accuracy, 95 % interval",
+            f"{low:.4f} to {high:.4f} over {pairs:,} pairs, which may also have chosen the round",
+        )
 
 
 def _structure(choice: Choice) -> str:
@@ -121,8 +168,11 @@ def _gaps(bank: BankContent) -> str:
     return "\n".join(f"- {gap}" for gap in gaps)
 
 
-def _use() -> str:
-    return "```\nsvr eval pairs --data PAIRS.jsonl --judge JUDGE --bank THIS_FOLDER\n```"
+def _use(hub: OnHub | None) -> str:
+    lines = [f"svr eval pairs --data PAIRS.jsonl --judge JUDGE --bank {hub.name if hub else 'THIS_FOLDER'}"]
+    if hub is not None:
+        lines = ["pip install 'svr-async[hub]'", *lines, f"svr bank pull {hub.name} bank"]
+    return "\n".join(["```", *lines, "```"])
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

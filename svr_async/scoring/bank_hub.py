@@ -1,8 +1,8 @@
-"""Banks on the Hugging Face hub: uploading one in a single commit, downloading one and checking it."""
+"""Banks on the Hugging Face hub by their names: where one is kept that was fetched, and why one cannot be had."""
 
 from __future__ import annotations
 
-import os
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,37 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.errors import UsageError
-from svr_async.scoring.bank_content import BankContent
-from svr_async.scoring.bank_files import BANK, CARD, FILES, bank_contents, bank_digest
+from svr_async.scoring.bank_files import BANK, FILES
+from svr_async.vocabulary.hub import SCHEME, first_line, hub_server
 
-SCHEME = "hf:"
 DOWNLOADS = Path("cache/banks")
-PUBLIC_HUB = "https://huggingface.co"  # where the library looks if no other server is named
-README = "README.md"  # what the hub shows as a repository's card
+FETCHING = "check the name and the network, or copy its files into a folder and name that"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 _UNREACHABLE = re.compile(r"Connect(?:ion)?(?:Error|Timeout)|LocalEntryNotFoundError")
+_STATUS = {
+    401: "there is no such repository, or none that this token may see, or the token is not valid",
+    403: "the token may not do this",
+    404: "there is no such repository or revision, or none that this token may see",
+}
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)  # a branch, a tag, refs/pr/1, or a commit
-
-
-def push_bank(bank: BankContent, repository: str, *, private: bool = False, endpoint: str | None = None) -> str:
-    """Upload a bank's files in one commit, its card also as the repository's, and return the commit's address.
-
-    The key comes from the hub's own settings (`HF_TOKEN`, `hf auth login`). UsageError in one line where it fails.
-    """
-    hub, repository = _library(), checked_repository(repository)
-    files = bank_contents(bank)
-    files[README] = files[CARD]
-    api = hub.HfApi(endpoint=endpoint)
-    try:
-        name = api.create_repo(repository, private=private, exist_ok=True).repo_id
-        operations = [hub.CommitOperationAdd(path, data) for path, data in sorted(files.items())]
-        commit = api.create_commit(name, operations, commit_message=f"Rubric bank {bank_digest(bank)[:12]}")
-    except Exception as error:  # the library's errors differ by version: httpx, requests, its own
-        raise UsageError(
-            f"could not upload the bank to {repository} ({_why(error, endpoint)})",
-            hint="check the name, the network and HF_TOKEN, or copy the folder with --to DIR",
-        ) from error
-    return str(commit.commit_url)
 
 
 def fetch_bank(name: str, *, folder: Path | None = None, endpoint: str | None = None) -> Path:
@@ -50,31 +32,23 @@ def fetch_bank(name: str, *, folder: Path | None = None, endpoint: str | None = 
     are fetched, and nothing that comes with them is run. What is there already is not fetched again, and is used
     where the server cannot be reached. UsageError in one line where there is no bank to be had.
     """
-    repository, revision = _parts(name)
-    hub, target = _library(), folder or download_folder(name)
-    server = endpoint or os.environ.get("HF_ENDPOINT") or None
+    repository, revision = name_parts(name)
+    hub, target = library(), folder or download_folder(name)
+    server = hub_server(endpoint)
+    place = {"revision": revision or None, "local_dir": target, "endpoint": server}
     try:
-        with _without_bars(hub):
-            hub.snapshot_download(
-                repository,
-                revision=revision or None,
-                local_dir=target,
-                allow_patterns=list(FILES),
-                endpoint=server,
-            )
-    except Exception as error:  # as above
-        raise UsageError(
-            f"could not fetch the bank {name} ({_why(error, server)})",
-            hint="check the name and the network, or copy its files into a folder and name that",
-        ) from error
+        with quietly(hub):
+            hub.snapshot_download(repository, allow_patterns=list(FILES), **place)
+    except Exception as error:  # the library's errors differ by version: httpx, requests, its own
+        raise UsageError(f"could not fetch the bank {name} ({why_not(error, server)})", hint=FETCHING) from error
     if not (target / BANK).is_file():
-        raise UsageError(f"{repository} holds no bank: it has no {BANK}", hint="svr bank export --hub uploads one")
+        raise UsageError(f"{repository} holds no bank: it has no {BANK}", hint="svr bank push uploads one")
     return target
 
 
 def download_folder(name: str) -> Path:
     """Return where the bank `hf:user/name@revision` is kept, a folder for each revision that is named."""
-    repository, revision = _parts(name)
+    repository, revision = name_parts(name)
     return DOWNLOADS / f"{repository}{f'@{revision}' if revision else ''}".replace("/", "--")
 
 
@@ -90,27 +64,30 @@ def locate_bank(name: str, *, offline: bool = False) -> Path:
     return folder
 
 
-def _parts(name: str) -> tuple[str, str]:
+def name_parts(name: str) -> tuple[str, str]:
     """Split `hf:user/name@revision`; UsageError where it is none, or could lead out of the folder of downloads."""
     repository, mark, revision = name.removeprefix(SCHEME).partition("@")
     if mark and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise UsageError(f"{revision!r} is no revision", hint="write user/name@branch, @tag or @commit")
-    return checked_repository(repository), revision
+    return _checked(repository), revision
 
 
 @contextmanager
-def _without_bars(hub: Any) -> Iterator[None]:
-    """Keep the library's progress bars off the screen: a bank is small, and a command's errors are one line."""
-    shown = not hub.utils.are_progress_bars_disabled()
+def quietly(hub: Any) -> Iterator[None]:
+    """Keep the library's progress bars and warnings off the screen: a bank is small, and an error is one line."""
+    shown, level = not hub.utils.are_progress_bars_disabled(), hub.utils.logging.get_verbosity()
     hub.utils.disable_progress_bars()
+    hub.utils.logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        hub.utils.logging.set_verbosity(level)
         if shown:
             hub.utils.enable_progress_bars()
 
 
-def _library() -> Any:
+def library() -> Any:
+    """Return the hub's own library; UsageError where it is not installed."""
     try:
         import huggingface_hub.utils
     except ImportError as error:
@@ -120,19 +97,18 @@ def _library() -> Any:
     return huggingface_hub
 
 
-def checked_repository(repository: str) -> str:
+def _checked(repository: str) -> str:
     """Return the name of a repository, user/name; UsageError where it is none."""
     if not _REPOSITORY.fullmatch(repository) or ".." in repository:
         raise UsageError(f"{repository!r} is no repository of the hub", hint="write user/name")
     return repository
 
 
-def _why(error: Exception, server: str | None) -> str:
-    """Return why the hub could not be used: that there is no connection in our words, the rest in the library's."""
-    told = _first_line(error)
-    return f"no connection to {server or PUBLIC_HUB}" if _UNREACHABLE.search(told) else told
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def why_not(error: Exception, server: str) -> str:
+    """Return why the hub could not be used: what users can mend in our words, the rest in the library's."""
+    told = first_line(error)
+    if _UNREACHABLE.search(told):
+        return f"no connection to {server}"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    words = _STATUS.get(status) if isinstance(status, int) else None
+    return f"{told.rstrip('.: ')}: {words}" if words else told

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from svr_async.adapters import get_adapter
-from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub, reachable
+from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub
 from svr_async.errors import DataError, UsageError
+from svr_async.vocabulary.hub import reachable
 
 COMMIT = "c" * 40
 FILES = (

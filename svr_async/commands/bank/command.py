@@ -10,6 +10,7 @@ import click
 
 from svr_async.commands.bank.audit import audit
 from svr_async.commands.bank.edit import edit
+from svr_async.commands.bank.hub import pull, push
 from svr_async.commands.options import PATH, common
 from svr_async.commands.screen import is_narrow, safe_console, tell
 from svr_async.errors import ArtefactError, UsageError
@@ -32,6 +33,8 @@ def bank() -> None:
 
 bank.add_command(edit)
 bank.add_command(audit)
+bank.add_command(push)
+bank.add_command(pull)
 
 
 @bank.command()
@@ -192,40 +195,20 @@ def card(folder: str, out: Path | None, as_json: bool) -> None:
 
 @bank.command()
 @bank_argument
-@click.option("--to", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Copy it into a folder.")
-@click.option("--hub", metavar="USER/NAME", help="Upload it to a repository of the Hugging Face hub.")
-@click.option("--private", is_flag=True, help="Make a new repository private.")
+@click.option(
+    "--to", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR", help="Where it is copied."
+)
 @common
-def export(folder: str, to: Path | None, hub: str | None, private: bool, as_json: bool) -> None:
-    """Check a bank and copy it into a folder, or upload it to the hub.
+def export(folder: str, to: Path, as_json: bool) -> None:
+    """Check a bank and copy it into a folder.
 
     \b
-    Examples:
-      svr bank export bank/ --to shared/bank
-      svr bank export bank/ --hub user/name
+    Example:  svr bank export bank/ --to shared/bank
     """
-    if (to is None) == (hub is None):
-        raise UsageError("export needs one of --to and --hub", hint="--to DIR, or --hub user/name")
     held = _load(folder)
-    if to is not None:
-        place, digest = str(to), held.save(to)
-    else:
-        place, digest = _push(held, str(hub), private), held.digest
-    values = {"place": place, "digest": digest, "rubrics": len(held)}
-    tell(values, f"{len(held)} rubrics, {digest[:12]}, are in {place}", as_json=as_json)
-
-
-def _push(held: RubricBank, repository: str, private: bool) -> str:
-    import os
-
-    from svr_async.adapters.hub import PUBLIC_HUB, reachable
-    from svr_async.scoring.bank_hub import checked_repository, push_bank
-
-    checked_repository(repository)
-    server = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
-    if not reachable(server):
-        raise UsageError(f"no connection to {server}", hint="--to DIR copies the bank into a folder")
-    return push_bank(held, repository, private=private, endpoint=server)
+    digest = held.save(to)
+    values = {"place": str(to), "digest": digest, "rubrics": len(held)}
+    tell(values, f"{len(held)} rubrics, {digest[:12]}, are in {to}", as_json=as_json)
 
 
 def _load(name: str) -> RubricBank:

@@ -25,6 +25,7 @@ from svr_async.commands.options import (
     shard_option,
     shared_option,
     top_k_option,
+    track_option,
 )
 from svr_async.scoring.methods.registry import NAMES
 
@@ -112,6 +113,7 @@ from svr_async.scoring.methods.registry import NAMES
 @quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more: each retry's reason on a line.")
 @common
+@track_option
 @observed
 def evaluate(**flags: Any) -> int:
     """Judge BENCHMARK: one that `svr data ls` names, or pairs for any file of pairs.

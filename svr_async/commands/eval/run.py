@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -16,6 +17,8 @@ from svr_async.evaluation.running.evaluate import run_now
 from svr_async.evaluation.running.listener import EvalResult
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
+from svr_async.tracking.facts import of_evaluation
+from svr_async.tracking.hand_over import hand_over
 from svr_async.vocabulary.coverage import require_coverage
 
 
@@ -28,7 +31,10 @@ def run_command(flags: Mapping[str, Any], given: frozenset[str]) -> int:
         print_count(run, as_json=flags["as_json"])
         return 0
     screen = Screen(quiet=flags["quiet"], verbose=flags["verbose"], as_json=flags["as_json"])
-    code = _exit_code(run.settings, run_now(run, screen), screen)
+    result = run_now(run, screen)
+    if not result.signal:
+        hand_over(flags["track"], partial(of_evaluation, run.folder), partial(click.echo, err=True))
+    code = _exit_code(run.settings, result, screen)
     if flags["report"] == "frontier":
         _draw_frontier(run, as_json=flags["as_json"])
     return code

@@ -19,6 +19,7 @@ from svr_async.commands.options import (
     pool_option,
     pool_size_option,
     prefix_option,
+    track_option,
 )
 
 
@@ -68,6 +69,7 @@ from svr_async.commands.options import (
 @licence_option
 @click.option("--replace", is_flag=True, help="Go over the finished bank of another training in DIR.")
 @common
+@track_option
 @observed
 def train(**flags: Any) -> int:
     """Train a bank on PAIRS: induce rubrics, judge, fit, prune, find the boundary, and again.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+import click
 
 from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
 from svr_async.commands.train.table import print_fit, print_learning, print_sweep
 from svr_async.evaluation.reporting.bank_report import write_bank_report
+from svr_async.tracking.facts import of_training
+from svr_async.tracking.hand_over import hand_over
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
 from svr_async.training.running.sweep import sweep_store
 
@@ -30,4 +35,6 @@ def run_fit(flags: Mapping[str, Any]) -> int:
         print_sweep(found.record.get("sweep"))
         print_fit(found.record, settings.out)
         print_learning(found.learned)
+    facts = partial(of_training, "fit", settings.out, known_of(FitSettings, flags), found.record)
+    hand_over(flags["track"], facts, partial(click.echo, err=True))
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option
+from svr_async.commands.options import HELP, PATH, common, learning_curve_option, licence_option, track_option
 
 
 @click.command(cls=GroupedCommand, context_settings=HELP)
@@ -40,6 +40,7 @@ from svr_async.commands.options import HELP, PATH, common, learning_curve_option
 @licence_option
 @click.option("-q", "--quiet", is_flag=True, help="No table of epochs.")
 @common
+@track_option
 def fit(**flags: Any) -> int:
     """Fit selector and weights on a feature STORE and write a bank. Uses the GPU where JAX finds one.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
 
+from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.dry_run import print_count
 from svr_async.commands.train.screen import TrainScreen, sharing
@@ -15,8 +17,11 @@ from svr_async.commands.train.table import asked_block, print_learning, print_ro
 from svr_async.commands.train_settings import train_settings
 from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.evaluation.reporting.run_words import calls_in_words
+from svr_async.tracking.facts import of_training
+from svr_async.tracking.hand_over import hand_over
 from svr_async.training.rounds.answers import require_answers
 from svr_async.training.rounds.planned import ASSUMED, plan_rounds
+from svr_async.training.running.settings import TrainSettings
 from svr_async.training.running.train import TrainResult, train
 
 
@@ -30,6 +35,9 @@ def run_train(flags: Mapping[str, Any]) -> int:
         result = train(settings, screen)
     write_bank_report(result.folder / "bank", result.folder / "report.html")
     _print_training(result, time.monotonic() - begun, as_json=flags["as_json"])
+    told = {**result.record, **asked_block(result.stats, result.price)}
+    facts = partial(of_training, "train", settings.out, known_of(TrainSettings, flags), told)
+    hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.outcomes, settings.min_coverage, settings.out / "failures.jsonl")
     return 0
 

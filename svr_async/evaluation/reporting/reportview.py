@@ -10,7 +10,7 @@ from typing import Any
 from svr_async.evaluation import wording
 from svr_async.evaluation.chance import against_chance
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import Mark, benchmark_name, caption, marks, run_title
+from svr_async.evaluation.labels import benchmark_name, caption, marks, run_title
 from svr_async.evaluation.metrics import accuracy_block
 from svr_async.evaluation.official import UNJUDGED_ARE_WRONG, chance_in_words, has_official_rule, own_scores
 from svr_async.evaluation.reasons import with_reasons
@@ -20,6 +20,7 @@ from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_siz
 from svr_async.evaluation.reporting.rubric_view import RubricsView, view_rubrics
 from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
 from svr_async.evaluation.runfolder import Run
+from svr_async.vocabulary.caveats import Mark
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
 
 MAX_PROMPT_CHARS = 4_000

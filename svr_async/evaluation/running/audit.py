@@ -14,7 +14,6 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.labels import integrity_marks
 from svr_async.evaluation.running.bench import evaluation_of, open_bench
 from svr_async.evaluation.running.evaluate import judge_all, keys_named
 from svr_async.evaluation.running.listener import Listener
@@ -24,6 +23,7 @@ from svr_async.evaluation.wording import plural
 from svr_async.judges.attacks import ATTACKS, MADE, attacked
 from svr_async.scoring.methods.svr import Svr
 from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.caveats import integrity_marks
 from svr_async.vocabulary.integrity import joined_marks
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.sheet import Grid, Heading, Line, Sheet

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import orjson
 
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.records import Dataset
-from svr_async.engine.secrets import MASK
+from svr_async.engine.made_with import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -36,7 +33,6 @@ from svr_async.vocabulary.pair import PreferencePair, prompt_text
 EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")
 SCHEMA_VERSION = 1
-PASSWORD = re.compile(r"(://[^/@\s:]*:)[^/@\s]+@")  # in an address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,18 +174,8 @@ def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | 
         "ended": ended.isoformat(timespec="seconds") if ended else None,
         "complete": complete,
         "device": platform.machine(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": versions(PACKAGES),
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
@@ -218,8 +204,3 @@ def _capped(text: str) -> str:
 
 def _pretty(value: Mapping[str, Any]) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def command_line() -> list[str]:
-    """Return the command as typed, with the program's name only, and without passwords in addresses."""
-    return [Path(sys.argv[0]).name, *(PASSWORD.sub(rf"\1{MASK}@", word) for word in sys.argv[1:])]

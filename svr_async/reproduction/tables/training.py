@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 from svr_async.evaluation import wording
-from svr_async.evaluation.labels import integrity_marks
 from svr_async.evaluation.runfolder import Run
 from svr_async.fit.tfidf import MAX_FEATURES
 from svr_async.reproduction.printed import Printed, PrintedRow
@@ -17,6 +16,7 @@ from svr_async.reproduction.table import Cell, Column, Row, Table
 from svr_async.reproduction.tables.accuracy import table_of
 from svr_async.scoring.bank_history import RoundFacts
 from svr_async.training.rounds.config import PRESETS, TrainConfig
+from svr_async.vocabulary.caveats import integrity_marks
 
 ROUNDS = 3
 DYNAMICS = (

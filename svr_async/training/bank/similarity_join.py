@@ -13,7 +13,7 @@ d(T) = T − 2·m(T) letters may be inserted or deleted to turn one text into th
   total; one bit per (letter, level) that says "at least so many" makes this the distance of two bit strings, and
   leaving bits out only lowers it.
 Texts sorted by length are compared row by row on the most telling 128 bits, then on the others; what is left
-meets the LCS (rapidfuzz) and at last the ratio itself (cdifflib, which counts as difflib does).
+meets the LCS (rapidfuzz) and at last the ratio itself (cdifflib where it is installed, which counts as difflib does).
 
 J. With tokens in one order, rarest first, two sets whose overlap reaches the least that the cutoff allows share a
 token among their first |set| − least + 1 ones (prefix filtering): only sets listed under such a token meet, within
@@ -27,6 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TypeVar
 
@@ -93,14 +94,12 @@ def possible_pairs(texts: Sequence[str], cutoff: float, *, workers: int | None =
 
 
 def exact_similarity(first: str, second: str) -> float:
-    """Return `vocabulary.similarity.similarity` of two texts, by a faster matcher."""
-    from cdifflib import CSequenceMatcher
-
+    """Return `vocabulary.similarity.similarity` of two texts, by a faster matcher where there is one."""
     if first == second:
         return 1.0
     shorter, longer = sorted((normalised(first), normalised(second)), key=lambda text: (len(text), text))
     overlap = jaccard(content_tokens(first), content_tokens(second))
-    return max(overlap, CSequenceMatcher(None, shorter, longer, autojunk=False).ratio()) if shorter else overlap
+    return max(overlap, _matcher()(None, shorter, longer, autojunk=False).ratio()) if shorter else overlap
 
 
 def _search(texts: Sequence[str], cutoff: float, workers: int, measure: _Measure) -> SimilarPairs:
@@ -115,6 +114,15 @@ def _search(texts: Sequence[str], cutoff: float, workers: int, measure: _Measure
     by_tokens = _pairs_by_tokens([content_tokens(text) for text in distinct], cutoff)
     found = _spread(_joined(by_letters, by_tokens), [places[text] for text in distinct])
     return _joined(found, _equal_pairs([texts[place] for place in blank], blank))
+
+
+def _matcher() -> type[SequenceMatcher[str]]:
+    """Return difflib's matcher, or the one in C that gives the same numbers: the extra `fast`, built by a compiler."""
+    try:
+        from cdifflib import CSequenceMatcher
+    except ImportError:
+        return SequenceMatcher
+    return CSequenceMatcher  # type: ignore[no-any-return]
 
 
 def _cores() -> int:
@@ -276,11 +284,9 @@ def _with_bound(texts: Sequence[str], rows: Ints, columns: Ints, edits: Ints, cu
 
 def _with_ratio(texts: Sequence[str], rows: Ints, columns: Ints, edits: Ints, cutoff: float) -> SimilarPairs:  # noqa: ARG001
     """Measure the pairs with difflib's own ratio; the longer text stays in place while shorter ones meet it."""
-    from cdifflib import CSequenceMatcher
-
     order = np.lexsort((rows, columns))
     found: list[tuple[int, int, float]] = []
-    matcher, held = CSequenceMatcher(None, "", "", autojunk=False), -1
+    matcher, held = _matcher()(None, "", "", autojunk=False), -1
     for row, column in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
         if column != held:
             matcher.set_seq2(texts[column])

@@ -1,0 +1,1 @@
+"""What became of a run, handed to experiment trackers: settings, numbers with intervals, labels, and the report."""

@@ -1,0 +1,39 @@
+"""The Hugging Face hub as a server: where it is, whether it answers, and its errors in a line."""
+
+from __future__ import annotations
+
+import os
+import socket
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+PUBLIC_HUB = "https://huggingface.co"
+SCHEME = "hf:"
+PROBE_TIMEOUT_S = 5.0
+
+
+def hub_server(endpoint: str | None = None) -> str:
+    """Return the address of the hub: `endpoint`, else the variable HF_ENDPOINT, else the public one."""
+    return endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+
+
+def reachable(server: str) -> bool:
+    """Whether a connection can be opened: the library itself retries a dead address for half a minute.
+
+    True without a look where a proxy stands between, as only the library knows how to use that.
+    """
+    parts = urlsplit(server)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return True
+    try:
+        socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def first_line(error: Exception) -> str:
+    """Return an error's class and the first line that it says: the library's messages have several."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,130 @@
+"""A local server that answers as the Hugging Face hub does: one repository of models, whose files are in memory."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import orjson
+import pytest
+
+COMMIT = "c" * 40
+TOKEN = "hf_made_up_and_secret"
+INVALID = "Invalid credentials in Authorization header"
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+class HubServer(ThreadingHTTPServer):
+    """A local server that knows what it was asked and which files it holds."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Hub)
+        self.asked: list[tuple[str, str]] = []
+        self.files: dict[str, bytes] = {}
+        self.sizes: dict[str, int] = {}  # what is told of a file, where it is not its size
+        self.token = ""  # the only one that may write, where there is one
+        self.cut = 0  # of so many more files only a half is sent
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Takes one repository, keeps the files of its commits and serves them."""
+
+    server: HubServer
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, self.headers.get("Authorization", "")))
+        if self.refused():
+            return
+        if self.path == "/api/repos/create":
+            self.reply({"url": f"{self.server.address}/someone/small", "name": "someone/small", "id": "someone/small"})
+        elif self.path == "/api/validate-yaml":
+            self.reply({"errors": [], "warnings": []})
+        elif self.path.endswith("/preupload/main"):
+            files = [file["path"] for file in orjson.loads(body)["files"]]
+            self.reply({"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in files]})
+        elif self.path.endswith("/commit/main"):
+            for line in body.splitlines():
+                entry = orjson.loads(line)
+                if entry["key"] == "file":
+                    self.server.files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
+            self.reply({"commitUrl": f"{self.server.address}/someone/small/commit/{COMMIT}", "commitOid": COMMIT})
+        else:
+            self.reply({"error": "what?"}, 404)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, ""))
+        if self.refused():
+            return
+        name = self.path.rpartition(f"/resolve/{COMMIT}/")[2]
+        if self.path.startswith("/api/models/someone/small/tree"):
+            sizes = {path: len(data) for path, data in self.server.files.items()}
+            self.reply([{"type": "file", "path": p, "size": n, "oid": "0" * 40} for p, n in sizes.items()])
+        elif "/revision/" in self.path and self.path.partition("?")[0].rpartition("/")[2] not in (
+            "main",
+            "v1",
+            "refs%2Fpr%2Fv1",
+        ):
+            self.send(b"{}", 404, {"X-Error-Code": "RevisionNotFound"})
+        elif self.path.startswith("/api/models/someone/small"):
+            sizes = {path: len(data) for path, data in self.server.files.items()} | self.server.sizes
+            siblings = [{"rfilename": path, "size": size} for path, size in sizes.items()]
+            self.reply({"id": "someone/small", "sha": COMMIT, "siblings": siblings, "private": False})
+        elif name in self.server.files:
+            self.send(self.server.files[name], 200, {"ETag": f'"{name}"', "X-Repo-Commit": COMMIT})
+        else:
+            self.reply({"error": "not found"}, 404)
+
+    def refused(self) -> bool:
+        """Refuse a token that is not the one."""
+        refused = self.server.token not in self.headers.get("Authorization", "")
+        if refused:
+            self.send(b'{"error": "Invalid user token."}', 401, {"X-Error-Message": INVALID})
+        return refused
+
+    def reply(self, value: dict[str, Any] | list[dict[str, Any]], status: int = 200) -> None:
+        self.send(orjson.dumps(value), status, {"Content-Type": "application/json"})
+
+    def send(self, data: bytes, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for key, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if "/resolve/" in self.path and self.server.cut:
+            self.server.cut -= 1
+            self.wfile.write(data[: len(data) // 2])
+            self.close_connection = True
+        else:
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def local_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    """Serve an empty hub and send the library there, with a token."""
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # it asks the public hub otherwise
+    server = HubServer()
+    monkeypatch.setenv("HF_ENDPOINT", server.address)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
