@@ -66,7 +66,7 @@ def conversation(value: Any) -> Prompt:
 def reply_to(prompt: Prompt, value: Any) -> str:
     """Return the text of a response, without the end marks of a tokenizer. RefusalError, UsageError."""
     if value is None:
-        raise lacking("response")
+        raise RefusalError(422, "a response is null, not a text or messages")
     return without_end(as_response(value, prompt))
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from nursery import Ended, Nursery, Operation, Strike
 from quoting import quoting
 from rig import ask, engine_at, serving, sim_process, write_bank, write_bench
+from serve_trials import serve_killed
 from soak_report import note
 from test_memo_machine import MemoMachine
 from trials import KILLED, STORAGE, Site, Tally, killed_at_random, open_site, power_cuts, struck
@@ -41,13 +44,25 @@ def site(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator
         yield opened
 
 
-def test_two_hundred_kills_at_random_moments(site: Site) -> None:
-    """P1, P2: killed at 200 random moments, no acknowledged reply is lost and none is paid for again."""
-    tally, seeds = Tally(), iter(range(1000, 2000))
-    while tally.killed < 200:  # a kill may come too late
+KILLS = int(os.environ.get("SOAK_KILLS", "200"))  # read when loaded: tests run in an environment of their own
+SEED = int(os.environ.get("SOAK_SEED", "1000"))
+
+
+def test_kills_at_random_moments(site: Site) -> None:
+    """P1, P2: killed at 200 random moments (SOAK_KILLS), no acknowledged reply is lost and none is paid for again."""
+    tally, seeds = Tally(), count(SEED)
+    while tally.killed < KILLS:  # a kill may come too late
         tally += killed_at_random(site, [next(seeds)], longest_s=0.5)
     note("P1", "kill -9 at random moments", killed=tally.killed, came_too_late=tally.untouched, lost=0, paid_again=0,
          cut_off_in_flight=tally.cut_off, allowed_in_flight=tally.killed * site.under_way)  # fmt: skip
+
+
+def test_kills_of_a_server_at_random_moments(tmp_path: Path) -> None:
+    """P1, P2: svr serve killed while clients ask: what it had answered it answers again, the same and unpaid."""
+    with serving(SimConfig(latency_ms=10.0)) as sim:
+        tally = serve_killed(sim, tmp_path, range(SEED, SEED + max(1, KILLS // 4)), longest_s=0.4, count=24)
+    note("P1", "kill -9 of svr serve at random moments", killed=tally.killed, answered_before=tally.answered, lost=0,
+         paid_again=tally.paid_again, cut_off_in_flight=tally.cut_off)  # fmt: skip
 
 
 def test_two_hundred_power_cuts(site: Site) -> None:
@@ -60,12 +75,12 @@ def test_two_hundred_power_cuts(site: Site) -> None:
 @pytest.mark.parametrize("mode", ["die", "die after"])
 def test_a_kill_at_every_commit_boundary(site: Site, mode: str) -> None:
     """P1: killed right before, and right after, each sync of a run: each time the next run completes."""
-    count = counted(site, Operation.SYNC)
-    strikes = [Strike(under=ANYWHERE, operation=Operation.SYNC, nth=nth, mode=mode) for nth in range(1, count + 1)]
+    many = counted(site, Operation.SYNC)
+    strikes = [Strike(under=ANYWHERE, operation=Operation.SYNC, nth=nth, mode=mode) for nth in range(1, many + 1)]
     tally = struck(site, strikes, codes=[KILLED])
     note("P1", f"kill -9 at every commit boundary ({mode})", trials=tally.trials, killed=tally.killed, lost=0,
          paid_again=0, cut_off_in_flight=tally.cut_off)  # fmt: skip
-    assert tally.killed >= 0.8 * count
+    assert tally.killed >= 0.8 * many
 
 
 def test_a_reproduction_that_is_killed_five_times(nursery: Nursery, tmp_path: Path) -> None:
@@ -125,16 +140,16 @@ def test_a_full_disk_at_each_of_two_hundred_writes(site: Site) -> None:
 @pytest.mark.parametrize("times", [1, -1], ids=["once", "for good"])
 def test_every_operation_fails_once(site: Site, operation: Operation, times: int) -> None:
     """P19: each open, write, sync and rename fails with EIO, once or from there on: exit 0 or 5, and no loss."""
-    count = counted(site, operation)
-    step = max(1, count // 60)
+    many = counted(site, operation)
+    step = max(1, many // 60)
     strikes = [
         Strike(under=ANYWHERE, operation=operation, nth=nth, times=times, error=errno.EIO)
-        for nth in range(1, count + 1, step)
+        for nth in range(1, many + 1, step)
     ]
     tally = struck(site, strikes, codes=[STORAGE])
     assert operation.name is not None
     note("P19", f"EIO at the Nth {operation.name.lower()}, {'once' if times == 1 else 'for good'}",
-         operations=count, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
+         operations=many, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
 
 
 def test_a_hundred_thousand_calls_with_three_in_ten_faulty(tmp_path: Path) -> None:

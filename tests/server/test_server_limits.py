@@ -25,6 +25,7 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
     ("/reward", 7, 422, "the body is int, not an object"),
     ("/reward", {"response": "x"}, 422, "no 'prompt'"),
     ("/reward", {"prompt": PROMPT}, 422, "no 'response'"),
+    ("/reward", {"prompt": PROMPT, "responses": ["x", None]}, 422, "a response is null, not a text"),
     ("/reward", {"prompt": PROMPT, "response": 3}, 422, "a response is a text, not int"),
     ("/reward", {"prompt": 3, "response": "x"}, 422, "the prompt cannot be used"),
     ("/reward", {"prompt": [{"role": "ghost", "content": "x"}], "response": "x"}, 422, "unknown role 'ghost'"),
