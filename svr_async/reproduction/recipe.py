@@ -135,7 +135,9 @@ def load_recipes(folder: Path | None = None) -> Recipes:
     recipes = Recipes(
         tables=tuple(recipe for _, recipe in sorted(tables, key=lambda one: one[0])),
         roles={name: _made(Role, JUDGES, {"name": name, **_object(JUDGES, one)}) for name, one in judges.items()},
-        banks={name: _made(BankSpec, BANKS, {"name": name, **_tuples(_object(BANKS, one))}) for name, one in banks.items()},
+        banks={
+            name: _made(BankSpec, BANKS, {"name": name, **_tuples(_object(BANKS, one))}) for name, one in banks.items()
+        },
     )
     _refuse_unknown(recipes)
     return recipes

@@ -168,7 +168,8 @@ def told(name: str, found: Found) -> Iterator[str]:
     yield f"{name}: {found.cases} cases in {found.seconds:.0f} s, {len(found.findings)} findings; exits {codes}"
     for sign, (damage, case) in found.findings.items():
         yield f"  ! {sign}"
-        yield f"    svr {' '.join(damage.command)}   # {damage.target} damaged by {damage.seeds}{', resealed' if damage.sealed else ''}"
+        how = f"{damage.target} damaged by {damage.seeds}{', resealed' if damage.sealed else ''}"
+        yield f"    svr {' '.join(damage.command)}   # {how}"
         if case.detail:
             yield "    " + " | ".join(case.detail.strip().splitlines()[-3:])
         elif case.err:

@@ -1,4 +1,4 @@
-"""What the fuzzers damage: one of every file that the program reads, made whole by the program itself, in one folder."""
+"""What the fuzzers damage: one of every file that the program reads, made by the program itself in one folder."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def _made(number: int) -> dict[str, Any]:
     """Return a pair that checks can tell apart."""
     fruit = ("apples", "pears", "plums")[number % 3]
     listed = "\n".join(f"- {fruit} of kind {n}" for n in range(1, 4 + number % 3))
+    plain = f"There are some kinds of {fruit}. " * (1 + number % 4)
     return {"id": f"made-{number}", "prompt": f"List kinds of {fruit} by the river, as {number} bullets.",
-            "chosen": f"**{fruit}**\n\n{listed}", "rejected": f"There are some kinds of {fruit}. " * (1 + number % 4)}  # fmt: skip
+            "chosen": f"**{fruit}**\n\n{listed}", "rejected": plain}  # fmt: skip
 
 
 def _talk(row: dict[str, Any], number: int) -> dict[str, Any]:
@@ -66,8 +67,12 @@ def _talk(row: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _benchmarks() -> None:
-    write_benchmarks(World(), Path(), {"rewardbench": {"alpacaeval-easy": 2, "hep-python": 2},
-                                       "rewardbench2": {"Factuality": 2, "Ties": 2}, "rmbench": {"chat": 2}})  # fmt: skip
+    counts = {
+        "rewardbench": {"alpacaeval-easy": 2},
+        "rewardbench2": {"Factuality": 2, "Ties": 2},
+        "rmbench": {"chat": 2},
+    }
+    write_benchmarks(World(), Path(), counts)
     row = {"domain": "general", "language": "english", "context": [{"role": "user", "content": "Name a prime."}],
            "response1": "7", "response2": "It may be 9.", "overall_preference": -2,
            "individual_preference": [{"score": -2, "reasoning": "r", "feedback1": "f", "feedback2": "g"}]}  # fmt: skip

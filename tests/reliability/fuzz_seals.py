@@ -1,4 +1,4 @@
-"""Digests put right after a file was damaged, as somebody who means harm would do: what lies behind them is then read."""
+"""Digests put right after a file was damaged, as somebody who means harm would do: what they guard is then read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reseal(folder: Path) -> None:
             value = json.loads(path.read_bytes())
             if isinstance(value, dict) and set(value) == {"sha256", "stage"}:
                 _seal_stage(path, value["stage"])
-            elif any([_sealed(one, path.parent) for one in _objects(value)]):
+            elif sum(_sealed(one, path.parent) for one in _objects(value)):  # each of them
                 path.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 

@@ -188,7 +188,9 @@ def _whole_run(shard: Shard, out: Path) -> Prepared:
     try:
         settings = from_plain(shard.run.manifest.get("config") or {})
     except TypeError as error:
-        raise ArtefactError(f"{shard.run.path}: its manifest does not say how it was made ({error})", hint=AGAIN) from error
+        raise ArtefactError(
+            f"{shard.run.path}: its manifest does not say how it was made ({error})", hint=AGAIN
+        ) from error
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
     if other := differing(digests_of(run), shard.identity):

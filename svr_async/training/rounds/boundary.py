@@ -140,7 +140,9 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
     """Ask for a probe of each support pair, or read them back."""
     stage = f"probe-{number}"
     digest = session.digest(session.crew.author.name, [pair_to_json(pair) for pair in support])
-    held: list[str | None] | None = session.stages.load(stage, digest, lambda values, _: _whole(values["probes"], len(support)))
+    held: list[str | None] | None = session.stages.load(
+        stage, digest, lambda values, _: _whole(values["probes"], len(support))
+    )
     if held is not None:
         return held
     if support:

@@ -154,7 +154,9 @@ def _read_arrays(path: Path, sha256: str) -> dict[str, NDArray[Any]]:
         with warnings.catch_warnings(action="ignore"), np.load(io.BytesIO(blob), allow_pickle=False) as held:
             return {name: held[name] for name in held.files}
     except Exception as error:  # of zipfile, zlib, NumPy's headers and the parser that it reads them with
-        raise ArtefactError(f"the arrays {path} of a stage cannot be read: {type(error).__name__}", hint=hint) from error
+        raise ArtefactError(
+            f"the arrays {path} of a stage cannot be read: {type(error).__name__}", hint=hint
+        ) from error
 
 
 def _sha256(data: bytes) -> str:
