@@ -10,10 +10,12 @@ import errno
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -46,6 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator
 
 KILLS = int(os.environ.get("SOAK_KILLS", "200"))  # read when loaded: tests run in an environment of their own
 SEED = int(os.environ.get("SOAK_SEED", "1000"))
+CALLS = int(os.environ.get("SOAK_CALLS", "100000"))
 
 
 def test_kills_at_random_moments(site: Site) -> None:
@@ -272,6 +275,49 @@ def _hold_lock(database: Path, seconds: float) -> None:
         other.execute("BEGIN IMMEDIATE")
         time.sleep(seconds)
         other.execute("ROLLBACK")
+
+
+def test_memory_and_descriptors_over_a_long_day(tmp_path: Path) -> None:
+    """P7: SOAK_CALLS calls, of which 5 % bring 256 KB of nothing, some late, many reconnects: neither grows."""
+    seen: list[tuple[float, int]] = []
+
+    async def measured(port: int) -> int:
+        url = f"http://127.0.0.1:{port}/v1"
+        async with engine_at(url, tmp_path / "memo", concurrency=128) as engine:
+            asked = (_model(ask(f"question {n}"), url) for n in range(CALLS))
+            async for index, done in engine.map(asked):
+                assert done.value is not None
+                if index % max(1, CALLS // 40) == 0:
+                    seen.append(held())
+            return engine.stats().sent
+
+    with rough_server() as port:
+        sent = asyncio.run(measured(port))
+    rest = seen[len(seen) // 4 :]
+    grown = max(mb for mb, _ in rest[-5:]) - min(mb for mb, _ in rest[:5])
+    note("P7", "memory and descriptors over many calls", calls=sent, questions=CALLS, mb_first=round(rest[0][0]),
+         mb_last=round(rest[-1][0]), mb_most=round(max(mb for mb, _ in seen)), fds_first=rest[0][1],
+         fds_last=rest[-1][1], fds_most=max(fds for _, fds in seen))  # fmt: skip
+    assert grown < 64
+    assert rest[-1][1] <= rest[0][1] + 16
+
+
+def held() -> tuple[float, int]:
+    """Return the memory that this process holds, in MB, and how many descriptors."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, len(list(Path("/proc/self/fd").iterdir()))
+
+
+@contextmanager
+def rough_server() -> Iterator[int]:
+    """Serve the rough endpoint in a process of its own; yields its port."""
+    script = Path(__file__).with_name("rough_server.py")
+    process = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.communicate(timeout=20)
 
 
 def test_four_processes_on_one_memo(tmp_path: Path) -> None:
