@@ -13,7 +13,8 @@ import pytest
 from fuzz_seals import reseal
 from rig import svr_here, write_bench
 
-from svr_async.engine.batch.folder import Export, RequestFile, load_export, save_export
+from svr_async.engine.batch.folder import Export, load_export, save_export
+from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.endpoint_json import json_value
 from svr_async.errors import ArtefactError, ConfigError, DataError

@@ -1,4 +1,4 @@
-"""Bodies of every shape that `svr serve` takes, damaged: a status that is told, a line of JSON, and no bug behind it."""
+"""Bodies of every shape that `svr serve` takes, damaged: a status that is told, one line, and no bug behind it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import httptools
 
-from svr_async.engine.http.heap import LARGE_BYTES, large_reply
 from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, stale, too_large
 
 READ_BYTES = 64 * 1024
@@ -71,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self.lost: asyncio.Future[None] = loop.create_future()
         self.reusable = False
         self.idle_since = 0.0
-        self._served = self._wire_bytes = 0
+        self._served = 0
         self._forget()
 
     # --- for the client -----------------------------------------------------------------------------------------------
@@ -208,8 +207,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _forget(self) -> None:
         """Hold no part of a body: a closed connection may live on for a while in the frames of an error."""
-        if self._wire_bytes >= LARGE_BYTES:
-            large_reply(self._wire_bytes)
         self._parts: list[bytes] = []
         self._blocks: list[bytes] = []
 

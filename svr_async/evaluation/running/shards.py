@@ -22,14 +22,14 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.reasons import FILE as REASONS
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import Run, RunFolder, write_atomic
-from svr_async.evaluation.running.ending import Asked, end_judging, joined_asked
+from svr_async.evaluation.running.ending import SEEN, Asked, end_judging, joined_asked
 from svr_async.evaluation.running.listener import EvalResult
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import from_plain
 from svr_async.evaluation.running.shares import places_in
 from svr_async.judges.shares import WHOLE, Share, share_in_words
-from svr_async.vocabulary.fitting import misfit
+from svr_async.vocabulary.fitting import fits, misfit
 
 FILE = "shard.json"
 FAILURES = "failures.jsonl"
@@ -116,7 +116,17 @@ def _shard(run: Run, value: Mapping[str, Any]) -> Shard:
     stats = [cost.stats for cost in costs if cost.stats is not None]
     if wrong := next(filter(None, map(misfit, (shard, known, *costs, *stats))), ""):
         raise TypeError(wrong)
+    if not _are_facts(known.judge):
+        raise TypeError("its judge is none")
     return shard
+
+
+def _are_facts(judge: Any) -> bool:
+    """Whether what a shard says of its judge, or of each of its judges, can be put together with what others say."""
+    if not isinstance(judge, Mapping) or not all(fits(judge.get(name, []), list[str]) for name in SEEN):
+        return False
+    several = judge.get("judges", [])
+    return isinstance(several, list) and all(map(_are_facts, several))
 
 
 def _cost_from(value: Mapping[str, Any]) -> JudgeCost:
