@@ -13,13 +13,14 @@ import pytest
 from fuzz_seals import reseal
 from rig import svr_here, write_bench
 
-from svr_async.engine.batch.folder import Export, load_export, save_export
+from svr_async.engine.batch.folder import Export, State, Submission, load_export, save_export
 from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.endpoint_json import json_value
 from svr_async.errors import ArtefactError, ConfigError, DataError
 from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.running.batch_words import table_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
 from svr_async.judges.recorded import load_recorded
 from svr_async.reproduction.recipe import load_recipes
@@ -163,6 +164,16 @@ def test_batch_folders(tmp_path: Path) -> None:
         asked_keys(tmp_path, [file.name])
     with pytest.raises(DamagedLineError):
         read_line(f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {DEEP}}}}}'.encode())
+
+
+def test_what_a_batch_says_of_itself_steers_no_terminal() -> None:
+    """Its id is the endpoint's word, and the folder's."""
+    batch = Submission(
+        file="requests-\x1b[2J.jsonl", sha256="", batch_id="batch_\x1b]0;x\x07\x9b31m1", status="completed"
+    )
+    told = "\n".join(table_of(State(digest="", base_url="", window="", batches=(batch,))))
+    assert "requests-.jsonl" in told
+    assert told.endswith("batch_1")
 
 
 def test_numbers_of_any_length_in_what_only_the_lenient_reader_takes() -> None:

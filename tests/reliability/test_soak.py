@@ -299,7 +299,8 @@ def test_memory_and_descriptors_over_a_long_day(tmp_path: Path) -> None:
          mb_last=round(rest[-1][0]), mb_most=round(max(mb for mb, _ in seen)), fds_first=rest[0][1],
          fds_last=rest[-1][1], fds_most=max(fds for _, fds in seen))  # fmt: skip
     assert grown < 40
-    assert rest[-1][1] <= rest[0][1] + 16
+    half = len(rest) // 2
+    assert max(fds for _, fds in rest[half:]) <= max(fds for _, fds in rest[:half]) + 32
 
 
 def held() -> tuple[float, int]:

@@ -14,6 +14,7 @@ from svr_async.engine.batch.results import LineKind, ResultFiles, asked_keys
 from svr_async.evaluation.running.batch_words import after_import, imported_facts, imported_words, table_of
 from svr_async.judges.batch_remote import fetch_results, secret_of
 from svr_async.judges.batch_run import read_into_memo, refused_settings
+from svr_async.vocabulary.safetext import for_terminal
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -31,7 +32,7 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
             settings = refused_settings(profile, results.tally.details.get(LineKind.FAILED, ()))
             told = after_import(folder, export, report, results, settings)
     if not as_json:
-        click.echo(told)
+        click.echo(for_terminal(told))
     return 0
 
 
