@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from svr_async.errors import UsageError
-from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.atomic import write_atomic, write_lines
 from svr_async.vocabulary.pair import PreferencePair
 
 
@@ -34,8 +34,11 @@ def write_pairs(path: Path, pairs: Iterable[PreferencePair]) -> None:
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write rows of plain JSON values, one a line, whole or not at all; packed where the name ends in .gz."""
-    lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-    write_atomic(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
+    lines = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    if path.suffix == ".gz":
+        write_atomic(path, gzip.compress(b"".join(lines), mtime=0))
+    else:
+        write_lines(path, lines)
 
 
 def _row(pair: PreferencePair) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
 from svr_async.vocabulary.plainfile import read_plain
+from svr_async.vocabulary.plaintoml import parse_toml
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -40,10 +40,10 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
     if path is None:
         return None
     try:
-        values = tomllib.loads(read_plain(path).decode("utf-8"))
+        values = parse_toml(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"--config {path} is not valid TOML: {error}") from error
     known = {spelling: param for param in ctx.command.params for spelling in _spellings(param)}
     defaults = dict(ctx.default_map or {})
@@ -54,9 +54,18 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> P
             hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
             raise ConfigError(f"--config {path} has the unknown key {key!r}", hint=hint)
         param = known[name]
+        if not _is_setting(value, param):
+            raise ConfigError(f"--config {path}: {key} is {type(value).__name__}, which its flag cannot be")
         defaults[str(param.name)] = [value] if getattr(param, "multiple", False) and isinstance(value, str) else value
     ctx.default_map = defaults
     return path
+
+
+def _is_setting(value: Any, param: click.Parameter) -> bool:
+    """Whether a value of TOML is one that a flag takes: plain, or a list of such where the flag takes several."""
+    if isinstance(value, list) and (getattr(param, "multiple", False) or param.nargs != 1):
+        return all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, str | int | float)
 
 
 def _spellings(param: click.Parameter) -> list[str]:

@@ -96,7 +96,7 @@ class Caller:
         try:
             return await self._attempt(request, started)
         except RetryableError as error:
-            failed = error
+            failed = _bare(error)
         return await self._try_again(request, failed, _Patience(self, request, started))
 
     def _busy(self) -> int:
@@ -134,7 +134,11 @@ class Caller:
                 if pending is not None:
                     first, pending = pending, None
                     raise first
-                return await self._attempt(request, self.clock())
+                try:
+                    return await self._attempt(request, self.clock())
+                except RetryableError as error:
+                    failed = _bare(error)
+                raise failed
         raise AssertionError("tenacity ended without a result")
 
     async def _sleep(self, seconds: float) -> None:
@@ -441,6 +445,12 @@ def _misfit(failure: Failure) -> RefusedError:
 def _fresh(error: SvrError) -> SvrError:
     """Return a copy to raise: one instance raised by many tasks would gather all their tracebacks."""
     return type(error)(error.message, hint=error.hint)
+
+
+def _bare(error: RetryableError) -> RetryableError:
+    """Return an error without where it came from: those frames hold the body of a reply until the collector comes."""
+    error.__traceback__ = error.__context__ = None
+    return error
 
 
 def _failure_of(state: RetryCallState) -> Failure:

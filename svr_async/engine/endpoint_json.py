@@ -20,9 +20,14 @@ def json_value(data: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     try:
-        return _clean(json.loads(data.decode("utf-8-sig", "replace"), strict=False))
+        return _clean(json.loads(data.decode("utf-8-sig", "replace"), strict=False, parse_int=_whole))
     except RecursionError:
         raise ValueError("JSON that is nested too deep") from None
+
+
+def _whole(digits: str) -> int | float:
+    """Return a whole number, or the nearest other where it takes more than 64 bits, as the strict reader does."""
+    return int(digits) if len(digits) < 19 else float(digits)
 
 
 def clean_text(text: str) -> str:

@@ -30,6 +30,10 @@ def _is_number_table(value: Any) -> bool:
     return _is_object(value) and all(entry is None or is_number(entry) for entry in value.values())
 
 
+def _is_margins(value: Any) -> bool:
+    return _is_object(value) and set(value) <= {"ab", "ba"} and all(map(is_number, value.values()))
+
+
 def _is_domain_table(value: Any) -> bool:
     return _is_object(value) and all(_is_domain(entry) for entry in value.values())
 
@@ -54,6 +58,14 @@ def _is_judge(value: Any) -> bool:
 
 def _is_marks(value: Any) -> bool:
     return _is_list(value) and all(_is_text(mark) and _MARK.fullmatch(mark) for mark in value)
+
+
+def _is_texts(value: Any) -> bool:
+    return _is_list(value) and all(map(_is_text, value))
+
+
+def _is_chances(value: Any) -> bool:
+    return _is_list(value) and len(value) == 3 and all(map(is_number, value))
 
 
 def _one_of(*allowed: Any) -> Test:
@@ -104,10 +116,9 @@ ITEM: Schema = {
     "gold": (_one_of("A", "B", None), "A, B or null"),
     "correct": (_one_of(True, False, None), "true, false or null"),
     "margin": (_optional(is_number), "a number or null"),
-    "margins": (_is_number_table, "{order: margin}"),
+    "margins": (_is_margins, "{ab or ba: margin}"),
     "rubrics": (_is_list, "a list"),
-    "flags": (_is_list, "a list"),
-    "requests": (_is_list, "a list"),
+    **dict.fromkeys(("flags", "requests"), (_is_texts, "a list of texts")),
     "judge": (_optional(_is_text), "a text"),
     "votes": (_optional(_is_list), "a list"),
 }
@@ -125,6 +136,8 @@ RUBRIC: Schema = {
     **dict.fromkeys(("a", "b"), (_one_of("pass", "fail", None), "pass, fail or null")),
     "better": (_one_of("A", "B", None), "A, B or null"),
     "delta": (_optional(is_number), "a number or null"),
+    "filler": (_one_of(True, False), "true or false"),
+    "chances": (_optional(_is_chances), "three numbers or null"),
     "rephrased": (_optional(_is_text), "a text or null"),
     "judge": (_optional(_is_text), "a text"),
 }

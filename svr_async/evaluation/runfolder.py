@@ -16,6 +16,7 @@ from svr_async.evaluation.run_tables import Table, arrow_table, pandas_frame
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.evaluation.runcheck import EXAMPLE, MANIFEST, METRICS, Schema, item_problem, problem
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.fitting import is_deep
 from svr_async.vocabulary.integrity import Marks, marks_of_old_label
 from svr_async.vocabulary.sheet_html import sheet_html
 
@@ -160,7 +161,10 @@ def _read(path: Path) -> bytes:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    return _parse_object(_read(path), f"{path}")
+    value = _parse_object(_read(path), f"{path}")
+    if is_deep(value):
+        raise _garbled(f"{path}", "its values are nested too deep")
+    return value
 
 
 def _read_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from importlib import resources
@@ -19,6 +18,7 @@ from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY, key_variable, settings_of, split_name
 from svr_async.judges.profile import SHIPPED, Profile
 from svr_async.vocabulary.plainfile import read_plain
+from svr_async.vocabulary.plaintoml import parse_toml
 
 MOST_USD = 1e9  # of a price a million tokens: beyond is a slip, and infinity no price
 UNSET = "unset"
@@ -84,8 +84,8 @@ def _read(path: Path) -> str:
 
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets by the thousand
         what = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"

@@ -162,7 +162,7 @@ def _read_line(line: bytes, where: str) -> tuple[Key, str]:
         raise ConfigError(f"{where} has the unknown role {role!r}", hint=f"known are {', '.join(ROLES)}")
     if role == "self_rubrics":
         order = ""
-    elif order not in {"ab", "ba"}:
+    elif order not in ("ab", "ba"):
         raise ConfigError(f"{where} has the order {order!r}", hint="ab: as in the data set, ba: swapped")
     return (role, value["pair_id"], order), without_thoughts(value["reply"])
 

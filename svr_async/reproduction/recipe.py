@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -12,9 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.fitting import misfit
+from svr_async.vocabulary.plaintoml import parse_toml
 
 ROLE = re.compile("@([a-z0-9.-]+)")
 JUDGES, BANKS = "judges.toml", "banks.toml"
+FORM = "docs/reproduction.md has the form"
 R = TypeVar("R")
 
 
@@ -122,18 +124,20 @@ def load_recipes(folder: Path | None = None) -> Recipes:
     """
     shipped = resources.files("svr_async.reproduction").joinpath("recipes")
     if folder is not None and not folder.is_dir():
-        raise ConfigError(f"--recipes {folder} is no folder", hint="docs/reproduction.md has the form")
+        raise ConfigError(f"--recipes {folder} is no folder", hint=FORM)
     place: Traversable = shipped if folder is None else folder
     files = {one.name: one for one in place.iterdir() if one.name.endswith(".toml")}
     tables = [_table(name, _parsed(file)) for name, file in sorted(files.items()) if name not in {JUDGES, BANKS}]
     if not tables:
-        raise ConfigError(f"{folder} holds no recipe", hint="docs/reproduction.md has the form")
+        raise ConfigError(f"{folder} holds no recipe", hint=FORM)
     judges = _parsed(files.get(JUDGES, shipped.joinpath(JUDGES)))
     banks = _parsed(files.get(BANKS, shipped.joinpath(BANKS)))
     recipes = Recipes(
         tables=tuple(recipe for _, recipe in sorted(tables, key=lambda one: one[0])),
-        roles={name: _made(Role, JUDGES, {"name": name, **one}) for name, one in judges.items()},
-        banks={name: _made(BankSpec, BANKS, {"name": name, **_tuples(one)}) for name, one in banks.items()},
+        roles={name: _made(Role, JUDGES, {"name": name, **_object(JUDGES, one)}) for name, one in judges.items()},
+        banks={
+            name: _made(BankSpec, BANKS, {"name": name, **_tuples(_object(BANKS, one))}) for name, one in banks.items()
+        },
     )
     _refuse_unknown(recipes)
     return recipes
@@ -141,15 +145,17 @@ def load_recipes(folder: Path | None = None) -> Recipes:
 
 def _parsed(file: Traversable) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse_toml(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the recipe {file.name}: {error}") from error
 
 
 def _table(name: str, value: dict[str, Any]) -> tuple[int, Recipe]:
     value = dict(value)
-    place, benches = value.pop("place", 0), value.pop("benchmarks", {})
-    rows = tuple(_row(name, row, benches) for row in value.pop("row", ()))
+    place, benches, listed = value.pop("place", 0), _object(name, value.pop("benchmarks", {})), value.pop("row", ())
+    if not isinstance(place, int) or not isinstance(listed, list | tuple):
+        raise ConfigError(f"the recipe {name}: place is a number, and [[row]] a table", hint=FORM)
+    rows = tuple(_row(name, _object(name, row), benches) for row in listed)
     return place, _made(Recipe, name, {**_tuples(value), "rows": rows})
 
 
@@ -161,12 +167,18 @@ def _row(file: str, value: Mapping[str, Any], benches: Mapping[str, Mapping[str,
     if runs is None:
         held = {bench: _run(file, bench, more, run) for bench, more in found}
     else:
-        held = {name: _run(file, *found[0], one) for name, one in runs.items()}
+        held = {name: _run(file, *found[0], one) for name, one in _object(file, runs).items()}
     return _made(RecipeRow, file, {**_tuples(value), "runs": held})
 
 
 def _run(file: str, bench: str, more: Mapping[str, Any], value: Mapping[str, Any]) -> RunSpec:
-    return _made(RunSpec, file, _tuples({"benchmark": bench, **more, **value}))
+    return _made(RunSpec, file, _tuples({"benchmark": bench, **_object(file, more), **_object(file, value)}))
+
+
+def _object(file: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"the recipe {file}: {str(value)[:60]!r} stands where a table is wanted", hint=FORM)
+    return value
 
 
 def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,9 +187,13 @@ def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _made(kind: type[R], file: str, values: Mapping[str, Any]) -> R:
     try:
-        return kind(**values)
+        made = kind(**values)
+        wrong = misfit(made)
     except TypeError as error:
-        raise ConfigError(f"the recipe {file}: {error}", hint="docs/reproduction.md has the form") from error
+        wrong = str(error)
+    if wrong:
+        raise ConfigError(f"the recipe {file}: {wrong}", hint=FORM)
+    return made
 
 
 def _refuse_unknown(recipes: Recipes) -> None:

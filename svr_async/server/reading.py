@@ -12,9 +12,11 @@ from svr_async.server.pool import Seat
 from svr_async.server.refusal import RefusalError
 from svr_async.server.settings import ServerSettings
 from svr_async.serving.texts import as_prompt, as_response
+from svr_async.vocabulary.fitting import is_deep
 from svr_async.vocabulary.pair import Prompt, prompt_text
 
 Body = Mapping[str, Any]
+MOST_DIGITS = 18  # of a number that may come as a text
 MOST_KEY_CHARS = 512  # of the name of a group or a member
 
 
@@ -24,9 +26,12 @@ def parsed(data: bytes) -> Any:
     What a model wrote may hold half of a surrogate pair: it is read as replies of endpoints are, and judged.
     """
     try:
-        return json_value(data)
+        value = json_value(data)
     except ValueError as error:
         raise RefusalError(400, f"the body is not JSON: {error}") from None
+    if is_deep(value):  # some replies repeat parts of a body, which no writer would take
+        raise RefusalError(400, "the body is nested too deep")
+    return value
 
 
 def an_object(value: Any) -> Body:
@@ -66,7 +71,7 @@ def conversation(value: Any) -> Prompt:
 def reply_to(prompt: Prompt, value: Any) -> str:
     """Return the text of a response, without the end marks of a tokenizer. RefusalError, UsageError."""
     if value is None:
-        raise lacking("response")
+        raise RefusalError(422, "a response is null, not a text or messages")
     return without_end(as_response(value, prompt))
 
 
@@ -121,9 +126,10 @@ def _key(body: Body, query: Mapping[str, str], name: str) -> str | None:
 def _size(settings: ServerSettings, given: Any) -> int:
     if given is None:
         return settings.group_size
-    if isinstance(given, bool) or not str(given).isdecimal() or int(given) < 1:
-        raise RefusalError(422, f"group_size is a number from 1, not {str(given)[:20]!r}")
-    return int(given)
+    told = str(given)
+    if isinstance(given, bool) or not told.isdecimal() or len(told) > MOST_DIGITS or int(told) < 1:
+        raise RefusalError(422, f"group_size is a number from 1, not {told[:20]!r}")
+    return int(told)
 
 
 def _kind(value: Any) -> str:

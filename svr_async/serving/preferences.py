@@ -69,7 +69,6 @@ def _order(scores: Sequence[float | None]) -> list[int]:
 def _row(fields: Fields, texts: Sequence[str], places: tuple[int, int], margin: float) -> dict[str, Any]:
     chosen, rejected = (texts[place] for place in places)
     prompt = fields.prompt("prompt")
-    labelled = {name: fields.row.values.get(name) for name in PROVENANCE}
     return {
         "id": content_id(prompt, chosen, rejected),
         "prompt": [{"role": turn.role, "content": turn.content} for turn in prompt],
@@ -77,8 +76,17 @@ def _row(fields: Fields, texts: Sequence[str], places: tuple[int, int], margin: 
         "rejected": rejected,
         "margin": round(margin, 9),
         "from": {"id": fields.identifier(("id",)), "chosen": places[0], "rejected": places[1], "of": len(texts)},
-        "labelled_by": labelled,
+        "labelled_by": {name: _told(fields, name) for name in PROVENANCE},
     }
+
+
+def _told(fields: Fields, name: str) -> Any:
+    """Return what a row says of who judged it: a text, texts, or texts by name, which is all that is written on."""
+    value = fields.row.values.get(name)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+    if value is not None and not all(isinstance(part, str) for part in parts):
+        raise fields.unfit(name, "texts, as svr rank writes them", value)
+    return value
 
 
 def _reason(fields: Fields) -> str:

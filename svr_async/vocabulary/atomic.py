@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,13 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, *, hint: str = "choo
     then gone and the old file untouched. `hint` says what to do when the cause is not a full disk.
     """
     write_atomic_with(path, lambda file: _write_all(file, data), hint=hint)
+
+
+def write_lines(
+    path: str | os.PathLike[str], lines: Iterable[bytes], *, hint: str = "choose another place with --out"
+) -> None:
+    """Do as `write_atomic` for lines that are made one by one, none of which is held: each may take pages of memory."""
+    write_atomic_with(path, lambda file: file.writelines(lines), hint=hint)
 
 
 def write_atomic_with(

@@ -216,6 +216,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     59: (
         f"{KILLS}059_killed_at_random_moments",
         f"{KILLS}059_killed_at_commit_boundaries",
+        f"{KILLS}059_a_server_killed_while_clients_ask",
         f"{RESUME}after_kill_nine_a_resumed_run_is_the_run_that_was_never_killed",
         "commands/test_train_kills.py::test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop",
     ),
@@ -277,6 +278,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     83: (
         f"{LANE}calls_cancelled_while_waiting_leave_no_trace",
         f"{ENGINE}cancelled_calls_leak_no_slot",
+        "engine/test_user_code.py::test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice",
         f"{ENGINE}when_the_caller_is_cancelled_a_joiner_takes_over",
     ),
     84: (
@@ -324,6 +326,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{TABLES}truncated_and_false_parquet_files_are_refused",
         f"{TABLES}a_parquet_header_that_promises_too_much_is_refused",
         f"{G}096_row_097_row_098_hostile_data_is_refused",
+        "reliability/test_fuzz_files.py::test_some_damaged_files",
     ),
     97: (f"{G}096_row_097_row_098_hostile_data_is_refused",),
     98: (f"{G}098_scripts_beside_data_are_never_run", f"{G}096_row_097_row_098_hostile_data_is_refused"),

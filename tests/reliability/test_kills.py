@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from nursery import Nursery, Operation, Strike
 from rig import serving
+from serve_trials import serve_killed
 from trials import KILLED, STORAGE, Site, killed_at_random, open_site, power_cuts, struck
 
 from svr_async.engine.wires.registry import NAMES, find_wire
@@ -32,6 +33,13 @@ def test_row_059_killed_at_random_moments(site: Site) -> None:
     tally = killed_at_random(site, range(4), longest_s=0.4, kills=2)
     assert tally.trials == 4
     assert tally.killed >= 1
+
+
+def test_row_059_a_server_killed_while_clients_ask(tmp_path: Path) -> None:
+    """What `svr serve` had answered when it was killed another one answers alike, and nothing is paid for it."""
+    with serving(SimConfig(latency_ms=10.0)) as sim:
+        tally = serve_killed(sim, tmp_path, [7], longest_s=0.2, count=16)
+    assert tally.codes == [KILLED]
 
 
 @pytest.fixture(scope="module", params=NAMES)

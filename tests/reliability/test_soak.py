@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ from hypothesis import HealthCheck, settings
 from nursery import Ended, Nursery, Operation, Strike
 from quoting import quoting
 from rig import ask, engine_at, serving, sim_process, write_bank, write_bench
+from serve_trials import serve_killed
 from soak_report import note
 from test_memo_machine import MemoMachine
 from trials import KILLED, STORAGE, Site, Tally, killed_at_random, open_site, power_cuts, struck
@@ -41,13 +46,26 @@ def site(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator
         yield opened
 
 
-def test_two_hundred_kills_at_random_moments(site: Site) -> None:
-    """P1, P2: killed at 200 random moments, no acknowledged reply is lost and none is paid for again."""
-    tally, seeds = Tally(), iter(range(1000, 2000))
-    while tally.killed < 200:  # a kill may come too late
+KILLS = int(os.environ.get("SOAK_KILLS", "200"))  # read when loaded: tests run in an environment of their own
+SEED = int(os.environ.get("SOAK_SEED", "1000"))
+CALLS = int(os.environ.get("SOAK_CALLS", "100000"))
+
+
+def test_kills_at_random_moments(site: Site) -> None:
+    """P1, P2: killed at 200 random moments (SOAK_KILLS), no acknowledged reply is lost and none is paid for again."""
+    tally, seeds = Tally(), count(SEED)
+    while tally.killed < KILLS:  # a kill may come too late
         tally += killed_at_random(site, [next(seeds)], longest_s=0.5)
     note("P1", "kill -9 at random moments", killed=tally.killed, came_too_late=tally.untouched, lost=0, paid_again=0,
          cut_off_in_flight=tally.cut_off, allowed_in_flight=tally.killed * site.under_way)  # fmt: skip
+
+
+def test_kills_of_a_server_at_random_moments(tmp_path: Path) -> None:
+    """P1, P2: svr serve killed while clients ask: what it had answered it answers again, the same and unpaid."""
+    with serving(SimConfig(latency_ms=10.0)) as sim:
+        tally = serve_killed(sim, tmp_path, range(SEED, SEED + max(1, KILLS // 4)), longest_s=0.4, count=24)
+    note("P1", "kill -9 of svr serve at random moments", killed=tally.killed, answered_before=tally.answered, lost=0,
+         paid_again=tally.paid_again, cut_off_in_flight=tally.cut_off)  # fmt: skip
 
 
 def test_two_hundred_power_cuts(site: Site) -> None:
@@ -60,48 +78,43 @@ def test_two_hundred_power_cuts(site: Site) -> None:
 @pytest.mark.parametrize("mode", ["die", "die after"])
 def test_a_kill_at_every_commit_boundary(site: Site, mode: str) -> None:
     """P1: killed right before, and right after, each sync of a run: each time the next run completes."""
-    count = counted(site, Operation.SYNC)
-    strikes = [Strike(under=ANYWHERE, operation=Operation.SYNC, nth=nth, mode=mode) for nth in range(1, count + 1)]
+    many = counted(site, Operation.SYNC)
+    strikes = [Strike(under=ANYWHERE, operation=Operation.SYNC, nth=nth, mode=mode) for nth in range(1, many + 1)]
     tally = struck(site, strikes, codes=[KILLED])
     note("P1", f"kill -9 at every commit boundary ({mode})", trials=tally.trials, killed=tally.killed, lost=0,
          paid_again=0, cut_off_in_flight=tally.cut_off)  # fmt: skip
-    assert tally.killed >= 0.8 * count
+    assert tally.killed >= 0.8 * many
 
 
-def test_a_reproduction_that_is_killed_five_times(nursery: Nursery, tmp_path: Path) -> None:
+def test_reproductions_that_are_killed_five_times(nursery: Nursery, tmp_path: Path) -> None:
     """P1, P2: killed at random moments and begun again, tables have the bytes of a run without kills, calls in time."""
     data = ("--data", f"rubricbench={write_bench(tmp_path / 'rubricbench.jsonl', 200)}")
-    banked = ("--bank", str(write_bank(tmp_path / "bank")), "-q")
-    moments = random.Random(8)
+    tables = ("gap", "error_overlap", "cost", *data, "--bank", str(write_bank(tmp_path / "bank")), "-q")
+    moments, killed, again = random.Random(SEED), 0, 0
     with serving(SimConfig(latency_ms=10.0)) as sim:
-        asked = (
-            "repro",
-            "gap",
-            "error_overlap",
-            "cost",
-            *data,
-            *banked,
-            "--base-url",
-            sim.base_url,
-            "--concurrency",
-            "16",
-        )
 
         def made(name: str, kill_after_s: float = 0.0) -> Ended:
-            places = ("--out", str(tmp_path / name), "--memo", str(tmp_path / f"memo-{name}"))
-            return nursery.run(*asked, *places, cwd=tmp_path, kill_after_s=kill_after_s)
+            places = ("--out", str(tmp_path / name), "--memo", str(tmp_path / f"memo-{name}"), "--concurrency", "16")
+            asked = ("repro", *tables, "--base-url", sim.base_url, *places)
+            return nursery.run(*asked, cwd=tmp_path, kill_after_s=kill_after_s)
 
         assert made("whole").code == 0
-        whole = sim.stats()["paid"]
-        killed = sum(made("killed", moments.uniform(0.2, 1.5)).code < 0 for _ in range(5))
-        assert made("killed").code == 0
-        paid = sim.stats()["paid"] - whole
-    files = [path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole" / "tables").iterdir()]
-    same = [(tmp_path / name / "report.md").read_bytes() for name in ("whole", "killed")]
-    assert same[0] == same[1]
-    assert all((tmp_path / "whole" / one).read_bytes() == (tmp_path / "killed" / one).read_bytes() for one in files)
-    assert whole <= paid <= whole + killed * 16
-    note("P2", "kill -9 of svr repro, gone on with", killed=killed, calls=whole, paid_again=paid - whole, other_bytes=0)
+        whole = paid = sim.stats()["paid"]
+        while killed < max(5, KILLS // 10):
+            name = f"killed-{killed}"
+            cut = sum(made(name, moments.uniform(0.2, 1.5)).code < 0 for _ in range(5))
+            assert made(name).code == 0
+            before, paid = paid, sim.stats()["paid"]
+            assert whole <= paid - before <= whole + cut * 16
+            killed, again = killed + cut, again + paid - before - whole
+            _same_tables(tmp_path / "whole", tmp_path / name)
+    note("P2", "kill -9 of svr repro, gone on with", killed=killed, calls=whole, paid_again=again, other_bytes=0)
+
+
+def _same_tables(whole: Path, other: Path) -> None:
+    """Check that a report and its tables have the bytes of those without a kill."""
+    files = ["report.md", *(str(path.relative_to(whole)) for path in (whole / "tables").iterdir())]
+    assert all((whole / name).read_bytes() == (other / name).read_bytes() for name in files)
 
 
 def counted(site: Site, operation: Operation) -> int:
@@ -125,16 +138,16 @@ def test_a_full_disk_at_each_of_two_hundred_writes(site: Site) -> None:
 @pytest.mark.parametrize("times", [1, -1], ids=["once", "for good"])
 def test_every_operation_fails_once(site: Site, operation: Operation, times: int) -> None:
     """P19: each open, write, sync and rename fails with EIO, once or from there on: exit 0 or 5, and no loss."""
-    count = counted(site, operation)
-    step = max(1, count // 60)
+    many = counted(site, operation)
+    step = max(1, many // 60)
     strikes = [
         Strike(under=ANYWHERE, operation=operation, nth=nth, times=times, error=errno.EIO)
-        for nth in range(1, count + 1, step)
+        for nth in range(1, many + 1, step)
     ]
     tally = struck(site, strikes, codes=[STORAGE])
     assert operation.name is not None
     note("P19", f"EIO at the Nth {operation.name.lower()}, {'once' if times == 1 else 'for good'}",
-         operations=count, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
+         operations=many, trials=tally.trials, exit_5=tally.codes[STORAGE], went_on=tally.untouched)  # fmt: skip
 
 
 def test_a_hundred_thousand_calls_with_three_in_ten_faulty(tmp_path: Path) -> None:
@@ -262,6 +275,50 @@ def _hold_lock(database: Path, seconds: float) -> None:
         other.execute("BEGIN IMMEDIATE")
         time.sleep(seconds)
         other.execute("ROLLBACK")
+
+
+def test_memory_and_descriptors_over_a_long_day(tmp_path: Path) -> None:
+    """P7: SOAK_CALLS calls, of which 5 % bring 256 KB of nothing, some late, many reconnects: neither grows."""
+    seen: list[tuple[float, int]] = []
+
+    async def measured(port: int) -> int:
+        url = f"http://127.0.0.1:{port}/v1"
+        async with engine_at(url, tmp_path / "memo", concurrency=128) as engine:
+            asked = (_model(ask(f"question {n}"), url) for n in range(CALLS))
+            async for index, done in engine.map(asked):
+                assert done.value is not None
+                if index % max(1, CALLS // 40) == 0:
+                    seen.append(held())
+            return engine.stats().sent
+
+    with rough_server() as port:
+        sent = asyncio.run(measured(port))
+    rest = seen[len(seen) // 4 :]
+    grown = max(mb for mb, _ in rest[-5:]) - min(mb for mb, _ in rest[:5])
+    note("P7", "memory and descriptors over many calls", calls=sent, questions=CALLS, mb_first=round(rest[0][0]),
+         mb_last=round(rest[-1][0]), mb_most=round(max(mb for mb, _ in seen)), fds_first=rest[0][1],
+         fds_last=rest[-1][1], fds_most=max(fds for _, fds in seen))  # fmt: skip
+    assert grown < 40
+    half = len(rest) // 2
+    assert max(fds for _, fds in rest[half:]) <= max(fds for _, fds in rest[:half]) + 32
+
+
+def held() -> tuple[float, int]:
+    """Return the memory that this process holds of its own, in MB, and how many descriptors."""
+    anon = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
+    return int(anon.split()[1]) / 1000, len(list(Path("/proc/self/fd").iterdir()))
+
+
+@contextmanager
+def rough_server() -> Iterator[int]:
+    """Serve the rough endpoint in a process of its own; yields its port."""
+    script = Path(__file__).with_name("rough_server.py")
+    process = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.communicate(timeout=20)
 
 
 def test_four_processes_on_one_memo(tmp_path: Path) -> None:

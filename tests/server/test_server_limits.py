@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -25,12 +26,15 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
     ("/reward", 7, 422, "the body is int, not an object"),
     ("/reward", {"response": "x"}, 422, "no 'prompt'"),
     ("/reward", {"prompt": PROMPT}, 422, "no 'response'"),
+    ("/reward", {"prompt": PROMPT, "responses": ["x", None]}, 422, "a response is null, not a text"),
     ("/reward", {"prompt": PROMPT, "response": 3}, 422, "a response is a text, not int"),
     ("/reward", {"prompt": 3, "response": "x"}, 422, "the prompt cannot be used"),
     ("/reward", {"prompt": [{"role": "ghost", "content": "x"}], "response": "x"}, 422, "unknown role 'ghost'"),
     ("/reward", {**ALONE, "group": "g"}, 422, "send group_size"),
     ("/reward", {**ALONE, "group": ["g"], "group_size": 2}, 422, "'group' is a number or a text"),
     ("/reward", {**ALONE, "group": "g", "group_size": -1}, 422, "group_size is a number from 1"),
+    ("/reward", {**ALONE, "group": "g", "group_size": "9" * 5000}, 422, "group_size is a number from 1"),
+    ("/verify", {"response": json.loads("[" * 300 + "]" * 300)}, 400, "nested too deep"),
     ("/reward", {**ALONE, "group": "g", "group_size": 2, "member": {}}, 422, "'member' is a number"),
     ("/reward", {**ALONE, "group": "g", "group_size": 65}, 413, "a group of 65 is larger than 64"),
     ("/reward", {"prompt": PROMPT, "responses": ["x"] * 65}, 413, "a group of 65 is larger than 64"),

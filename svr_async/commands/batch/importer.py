@@ -10,10 +10,11 @@ import click
 from svr_async.commands.batch.run import run_of
 from svr_async.commands.screen import tell
 from svr_async.engine.batch.folder import Export, State, alone, load_export
-from svr_async.engine.batch.results import LineKind, ResultFiles, custom_ids
+from svr_async.engine.batch.results import LineKind, ResultFiles, asked_keys
 from svr_async.evaluation.running.batch_words import after_import, imported_facts, imported_words, table_of
 from svr_async.judges.batch_remote import fetch_results, secret_of
 from svr_async.judges.batch_run import read_into_memo, refused_settings
+from svr_async.vocabulary.safetext import for_terminal
 
 
 def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool, as_json: bool) -> int:
@@ -21,7 +22,7 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
     export = load_export(folder, checked=True)
     with alone(folder):
         paths = tuple(files) or _fetched(folder, export, base_url, wait=wait, quiet=as_json)
-        own = {key for file in export.files for key in custom_ids(folder / file.name)}
+        own = asked_keys(folder, [file.name for file in export.files])
         run = run_of(export.command)
         with ResultFiles.open(paths, own, secret_of(export)) as results:
             report = read_into_memo(run, results, own)
@@ -31,7 +32,7 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
             settings = refused_settings(profile, results.tally.details.get(LineKind.FAILED, ()))
             told = after_import(folder, export, report, results, settings)
     if not as_json:
-        click.echo(told)
+        click.echo(for_terminal(told))
     return 0
 
 

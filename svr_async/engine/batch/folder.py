@@ -14,6 +14,7 @@ import orjson
 from svr_async.engine.batch.requests import RequestFile, file_sha256
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.fitting import misfit
 
 FORMAT = 1
 EXPORT = "export.json"
@@ -107,7 +108,7 @@ def load_export(folder: Path, *, checked: bool = False) -> Export:
     try:
         files = tuple(RequestFile(**row) for row in value.pop("files"))
         export = Export(**{**value, "command": tuple(value["command"]), "files": files})
-        good = all(_plain_name(file.name) for file in files) and all(isinstance(word, str) for word in export.command)
+        good = all(_plain_name(file.name) for file in files) and not any(map(misfit, (export, *files)))
     except (TypeError, KeyError, AttributeError):
         good = False
     if not good:
@@ -143,8 +144,11 @@ def load_state(folder: Path, export: Export) -> State | None:
     try:
         batches = tuple(Submission(**row) for row in value.pop("batches"))
         state = State(**value, batches=batches)
+        good = not any(map(misfit, (state, *batches)))
     except (TypeError, KeyError, AttributeError):
-        raise ArtefactError(f"{path} is damaged", hint=hint) from None
+        good = False
+    if not good:
+        raise ArtefactError(f"{path} is damaged", hint=hint)
     if state.digest != export.digest or [b.sha256 for b in batches] != [f.sha256 for f in export.files]:
         raise ArtefactError(f"{path} belongs to another export", hint=hint)
     return state

@@ -7,7 +7,7 @@ index keeps where a reply lies, not the reply, so memory is flat in the size of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,12 +16,13 @@ from typing import IO, Any, Self
 
 import orjson
 
+from svr_async.engine.batch.folder import REMOVE
 from svr_async.engine.classify import classify_status
 from svr_async.engine.endpoint_json import json_value
 from svr_async.engine.reply import BadBodyError, Reply
 from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.openai import WIRE
-from svr_async.errors import StorageError
+from svr_async.errors import ArtefactError, StorageError
 from svr_async.vocabulary.atomic import reason
 
 MAX_LINE_BYTES = 12 * 2**20  # a reply of at most 8 MiB, as over HTTP, with its envelope and escapes
@@ -82,7 +83,11 @@ def read_line(data: bytes) -> ResultLine:
         raise DamagedLineError("neither a response nor an error")
     status, body = _answer(response, error)
     code = error.get("code") if isinstance(error, dict) else ""
-    return ResultLine(custom_id=value["custom_id"], status=status, body=orjson.dumps(body), code=str(code or ""))
+    try:
+        written = orjson.dumps(body)
+    except TypeError as problem:
+        raise DamagedLineError(str(problem)[:80]) from None
+    return ResultLine(custom_id=value["custom_id"], status=status, body=written, code=str(code or ""))
 
 
 def _answer(response: Any, error: Any) -> tuple[int, Any]:
@@ -238,6 +243,14 @@ def _skip_line(file: IO[bytes]) -> int:
         if part.endswith(b"\n"):
             break
     return skipped
+
+
+def asked_keys(folder: Path, names: Iterable[str]) -> set[bytes]:
+    """Return the memo keys of all files of requests of an export; ArtefactError where one is none of ours."""
+    try:
+        return {key for name in names for key in custom_ids(folder / name)}
+    except DamagedLineError as error:
+        raise ArtefactError(f"{folder}: {error}", hint=REMOVE) from error
 
 
 def custom_ids(path: Path) -> Iterator[bytes]:

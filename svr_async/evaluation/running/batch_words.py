@@ -169,7 +169,8 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
 def _row(one: Submission) -> tuple[str, ...]:
     state = one_line(one.status, 40) if one.status else "not submitted"
     state += f": {one_line(one.problem, 120)}" if one.problem else ""
-    return one.file, state, f"{one.done:,}", f"{one.failed:,}", f"{one.total:,}", _age(one), one.batch_id or "–"
+    name, batch = one_line(one.file, 120), one_line(one.batch_id, 120) or "–"  # of a folder, and of an endpoint
+    return name, state, f"{one.done:,}", f"{one.failed:,}", f"{one.total:,}", _age(one), batch
 
 
 def _age(one: Submission) -> str:

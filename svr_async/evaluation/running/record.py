@@ -28,6 +28,7 @@ from svr_async.evaluation.runfolder import RunFolder, write_atomic
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
+from svr_async.vocabulary.atomic import write_lines
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
 
 EXAMPLE_CHARS = 20_000
@@ -108,7 +109,7 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     from svr_async.evaluation.reporting.tables import render_tables
 
     files = RunFolder(folder)
-    write_atomic(files.items, b"".join(item.to_line() for item in items))
+    write_lines(files.items, (item.to_line() for item in items))
     write_reasons(folder, items)
     metrics = build_metrics(record, items, facts)
     write_atomic(files.metrics, _pretty(metrics))

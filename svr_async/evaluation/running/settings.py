@@ -14,6 +14,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
+from svr_async.vocabulary.fitting import misfit
 
 R = TypeVar("R")
 UNTOLD = {
@@ -94,14 +95,17 @@ def to_plain(settings: EvalSettings) -> dict[str, Any]:
 
 
 def from_plain(values: Mapping[str, Any]) -> EvalSettings:
-    """Read what `to_plain` returned, or a manifest; names that are not known are left alone."""
+    """Read what `to_plain` returned, or a manifest; names that are not known are left alone. TypeError, UsageError."""
     return _record(EvalSettings, {**values, "limits": _record(JudgeLimits, values)})
 
 
 def _record(kind: type[R], values: Mapping[str, Any]) -> R:
     kinds = typing.get_type_hints(kind)
     known = {one.name for one in fields(kind)} & values.keys()  # type: ignore[arg-type]  # both kinds are dataclasses
-    return kind(**{name: _typed(values[name], kinds[name]) for name in known})
+    made = kind(**{name: _typed(values[name], kinds[name]) for name in known})
+    if wrong := misfit(made):
+        raise TypeError(wrong)
+    return made
 
 
 def _typed(value: Any, kind: Any) -> Any:

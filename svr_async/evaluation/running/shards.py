@@ -22,13 +22,14 @@ from svr_async.evaluation.items import Item
 from svr_async.evaluation.reasons import FILE as REASONS
 from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import Run, RunFolder, write_atomic
-from svr_async.evaluation.running.ending import Asked, end_judging, joined_asked
+from svr_async.evaluation.running.ending import SEEN, Asked, end_judging, joined_asked
 from svr_async.evaluation.running.listener import EvalResult
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import from_plain
 from svr_async.evaluation.running.shares import places_in
 from svr_async.judges.shares import WHOLE, Share, share_in_words
+from svr_async.vocabulary.fitting import fits, misfit
 
 FILE = "shard.json"
 FAILURES = "failures.jsonl"
@@ -110,8 +111,22 @@ def _shard(run: Run, value: Mapping[str, Any]) -> Shard:
     number, count = value["share"]
     asked = value["asked"]
     costs = tuple(_cost_from(each) for each in asked["costs"])
-    known = {**asked, "costs": costs, "notes": tuple(asked["notes"])}
-    return Shard(run=run, share=(int(number), int(count)), identity=dict(value["identity"]), asked=Asked(**known))
+    known = Asked(**{**asked, "costs": costs, "notes": tuple(asked["notes"])})
+    shard = Shard(run=run, share=(int(number), int(count)), identity=dict(value["identity"]), asked=known)
+    stats = [cost.stats for cost in costs if cost.stats is not None]
+    if wrong := next(filter(None, map(misfit, (shard, known, *costs, *stats))), ""):
+        raise TypeError(wrong)
+    if not _are_facts(known.judge):
+        raise TypeError("its judge is none")
+    return shard
+
+
+def _are_facts(judge: Any) -> bool:
+    """Whether what a shard says of its judge, or of each of its judges, can be put together with what others say."""
+    if not isinstance(judge, Mapping) or not all(fits(judge.get(name, []), list[str]) for name in SEEN):
+        return False
+    several = judge.get("judges", [])
+    return isinstance(several, list) and all(map(_are_facts, several))
 
 
 def _cost_from(value: Mapping[str, Any]) -> JudgeCost:
@@ -133,6 +148,7 @@ def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     _refuse_gaps(shards)
     shards.sort(key=lambda shard: shard.share)
     run = _whole_run(shards[0], out)
+    _refuse_other_judges(run, shards)
     items = _in_order(run, shards)
     parts = [replace(shard.asked, costs=_priced(run, shard.asked.costs)) for shard in shards]
     begin_run(out, run.record, joined_asked(parts).judge)
@@ -170,9 +186,21 @@ def _refuse_gaps(shards: Sequence[Shard]) -> None:
         raise UsageError(f"shards are missing: {', '.join(missing[:5])}{more}", hint="name the folders of all shards")
 
 
+def _refuse_other_judges(run: Prepared, shards: Sequence[Shard]) -> None:
+    """Raise ArtefactError for a shard that tells of other judges than the run has, as one written by hand may."""
+    for shard in shards:
+        if [cost.name for cost in shard.asked.costs] != [judge.name for judge in run.judges.judges]:
+            raise ArtefactError(f"{shard.run.path / FILE} tells of other judges than the run has", hint=AGAIN)
+
+
 def _whole_run(shard: Shard, out: Path) -> Prepared:
     """Prepare the run that a shard is of; UsageError where what is here is not what was judged."""
-    settings = from_plain(shard.run.manifest["config"])
+    try:
+        settings = from_plain(shard.run.manifest.get("config") or {})
+    except TypeError as error:
+        raise ArtefactError(
+            f"{shard.run.path}: its manifest does not say how it was made ({error})", hint=AGAIN
+        ) from error
     limits = replace(settings.limits, share=WHOLE, budget=None, max_calls=None)
     run = prepare(replace(settings, limits=limits, out=out))
     if other := differing(digests_of(run), shard.identity):

@@ -59,12 +59,13 @@ async def _samples(rewarder: Rewarder, call: Call, bodies: Sequence[Body]) -> To
 
 
 def _asked(rewarder: Rewarder, body: Body, call: Call) -> Asked:
-    if "prompt" not in body:
-        raise lacking("prompt")
+    for name in ("prompt", "response"):
+        if name not in body:
+            raise lacking(name)
     prompt = conversation(body["prompt"])
     return Asked(
         prompt=prompt,
-        response=reply_to(prompt, body.get("response")),
+        response=reply_to(prompt, body["response"]),
         anchor=an_anchor(rewarder.settings, body, prompt, body.get("label")),
         seat=a_seat(rewarder.settings, body, call.query, prompt),
     )

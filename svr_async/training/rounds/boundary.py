@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,9 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
     """Ask for a probe of each support pair, or read them back."""
     stage = f"probe-{number}"
     digest = session.digest(session.crew.author.name, [pair_to_json(pair) for pair in support])
-    held: list[str | None] | None = session.stages.load(stage, digest, lambda values, _: values["probes"])
+    held: list[str | None] | None = session.stages.load(
+        stage, digest, lambda values, _: _whole(values["probes"], len(support))
+    )
     if held is not None:
         return held
     if support:
@@ -147,6 +150,13 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
     found, asked = await judge_calls.probe(session.crew, support)
     session.stages.save(stage, digest, {"probes": found, "outcomes": dict(asked.outcomes)})
     return found
+
+
+def _whole(held: Any, count: int) -> list[str | None]:
+    """Return probes as they are; ValueError where they cannot be those of so many pairs."""
+    if not isinstance(held, list) or len(held) != count or not all(isinstance(one, str | None) for one in held):
+        raise ValueError(f"they are no probes of {count} pairs")
+    return held
 
 
 def _importance(session: Session, fitted: FittedRound, pair: PreferencePair) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.arrays import LARGEST_Z
 from svr_async.fit.forward import alpha_numpy
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import judge_calls
@@ -70,7 +71,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
     ledger = session.ledger if ledger is None else ledger
     asked = [[rubric.id for rubric in task.rubrics] for task in tasks]
     digest = session.digest(*_questions(session, tasks), asked)
-    z = session.stages.load(stage, digest, lambda _, arrays: arrays["z"])
+    z = session.stages.load(stage, digest, lambda _, arrays: _whole(arrays["z"], sum(map(len, asked))))
     if z is None:
         if tasks:
             session.say(f"judging {sum(map(len, asked)):,} entries of {len(tasks):,} pairs")
@@ -85,6 +86,13 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
             rubric_id: float(value) for rubric_id, value in zip(row, values_of, strict=True) if not np.isnan(value)
         }
         ledger.note(task.pair.id, row, entries)
+
+
+def _whole(z: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return z of so many entries as it is; ValueError where it cannot be theirs. What was not answered is NaN."""
+    if z.shape != (count,) or z.dtype.kind != "f" or bool((np.abs(z) > LARGEST_Z).any()):
+        raise ValueError(f"z is {z.dtype} of {z.shape}, not numbers up to ±{LARGEST_Z} of {count} entries")
+    return z
 
 
 def _questions(session: Session, tasks: Sequence[PoolTask]) -> tuple[Any, ...]:

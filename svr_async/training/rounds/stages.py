@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,15 @@ from svr_async.errors import ArtefactError
 from svr_async.training.rounds.answers import unanswered
 from svr_async.version import __version__
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.fitting import fits
 
 Arrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 FORMAT = 2
 OUTCOMES = "outcomes"  # of a stage's questions, among its values
+HEAD = {
+    "format": int, "version": str, "digest": str, "marks": list[str], "arrays": str, "values": dict,
+}  # fmt: skip
 REMOVE = "remove that file; the stage is computed again, without a call where the memo has the replies"
 
 
@@ -73,9 +78,14 @@ class Stages:
         if self.retry and unanswered(head["values"].get(OUTCOMES, {})):
             return None
         arrays = _read_arrays(path.with_suffix(".npz"), head["arrays"]) if head["arrays"] else {}
+        try:
+            found = read(head["values"], arrays)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            what = f"{type(error).__name__} {' '.join(str(error).split())[:120]}"
+            raise ArtefactError(f"the stage {path} does not hold what it should: {what}", hint=REMOVE) from error
         self.marks.update(head["marks"])
         self._note(name, head["values"])
-        return read(head["values"], arrays)
+        return found
 
     def save(self, name: str, digest: str, values: Mapping[str, Any], arrays: Arrays | None = None) -> None:
         """Keep a stage; the arrays first, so that the head never speaks of arrays that are not there."""
@@ -98,6 +108,13 @@ def _sealed(head: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"sha256": _sha256(body), "stage": orjson.Fragment(body)})
 
 
+def _is_sealed(data: bytes, stage: Mapping[str, Any]) -> bool:
+    try:
+        return data == _sealed(stage)
+    except TypeError:  # nested deeper than is ever written
+        return False
+
+
 def _read_head(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
@@ -108,9 +125,15 @@ def _read_head(path: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise ArtefactError(f"the stage {path} is damaged: it is not JSON ({error})", hint=REMOVE) from error
     stage = held.get("stage") if isinstance(held, dict) else None
-    if not isinstance(stage, dict) or data != _sealed(stage):
+    if not isinstance(stage, dict) or not _is_sealed(data, stage):
         raise ArtefactError(f"the stage {path} is damaged: it does not match its checksum", hint=REMOVE)
+    if not all(fits(stage.get(name), kind) for name, kind in HEAD.items()) or not _counts_fit(stage["values"]):
+        raise ArtefactError(f"the stage {path} is damaged: its head is none", hint=REMOVE)
     return stage
+
+
+def _counts_fit(values: Mapping[str, Any]) -> bool:
+    return fits(values.get(OUTCOMES) or {}, Mapping[str, int])
 
 
 def _write_arrays(arrays: Arrays) -> bytes:
@@ -127,8 +150,13 @@ def _read_arrays(path: Path, sha256: str) -> dict[str, NDArray[Any]]:
         raise ArtefactError(f"the arrays {path} of a stage cannot be read: {reason(error)}", hint=hint) from error
     if _sha256(blob) != sha256:
         raise ArtefactError(f"the arrays {path} of a stage are damaged: they do not match their checksum", hint=hint)
-    with np.load(io.BytesIO(blob), allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    try:
+        with warnings.catch_warnings(action="ignore"), np.load(io.BytesIO(blob), allow_pickle=False) as held:
+            return {name: held[name] for name in held.files}
+    except Exception as error:  # of zipfile, zlib, NumPy's headers and the parser that it reads them with
+        raise ArtefactError(
+            f"the arrays {path} of a stage cannot be read: {type(error).__name__}", hint=hint
+        ) from error
 
 
 def _sha256(data: bytes) -> str:

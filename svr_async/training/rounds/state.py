@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.training.bank.merge import Candidate
+from svr_async.vocabulary.fitting import misfit
 from svr_async.vocabulary.pair import PreferencePair
 from svr_async.vocabulary.rubric import Check, Rubric
 
@@ -37,13 +38,16 @@ def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
-    """Read what `candidate_to_json` wrote."""
-    return Candidate(
+    """Read what `candidate_to_json` wrote; KeyError, TypeError, ValueError or AttributeError for anything else."""
+    found = Candidate(
         rubric=rubric_from_json(value["rubric"]),
         source_pair_ids=tuple(value["sources"]),
         observed_count=value["count"],
         aliases=tuple(value["aliases"]),
     )
+    if wrong := misfit(found):
+        raise TypeError(wrong)
+    return found
 
 
 def pair_to_json(pair: PreferencePair) -> dict[str, Any]:

@@ -10,7 +10,7 @@ Anything wrong is a DataError of one line that names the file and the value. Obj
 
 from __future__ import annotations
 
-import zipfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,8 @@ LISTS, CSR = ("pair", "rubric", "z"), ("indptr", "indices", "data")
 COLUMNS = ("pair_id", "rubric_id", "z")
 WEIGHT = "weight"
 SHOWN_CHARS = 60
+MOST_UNPACKED = 1 << 28  # bytes of arrays that may be packed as small as they like
+MOST_RATIO = 100
 HINT = "docs/store.md shows the forms"
 
 
@@ -148,12 +150,25 @@ def _npz_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise DataError(f"no such file: {path}", hint="check the path")
     try:
-        with np.load(path, allow_pickle=False) as held:
-            return {name: held[name] for name in held.files if name in {*LISTS, *CSR, WEIGHT, "shape", "format"}}
-    except (ValueError, TypeError, AttributeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile) as error:
-        raise _wrong(path, f"it is no npz of plain arrays ({' '.join(str(error).split())[:120]})") from error
+        with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as held:  # of old headers
+            _refuse_bomb(path, held)
+            found = {name: held[name] for name in held.files if name in {*LISTS, *CSR, WEIGHT, "shape", "format"}}
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}", hint="check the path") from error
+    except Exception as error:  # of zipfile, zlib, NumPy's headers and the parser that it reads them with
+        raise _wrong(path, f"it is no npz of plain arrays ({' '.join(str(error).split())[:120]})") from error
+    if raw := next((name for name, array in found.items() if not isinstance(array, np.ndarray)), None):
+        raise _wrong(path, f"{raw} is no array")
+    return found
+
+
+def _refuse_bomb(path: Path, held: Any) -> None:
+    """Raise DataError where the arrays say that they are far larger than the file, as judged entries never are."""
+    packed, unpacked = (sum(getattr(one, size) for one in held.zip.filelist) for size in ("compress_size", "file_size"))
+    if unpacked > MOST_UNPACKED and unpacked > MOST_RATIO * packed:
+        raise _wrong(path, f"its {packed:,} bytes would be {unpacked:,} unpacked")
 
 
 def _unfolded(path: Path, held: Mapping[str, Array], n_pairs: int, n_rubrics: int) -> dict[str, Column]:

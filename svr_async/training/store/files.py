@@ -157,6 +157,7 @@ def read_npz(
         ValueError,
         EOFError,
         RuntimeError,
+        OSError,
         zipfile.BadZipFile,
     ) as error:  # RuntimeError: encrypted, unknown packing
         raise refused(path, str(error) or type(error).__name__) from error

@@ -1,0 +1,135 @@
+"""What programs do to an engine: cancel at any moment, end their loop early, fork; nothing hangs or is paid twice."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rig import ask, completion, engine_at, scripted_engine, serving
+
+from svr_async.engine.http.transport import RawReply
+from svr_async.engine.memo import Memo
+from svr_async.engine.request import Question
+from svr_async.simulation.config import SimConfig
+
+N = 60
+
+
+def _asked(url: str, number: int) -> Question[str]:
+    """Return a question for a simulated model."""
+    question = ask(f"question {number}")
+    return replace(question, request=replace(question.request, model="gpt-oss-120b", endpoint=url))
+
+
+async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice(memo_folder: Path) -> None:
+    """Waiting for a slot, sent, being committed: a cancelled call may cost that call, and all slots come back."""
+    rng = random.Random(5)
+    with serving(SimConfig(latency_ms=15.0)) as sim:
+        async with engine_at(sim.base_url, memo_folder, concurrency=8) as engine:
+            for _ in range(4):
+                tasks = [asyncio.create_task(engine.complete(_asked(sim.base_url, n))) for n in range(N)]
+                for task in rng.sample(tasks, N // 2):
+                    await asyncio.sleep(rng.uniform(0, 0.01))
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                assert (engine.stats().in_flight, engine.stats().waiting) == (0, 0)
+            for n in range(N):
+                assert (await engine.complete(_asked(sim.base_url, n))).value is not None
+            kept = engine.memo.stats().rows
+        counts = [row["paid"] for row in sim.counts().values()]
+    assert kept == len(counts) == N
+    assert sum(counts) <= N + 4 * N // 2  # each cancelled call once
+    assert max(counts) <= 4
+
+
+async def test_a_broken_reply_is_let_go_when_it_is_asked_again(memo_folder: Path) -> None:
+    """Its body, which may be of megabytes, does not wait for Python's collector in the frames of an error."""
+    Body.alive = 0
+
+    def answer(_: object, number: int) -> RawReply:
+        if number % 4 == 3:
+            return completion("yes")
+        Body.alive += 1
+        return RawReply(status=200, headers={}, body=Body(b'{"choices": ['))
+
+    gc.disable()
+    try:
+        async with scripted_engine(memo_folder, answer) as (engine, _):
+            assert (await engine.complete(ask("q"))).value == "yes"
+            await asyncio.sleep(0)
+            assert Body.alive == 0
+    finally:
+        gc.enable()
+
+
+class Body(bytes):
+    """Bytes that are counted."""
+
+    alive = 0
+
+    def __del__(self) -> None:
+        Body.alive -= 1
+
+
+def test_a_loop_that_ends_with_an_engine_open(memo_folder: Path) -> None:
+    """What was answered is kept, and the memo opens again: for the same process, without waiting."""
+    answered: list[str] = []
+
+    async def forgets_to_close() -> None:
+        context = scripted_engine(memo_folder, lambda request, _: _late(request.messages[0][1]))
+        engine, _ = await context.__aenter__()
+        tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(40)]
+        answered.extend([str((await task).value) for task in asyncio.as_completed(tasks[:8])])
+
+    asyncio.run(asyncio.wait_for(forgets_to_close(), 20))
+    memo = Memo.open(memo_folder)
+    try:
+        texts = {reply.text for key in list(memo.keys()) if (reply := memo.get(key)) is not None}
+    finally:
+        memo.close()
+    assert len(answered) == 8
+    assert set(answered) <= texts
+
+
+async def _late(text: str) -> object:
+    await asyncio.sleep(0.001 * int(text[1:]))
+    return completion(text)
+
+
+def test_a_child_of_a_fork_opens_an_engine_of_its_own(memo_folder: Path) -> None:
+    """On the memo of its parent, whose engine is open and goes on: both are answered."""
+
+    async def child() -> int:
+        async with scripted_engine(memo_folder, lambda *_: _late("q1")) as (engine, transport):
+            theirs, own = await engine.complete(ask("before")), await engine.complete(ask("own"))
+            return 0 if (theirs.value, own.value, len(transport.sent)) == ("q1", "q1", 1) else 1
+
+    async def parent() -> int:
+        async with scripted_engine(memo_folder, lambda *_: _late("q1")) as (engine, transport):
+            assert (await engine.complete(ask("before"))).value == "q1"
+            pid = os.fork()
+            if not pid:
+                os._exit(_alone(child))
+            code = os.waitstatus_to_exitcode((await asyncio.to_thread(os.waitpid, pid, 0))[1])
+            assert (await engine.complete(ask("own"))).value == "q1"
+            assert len(transport.sent) == 1
+            return code
+
+    assert asyncio.run(asyncio.wait_for(parent(), 40)) == 0
+
+
+def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a coroutine in a child on a loop of its own; 99 where anything goes wrong."""
+    signal.alarm(20)
+    try:
+        asyncio.events._set_running_loop(None)  # the parent's, which does not run here
+        return asyncio.run(work())
+    except BaseException:  # noqa: BLE001  (whatever it is, the parent is told)
+        return 99

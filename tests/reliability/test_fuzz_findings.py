@@ -1,0 +1,200 @@
+"""What the fuzzers found, each once and in small: it was "a bug", and is one line with a code that is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz_seals import reseal
+from rig import svr_here, write_bench
+
+from svr_async.engine.batch.folder import Export, State, Submission, load_export, save_export
+from svr_async.engine.batch.requests import RequestFile
+from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
+from svr_async.engine.endpoint_json import json_value
+from svr_async.errors import ArtefactError, ConfigError, DataError
+from svr_async.evaluation.runcheck import item_problem
+from svr_async.evaluation.runfolder import RunFolder
+from svr_async.evaluation.running.batch_words import table_of
+from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
+from svr_async.judges.recorded import load_recorded
+from svr_async.reproduction.recipe import load_recipes
+from svr_async.training.rounds.stages import Stages
+from svr_async.training.store.entry_files import read_entries
+
+DEEP = "[" * 400 + "]" * 400
+Told = Callable[..., str]
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """Return a function that runs a command, which has to end with exit 2 and one line; it returns that line."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", 2)
+
+    def run(*args: str) -> str:
+        assert svr_here(*args) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "a bug" not in line
+        return line
+
+    return run
+
+
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--method", "longest", "--out", "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"audit = {'[' * 3000}", "nested too deep"),
+        (f"limit = {'9' * 5000}", "not valid TOML"),
+        ("audit = [1, 2]", "audit is list"),
+        ("method = {a = 1}", "method is dict"),
+        ("domain = [[1]]", "domain is list"),
+        ("limit = 07:32:00", "limit is time"),
+    ],
+)
+def test_config_files(told: Told, text: str, says: str) -> None:
+    """Values that no flag can be, and TOML that its reader gives up on."""
+    Path("c.toml").write_text(text)
+    assert says in told(*EVAL, "--config", "c.toml")
+
+
+def test_judges_toml_that_nests_without_end(told: Told) -> None:
+    """It is no valid TOML."""
+    Path("judges.toml").write_text(f"[sim]\nmodel = {'[' * 3000}")
+    assert "nested too deep" in told("judges")
+
+
+def test_ranked_rows_say_who_judged_in_texts(told: Told) -> None:
+    """What is written into the pairs is what `svr rank` writes, and nothing that cannot be written."""
+    row = '{"prompt":"p","responses":["a","b"],"scores":[1,0],"judge":"j","method":"m","bank":%s}\n'
+    Path("ranked.jsonl").write_text(row % DEEP)
+    assert "as svr rank writes them" in told("pairs", "build", "ranked.jsonl", "--out", "out.jsonl")
+
+
+@pytest.mark.parametrize("line", ["[row]\nx = 1", 'row = "x"', "benchmarks = 3", 'place = "first"', "title = 5",
+                                  '[benchmarks.a]\n[[row]]\nnames = ["x"]\nrun = "y"'])  # fmt: skip
+def test_recipes(tmp_path: Path, line: str) -> None:
+    """Another kind of value than a recipe has there names the file."""
+    (tmp_path / "odd.toml").write_text(f'label = "tab:x"\nkind = "overall"\n{line}\n')
+    with pytest.raises(ConfigError, match=r"odd\.toml"):
+        load_recipes(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["judges.toml", "banks.toml"])
+def test_roles_and_banks_of_recipes_are_tables(tmp_path: Path, name: str) -> None:
+    """A text in the place of one names the file."""
+    (tmp_path / "one.toml").write_text('label = "tab:x"\ntitle = "t"\nkind = "overall"\n')
+    (tmp_path / name).write_text('oss = "x"\n')
+    with pytest.raises(ConfigError, match=name):
+        load_recipes(tmp_path)
+
+
+def test_a_recorded_order_that_is_no_text(tmp_path: Path) -> None:
+    """It is named."""
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"pair_id": "a", "order": {}, "role": "direct", "reply": "[[A]]"}\n')
+    with pytest.raises(ConfigError, match="has the order"):
+        load_recorded(path, {})
+
+
+def _npz(name: str, content: bytes, path: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member in ("pair", "rubric", "z"):
+            file = io.BytesIO()
+            np.save(file, np.zeros(1))
+            archive.writestr(f"{member}.npy", content if member == name else file.getvalue())
+    return path
+
+
+def test_arrays_of_ones_own(tmp_path: Path) -> None:
+    """What zlib, NumPy's headers and Python's own parser stumble over, members that are no arrays, and a bomb."""
+    whole = _npz("", b"", tmp_path / "whole.npz").read_bytes()
+    files = {"no array": b"text", "header": b"\x93NUMPY\x01\x00\x10\x00{'descr': (((\n\n\n"}
+    for what, content in files.items():
+        with pytest.raises(DataError, match=r"z is no array|no npz of plain arrays"):
+            read_entries(_npz("z", content, tmp_path / f"{what}.npz"), {}, 1, {"r": 0})
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(whole[:45] + b"\xff" * 20 + whole[65:])
+    with pytest.raises(DataError):
+        read_entries(broken, {}, 1, {"r": 0})
+    bomb = tmp_path / "bomb.npz"
+    np.savez_compressed(
+        bomb, pair=np.zeros(2**25, np.int64), rubric=np.zeros(1, np.int64), z=np.zeros(2**21, np.float32)
+    )
+    with pytest.raises(DataError, match="would be"):
+        read_entries(bomb, {}, 1, {"r": 0})
+
+
+@pytest.mark.parametrize("value", ["[]", "null", f'{{"stage": {DEEP}, "sha256": ""}}', '{"stage": {}, "sha256": ""}'])
+def test_stages_that_somebody_sealed(tmp_path: Path, value: str) -> None:
+    """With a checksum that is right for it, what is no stage is refused all the same."""
+    (tmp_path / "fit-1.json").write_text(value)
+    reseal(tmp_path)
+    with pytest.raises(ArtefactError, match=r"fit-1\.json"):
+        Stages(tmp_path).load("fit-1", "", lambda values, _: values["x"])
+
+
+def test_a_stage_without_what_it_should_hold(tmp_path: Path) -> None:
+    """It is refused, and can be removed."""
+    Stages(tmp_path).save("fit-1", "d", {"y": 1})
+    with pytest.raises(ArtefactError, match="does not hold what it should: KeyError 'x'"):
+        Stages(tmp_path).load("fit-1", "d", lambda values, _: values["x"])
+
+
+def test_batch_folders(tmp_path: Path) -> None:
+    """Fields of other kinds, requests that are none of ours, and results that cannot be written again."""
+    file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
+    texts = dict.fromkeys(("judge", "model", "base_url", "key_env", "version", "created", "digest"), "x")
+    save_export(tmp_path, Export(command=("eval",), files=(file,), plan={}, **texts))
+    assert load_export(tmp_path).files == (file,)
+    path = tmp_path / "export.json"
+    path.write_text(path.read_text().replace('"key_env": "x"', '"key_env": {}'))
+    with pytest.raises(ArtefactError, match="is damaged"):
+        load_export(tmp_path)
+    (tmp_path / file.name).write_text("{}\n")
+    with pytest.raises(ArtefactError, match="holds a line that is no request"):
+        asked_keys(tmp_path, [file.name])
+    with pytest.raises(DamagedLineError):
+        read_line(f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {DEEP}}}}}'.encode())
+
+
+def test_what_a_batch_says_of_itself_steers_no_terminal() -> None:
+    """Its id is the endpoint's word, and the folder's."""
+    batch = Submission(
+        file="requests-\x1b[2J.jsonl", sha256="", batch_id="batch_\x1b]0;x\x07\x9b31m1", status="completed"
+    )
+    told = "\n".join(table_of(State(digest="", base_url="", window="", batches=(batch,))))
+    assert "requests-.jsonl" in told
+    assert told.endswith("batch_1")
+
+
+def test_numbers_of_any_length_in_what_only_the_lenient_reader_takes() -> None:
+    """They are read as the strict reader reads them: the nearest number, none where it is not finite."""
+    found = json_value(b'{"a": NaN, "b": %d, "c": %s, "d": -7}' % (2**70, b"9" * 5000))
+    assert found == {"a": None, "b": float(2**70), "c": None, "d": -7}
+
+
+def test_settings_and_items_of_run_folders(tmp_path: Path) -> None:
+    """Kinds of values that a run never has are named; nothing that could not be written again is read."""
+    plain = to_plain(EvalSettings(benchmark="pairs"))
+    assert from_plain(json.loads(json.dumps(plain))) == EvalSettings(benchmark="pairs")
+    with pytest.raises(TypeError, match=r"columns is 1\.5"):
+        from_plain({**plain, "columns": 1.5})
+    item = dict.fromkeys(("id", "item", "domain", "subset", "order", "outcome", "detail"), "")
+    whole = {**item, "margins": {"ab": 1, "ba": 0.5}, "rubrics": [], "flags": [], "requests": []}
+    assert item_problem(whole) == ""
+    assert "margins" in item_problem({**whole, "margins": {"ab": 1, "x": 2}})
+    assert "flags" in item_problem({**whole, "flags": [[]]})
+    (tmp_path / "items.jsonl").write_text("")
+    for name in ("metrics", "manifest"):
+        (tmp_path / f"{name}.json").write_text(f'{{"config": {{"a": {DEEP}}}}}')
+    with pytest.raises(ArtefactError, match="nested too deep"):
+        RunFolder.load(tmp_path)

@@ -1,0 +1,61 @@
+"""Records made of files: what is of another kind than a field is named, and all that a field may be passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from svr_async.vocabulary.fitting import misfit
+from svr_async.vocabulary.plaintoml import parse_toml
+
+if TYPE_CHECKING:
+    from svr_async.vocabulary.sheet import Sheet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One field of each kind."""
+
+    text: str = ""
+    count: int = 1
+    share: float = 0.5
+    on: bool = True
+    maybe: str | None = None
+    texts: tuple[str, ...] = ("a",)
+    two: tuple[int, str] = (1, "b")
+    rule: Literal["mean", "majority"] = "mean"
+    table: Mapping[str, int] = field(default_factory=dict)
+    anything: Any = None
+    untold: Sheet | None = None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"share": 1}, {"maybe": "x"}, {"texts": ()}, {"table": {"a": 1}}, {"anything": object()}, {"untold": 7}],
+)
+def test_what_fits_passes(values: dict[str, Any]) -> None:
+    """Whole numbers are numbers, and a kind that only a type checker knows is not looked at."""
+    assert misfit(Record(**values)) == ""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"text": 1}, {"count": 1.5}, {"count": True}, {"share": "0.5"}, {"on": 1}, {"maybe": 3}, {"texts": ("a", 1)},
+        {"texts": ["a"]}, {"two": (1,)}, {"rule": ["mean"]}, {"table": {"a": "b"}}, {"table": [1]},
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(values: dict[str, Any]) -> None:
+    """The field, and its value in short."""
+    (name,) = values
+    assert misfit(Record(**values)).startswith(f"{name} is ")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000, "a = [", "a = 1\na = 2"])
+def test_whatever_is_wrong_with_toml_is_a_value_error(text: str) -> None:
+    """Values that nest without end and numbers without end, too."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_toml(text)
