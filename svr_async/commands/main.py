@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
@@ -15,6 +14,7 @@ import click
 from svr_async.commands.dotenv import load_dotenv
 from svr_async.errors import SvrError
 from svr_async.version import __version__
+from svr_async.vocabulary.readable import require_utf8
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -134,7 +134,7 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     prefix = "SVR" if name == "svr" else name.replace("-", "_").upper()
     try:
         load_dotenv()
-        _refuse_unreadable(sys.argv[1:] if args is None else args)
+        require_utf8(sys.argv[1:] if args is None else args)
         result = command.main(args=args, prog_name=name, standalone_mode=False, auto_envvar_prefix=prefix)
     except (SvrError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
         return _expected(name, error)
@@ -154,17 +154,6 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
         text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
         return _complain(name, text, BUG)
     return result if isinstance(result, int) else 0
-
-
-def _refuse_unreadable(args: Sequence[str]) -> None:
-    """Refuse an argument that is not UTF-8: no manifest, report or log could name it."""
-    from pathlib import Path
-
-    with contextlib.suppress(FileNotFoundError):  # a working folder that is gone
-        args = [*args, str(Path.cwd())]
-    for one in args:
-        if not one.isascii() and one != one.encode("utf-8", "replace").decode():
-            raise click.UsageError(f"{one.encode('utf-8', 'backslashreplace').decode()} is not UTF-8; rename it")
 
 
 def _expected(name: str, error: BaseException) -> int:

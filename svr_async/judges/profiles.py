@@ -87,9 +87,6 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         tables = parse_toml(text)
     except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets by the thousand
-        what = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"
-        raise ConfigError(f"{source} cannot be read: {what}") from error
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             hint = "write [name] above its settings"

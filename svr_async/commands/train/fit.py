@@ -11,12 +11,12 @@ import click
 from svr_async.commands.options import known_of
 from svr_async.commands.screen import print_json
 from svr_async.commands.train.epochs import FitScreen
-from svr_async.commands.train.table import print_fit, print_learning, print_sweep
+from svr_async.commands.train.table import print_fit, print_learning
 from svr_async.evaluation.reporting.bank_report import write_bank_report
 from svr_async.tracking.facts import of_training
 from svr_async.tracking.hand_over import hand_over
 from svr_async.training.running.refit import FitSettings, StoreFit, fit_store
-from svr_async.training.running.sweep import sweep_store
+from svr_async.training.running.sweep import sweep_lines, sweep_store
 
 
 def run_fit(flags: Mapping[str, Any]) -> int:
@@ -32,7 +32,7 @@ def run_fit(flags: Mapping[str, Any]) -> int:
     if flags["as_json"]:
         print_json(found.record)
     else:
-        print_sweep(found.record.get("sweep"))
+        click.echo("".join(f"{line}\n" for line in sweep_lines(found.record.get("sweep"))), nl=False)
         print_fit(found.record, settings.out)
         print_learning(found.learned)
     facts = partial(of_training, "fit", settings.out, known_of(FitSettings, flags), found.record)

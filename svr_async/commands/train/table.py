@@ -15,7 +15,6 @@ from svr_async.evaluation.costs import engine_block
 from svr_async.evaluation.wording import UNKNOWN, plural
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.training.rounds.answers import unanswered_lines
-from svr_async.training.running.sweep import sweep_lines
 from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough
 
 
@@ -86,14 +85,6 @@ def print_fit(record: Mapping[str, Any], out: Path) -> None:
         click.echo(f"warning    {warning}")
     click.echo(f"bank       {out / 'bank'}")
     click.echo(f"report     {out / 'report.html'}")
-
-
-def print_sweep(table: Mapping[str, Any] | None) -> None:
-    """Print how each candidate of a sweep did on dev pairs; nothing where there was none."""
-    if table is None:
-        return
-    for line in sweep_lines(table):
-        click.echo(line)
 
 
 def print_learning(curve: LearningCurve | None) -> None:

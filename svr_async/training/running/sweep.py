@@ -162,8 +162,10 @@ def _bank(settings: FitSettings, store: FeatureStore, stored: StoredRound, one: 
     return bank_of(store, stored, one.runs, one.outcome, history, settings.licence)
 
 
-def sweep_lines(table: Mapping[str, Any]) -> list[str]:
+def sweep_lines(table: Mapping[str, Any] | None) -> list[str]:
     """Return the table of a sweep as lines: each candidate with its accuracy and standard error, the best marked."""
+    if table is None:
+        return []
     rows = table["candidates"]
     wide = max(len(row["name"]) for row in rows)
     lines = [
