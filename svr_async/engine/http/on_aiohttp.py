@@ -1,7 +1,9 @@
 """The HTTP client on aiohttp: for endpoints behind a proxy, for Windows, and where SVR_HTTP=aiohttp asks for it.
 
 Where a reply repeats the signature of its question, a reply to another one is told apart, and connections are used
-again; a question without one has a connection of its own, since aiohttp does not say what else arrived on it.
+again. aiohttp takes a connection back before a reply can be looked at, and does not say what else arrived on it. So
+each question has a connection of its own until a first reply is signed, and again for good from the first that is not;
+one that is not, and came over a connection that had served before, may be another question's and is asked for again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from types import SimpleNamespace
 
 import aiohttp
@@ -22,6 +25,7 @@ from svr_async.engine.http.transport import (
     MAX_BODY_BYTES,
     CallFailedError,
     RawReply,
+    broken,
     classify_exception,
     stale,
     timed_out,
@@ -52,6 +56,7 @@ class AiohttpTransport:
         self._timeout_s = timeout_s
         self._extra = {**headers, **extras.head(wire, key)}
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._signs: bool | None = None  # whether all replies to signed questions are signed; None before the first
 
     @property
     def opened(self) -> bool:
@@ -60,18 +65,27 @@ class AiohttpTransport:
 
     async def send(self, request: Request) -> RawReply:
         """Post the request and read the reply, whatever its status."""
-        again = bool(request.signature)
+        again = bool(request.signature) and self._signs is True
         if again not in self._sessions:
             self._sessions[again] = self._open(again=again)
         headers = {"Cache-Control": "no-cache"} if request.no_cache else None
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._post(self._sessions[again], request.body_bytes, headers)
+                reply, reused = await self._post(self._sessions[again], request.body_bytes, headers)
         except TimeoutError:
             raise timed_out(self._timeout_s) from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             failure = classify_exception(error)  # its words may quote what the server sent
             raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
+        if request.signature and reply.status < HTTPStatus.MULTIPLE_CHOICES:
+            self._note(signed=request.signature.encode() in reply.body, reused=reused)
+        return reply
+
+    def _note(self, *, signed: bool, reused: bool) -> None:
+        """Note whether an answer is signed; raise CallFailedError for one that may be another question's."""
+        self._signs = signed and self._signs is not False
+        if reused and not signed:
+            raise broken("UnsignedReply", "a reply without a signature came over a connection that had served before")
 
     async def close(self) -> None:
         """Close the sessions and wait for their connections."""
@@ -95,7 +109,10 @@ class AiohttpTransport:
             trace_configs=[tracing],
         )
 
-    async def _post(self, session: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str] | None) -> RawReply:
+    async def _post(
+        self, session: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str] | None
+    ) -> tuple[RawReply, bool]:
+        """Return the reply, and whether its connection had served before."""
         reused: list[bool] = []
         asked = session.post(self._url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=reused)
         try:
@@ -107,7 +124,7 @@ class AiohttpTransport:
         async with response:
             packed = "Content-Encoding" in response.headers
             data = self._hidden.mask_bytes(await _read_capped(response.content, packed=packed))
-            return RawReply(status=response.status, headers=response.headers, body=data)
+            return RawReply(status=response.status, headers=response.headers, body=data), bool(reused)
 
 
 async def _note_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
