@@ -43,7 +43,7 @@ HEADS = {
     b"Content-Length: 154\r\n\r\n",
     "aiohttp": b"POST /v1/chat/completions HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\n"
     b"User-Agent: svr-async\r\nAuthorization: Bearer sk-1\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
-    b"Content-Length: 154\r\n\r\n",
+    b"Content-Length: 154\r\nConnection: close\r\n\r\n",  # that of a first question, before a reply was signed
 }
 PAPERS = ("gpt-oss-120b", "gpt-oss-20b", "gpt-4o-mini", "deepseek-v4-flash", "qwen3.5-397b-a17b")
 SHOWN = Presentation(pair_id="p", prompt=user_prompt("2 + 2?"), response_a="4", response_b="5")
