@@ -40,7 +40,7 @@ demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held
 
 test coverage: export PYTHONDONTWRITEBYTECODE =  # each worker and each svr that is started would compile all source anew
 
-test: $(STAMP)  ## the tests, in about five minutes on two cores
+test: $(STAMP)  ## the tests, in less than five minutes on two cores
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak' -q
 
 coverage: $(STAMP)  ## the same tests, and which lines and branches they reach; half as long again
