@@ -39,6 +39,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -210,12 +211,9 @@ def _ours(data: dict, args: argparse.Namespace) -> dict:
 
 
 def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
-    from dataclasses import replace
-
     import jax
     import sklearn.cluster  # noqa: F401
 
-    from svr_async.fit.config import DEFAULT, PAPER
     from svr_async.fit.device import devices_in_words
     from svr_async.fit.training import calibrate, fit
 
@@ -224,9 +222,7 @@ def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
     listen(lambda name, seconds, **_: compiling.append(seconds) if name.endswith("backend_compile_duration") else None)
     began, began_cpu = time.perf_counter(), time.process_time()
     train, dev = _fit_arrays(data)
-    config = {"ours-default": DEFAULT, "ours-paper": PAPER, "ours-pooled": replace(PAPER, pool="judged")}[args.child]
-    if args.child != "ours-default":
-        config = replace(config, epochs=args.epochs, calibration_epochs=args.calibration)
+    config = _config_of(args)
     stamps: list[np.ndarray] = []
     epochs: list[np.ndarray] = []  # wall and CPU seconds
 
@@ -246,12 +242,8 @@ def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
             calibrate(done.selector, train, dev, config, on_epoch=note)
         took.append(time.perf_counter() - first)
     whole = time.perf_counter() - began
-    steps = -(-train.n_pairs // config.batch)
     cpu = time.process_time() - began_cpu
-    return {
-        "step_ms": 1e3 * min((epoch[0] for epoch in epochs), default=0.0) / steps,
-        "step_cpu_ms": 1e3 * min((epoch[1] for epoch in epochs), default=0.0) / steps,
-        "steps": steps * len(epochs),
+    return _steps_taken(epochs, -(-train.n_pairs // config.batch)) | {
         "whole_s": whole,
         "start_s": whole - sum(epoch[0] for epoch in epochs),
         "warm_s": min(took[1:], default=None),
@@ -259,6 +251,27 @@ def _our_rounds(data: dict, args: argparse.Namespace) -> dict:
         "device": devices_in_words(),
         "cpu_s": cpu,
         "projected": False,
+    }
+
+
+def _config_of(args: argparse.Namespace) -> Any:
+    from dataclasses import replace
+
+    from svr_async.fit.config import DEFAULT, PAPER
+
+    if args.child == "ours-default":
+        return DEFAULT
+    paper = {"ours-paper": PAPER, "ours-pooled": replace(PAPER, pool="judged")}[args.child]
+    return replace(paper, epochs=args.epochs, calibration_epochs=args.calibration)
+
+
+def _steps_taken(epochs: list[np.ndarray], steps: int) -> dict:
+    """Return the figures of steps, of which an epoch has so many; the quickest epoch counts."""
+    quickest = [min((epoch[kind] for epoch in epochs), default=0.0) for kind in (0, 1)]  # wall and CPU seconds
+    return {
+        "step_ms": 1e3 * quickest[0] / steps,
+        "step_cpu_ms": 1e3 * quickest[1] / steps,
+        "steps": steps * len(epochs),
     }
 
 

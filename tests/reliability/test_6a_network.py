@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
 import ssl
 import sys
@@ -274,8 +275,8 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
             signed = replace(question, request=replace(question.request, signature="yes"))
             done = await asyncio.wait_for(engine.complete(signed), 30)
             assert done.value == "yes"
-        assert (served, engine.stats().failed) == (40, 0)
-        assert engine.stats().retries in {38, 39}  # aiohttp keeps connections from the second question on
+        again = 39 if os.environ["SVR_HTTP"] == "lean" else 38  # aiohttp keeps connections from the second question on
+        assert (served, engine.stats().retries, engine.stats().failed) == (40, again, 0)
 
 
 async def test_row_009_only_the_first_is_free(memo_folder: Path) -> None:
