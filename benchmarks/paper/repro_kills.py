@@ -3,9 +3,10 @@
     python benchmarks/paper/repro_kills.py --out FOLDER --kills 5
 
 The world is written and its judge served; `svr repro all --dry-run` counts; then `svr repro all` is killed with SIGKILL
-so many times, at moments drawn from --seed, and let end. The second time it has a new folder and the same memo; the
-third time it has the first folder again. Printed are times, calls named, calls paid, and whether
-both folders have the same bytes. All of it is SIMULATED.
+so many times, at moments drawn from --seed; what is left is counted again, which is exact where all banks are trained
+by then; and it is let end. The second time it has a new folder and the same memo; the third time it has the first
+folder again. Printed are times, calls named, calls paid, and whether both folders have the same bytes. All of it is
+SIMULATED.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 LAUNCHER = Path(__file__).parents[2] / "cli.py"
 WRITTEN = ("report.html", "report.md", "tables/*")
@@ -62,19 +64,27 @@ def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[
 
 
 def killed(command: Sequence[str], log: Path, moments: Sequence[float]) -> int:
-    """Run a command, killing it after each of these durations; let the last one end. Return how many were killed."""
-    count = 0
+    """Run a command again and again, killing it after each of these durations; return how often it was killed."""
     with log.open("a") as told:
-        for moment in moments:
+        for count, moment in enumerate(moments):
             try:
                 subprocess.run(command, stderr=told, stdout=told, timeout=moment, check=True)  # SIGKILL when it is over
-                break
             except subprocess.TimeoutExpired:
-                count += 1
                 told.write(f"--- killed after {moment:.0f} s\n")
                 told.flush()
-        subprocess.run(command, stderr=told, stdout=told, check=True)
-    return count
+            else:
+                return count
+    return len(moments)
+
+
+def counted(command: Sequence[str], kept: Path) -> tuple[int, bool]:
+    """Return how many calls a dry run names, and whether a training's are assumed; keep what it printed."""
+    said = subprocess.run([*command, "--dry-run"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    kept.write_text(said)
+    line = next(line for line in said.splitlines() if line.startswith("in all"))
+    found = re.search(r"(~?) *([\d,]+) calls", line)
+    assert found is not None, line
+    return int(found[2].replace(",", "")), bool(found[1])
 
 
 def digest(folder: Path) -> str:
@@ -85,15 +95,19 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
-def paid_calls(log: Path) -> tuple[int, int]:
-    """Return how many calls the endpoint was paid for, and how many questions these were."""
-    rows = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-    paid = [row["key"] for row in rows if row.get("paid")]
-    return len(paid), len(set(paid))
+def paid_calls(log: Path) -> list[str]:
+    """Return the question of each call that the endpoint was paid for."""
+    rows = (json.loads(line) for line in log.read_text().splitlines() if line.endswith("}"))
+    return [row["key"] for row in rows if row.get("paid")]
 
 
-def main() -> None:
-    """Run the command line."""
+def print_count(when: str, named: tuple[int, bool]) -> None:
+    """Say what a dry run names."""
+    print(f"a dry run {when} names {named[0]:,} calls{', trainings assumed' if named[1] else ', exactly'}", flush=True)
+
+
+def read_flags() -> argparse.Namespace:
+    """Return what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="where all of it is kept")
     parser.add_argument("--kills", type=int, default=5)
@@ -104,33 +118,49 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rrd", action="store_true", help="RRD's row too, some 234,000 calls")
     parser.add_argument("--tables", nargs="+", default=["all"])
-    flags = parser.parse_args()
+    return parser.parse_args()
+
+
+def timed(command: Sequence[str], **streams: Any) -> tuple[float, str]:
+    """Run a command to its end; return how long it took and what it said."""
+    begun = time.monotonic()
+    said = subprocess.run(command, check=True, text=True, **streams).stdout
+    return time.monotonic() - begun, said or ""
+
+
+def build_once(flags: argparse.Namespace, first: Sequence[str], log: Path) -> list[str]:
+    """Count, kill, count what is left, let it end; return every question that was paid for."""
+    rng, told = random.Random(flags.seed), flags.out / "first.txt"
+    print_count("before", counted(first, flags.out / "named.txt"))
+    begun = time.monotonic()
+    kills = killed(first, told, [rng.uniform(*flags.between) for _ in range(flags.kills)])
+    print(f"{kills} kills, {time.monotonic() - begun:.0f} s until the last")
+    before = paid_calls(log)
+    print_count("of what is left", counted(first, flags.out / "named-left.txt"))
+    with told.open("a") as end:
+        seconds, _ = timed(first, stdout=end, stderr=end)
+    calls = paid_calls(log)
+    print(f"{seconds:.0f} s to the end; {len(set(calls[len(before) :])):,} questions paid since then")
+    print(f"in all {len(calls):,} calls paid for {len(set(calls)):,} questions", flush=True)
+    return calls
+
+
+def main() -> None:
+    """Run the command line."""
+    flags = read_flags()
     flags.out.mkdir(parents=True, exist_ok=True)
     write = ["--seed", str(flags.seed), "--train", str(flags.train), "--benchmarks", "--out", str(flags.out / "data")]
     if not (flags.out / "data" / "rmbench.jsonl").exists():
         subprocess.run(svr("sim", "world", *write), check=True)
-    rng = random.Random(flags.seed)
-    moments = [rng.uniform(*flags.between) for _ in range(flags.kills)]
+    log = flags.out / "calls.jsonl"
     with served(flags.out, flags.seed, flags.port) as url:
-        named = subprocess.run(
-            repro(flags, url, "first", "--dry-run"), stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
-        (flags.out / "named.txt").write_text(named)
-        begun = time.monotonic()
-        count = killed(repro(flags, url, "first"), flags.out / "first.txt", moments)
-        first = time.monotonic() - begun
-        calls, questions = paid_calls(flags.out / "calls.jsonl")
-        begun = time.monotonic()
-        again = subprocess.run(repro(flags, url, "second", "-q"), capture_output=True, text=True, check=True)
-        second = time.monotonic() - begun
-        begun = time.monotonic()
-        subprocess.run(repro(flags, url, "first", "-q"), stdout=subprocess.DEVNULL, check=True)
-        third = time.monotonic() - begun
-        later = paid_calls(flags.out / "calls.jsonl")[0] - calls
-    sent = re.search(r"([\d,]+) calls sent", again.stdout)
-    print(named)
-    print(f"{count} kills, {first:.0f} s in all; {calls:,} calls paid for {questions:,} questions")
-    print(f"from the memo {second:.0f} s, {sent[1] if sent else '?'} calls sent; {again.stdout.strip()}")
+        first = repro(flags, url, "first")
+        calls = build_once(flags, first, log)
+        second, said = timed(repro(flags, url, "second", "-q"), capture_output=True)
+        third, _ = timed([*first, "-q"], capture_output=True)
+        later = len(paid_calls(log)) - len(calls)
+    sent = re.search(r"([\d,]+) calls sent", said)
+    print(f"from the memo {second:.0f} s, {sent[1] if sent else '?'} calls sent; {said.strip()}")
     print(f"the same command in the same folder once more: {third:.0f} s; {later} calls paid for in both")
     same = digest(flags.out / "first") == digest(flags.out / "second")
     print(f"the tables have {'the same bytes' if same else 'OTHER BYTES'}: {digest(flags.out / 'first')[:16]}")

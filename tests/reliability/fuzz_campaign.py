@@ -23,7 +23,7 @@ if __name__ == "__main__":
     _here = Path(__file__).parent
     sys.path[:0] = [str(_here.parents[1]), str(_here.parent)]
 
-from fuzz_ground import make_ground
+from fuzz_ground import STEPS, make_ground
 from fuzz_kinds import KINDS, Kind
 from fuzz_mutation import mutated
 from fuzz_seals import broken_rows, reseal
@@ -186,8 +186,8 @@ def main(args: Sequence[str]) -> int:
     folder = Path(args[3]) if len(args) > 3 else Path(tempfile.mkdtemp(prefix="fuzz-"))
     ground = folder / "ground"
     if not ground.exists():
-        steps = [step for name in names for step in KINDS[name].steps]
-        make_ground(ground, tuple(dict.fromkeys(steps)) if args[0] != "all" else ())
+        needed = {step for name in names for step in KINDS[name].steps}
+        make_ground(ground, tuple(step for step in STEPS if step in needed))
     total = 0
     for name in names:
         slug = name.replace(" ", "-").strip(".")
