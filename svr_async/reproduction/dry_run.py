@@ -32,7 +32,7 @@ STAND_INS = 12  # rubrics of a stand-in for a bank: as many as a table asks for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCount:
-    """What one run or one training would ask; `assumed` where it depends on replies, `absent` where it cannot be."""
+    """What one run or one training would ask; `assumed` says what, where it depends on replies; `absent` why not."""
 
     name: str
     calls: int = 0
@@ -40,7 +40,7 @@ class PartCount:
     tokens_out: int = 0
     usd: float | None = 0.0
     seconds: float = 0.0
-    assumed: bool = False
+    assumed: tuple[str, ...] = ()
     absent: str = ""
 
 
@@ -62,7 +62,7 @@ class ReproCount:
             tokens_out=sum(one.tokens_out for one in held),
             usd=None if None in paid else sum(usd or 0.0 for usd in paid),
             seconds=sum(one.seconds for one in held),
-            assumed=any(one.assumed and one.calls for one in held),
+            assumed=tuple(dict.fromkeys(word for one in held if one.calls for word in one.assumed)),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _plain(count: PartCount) -> dict[str, Any]:
         "completion_tokens": count.tokens_out,
         "usd": count.usd,
         "seconds": round(count.seconds, 1),
-        "assumed": count.assumed,
+        "assumed": bool(count.assumed),
     }
     return plain | ({"absent": count.absent} if count.absent else {})
 
@@ -122,7 +122,7 @@ def _bank(work: Work, spec: BankSpec, stand_ins: Path, seen: set[str]) -> tuple[
         count = count_training(asked, plan_rounds, ASSUMED, before=seen)
     except SvrError as error:
         return PartCount(name=name, absent=error.one_line()), stand_in
-    return _counted(name, count, assumed=True), stand_in
+    return _counted(name, count, f"with trainings, of which is {ASSUMED.in_words()}"), stand_in
 
 
 def _stand_in(name: str) -> RubricBank:
@@ -141,13 +141,14 @@ def _run(work: Work, spec: RunSpec, banks: Mapping[str, Path], seen: set[str]) -
             return PartCount(name=spec.name)
         limits = replace(prepared.settings.limits, dry_run=True)
         prepared = replace(prepared, settings=replace(prepared.settings, limits=limits))
-        return _counted(spec.name, count_calls(prepared, seen), assumed=False)
+        return _counted(spec.name, count_calls(prepared, seen))
     except SvrError as error:
         return PartCount(name=spec.name, absent=error.one_line())
 
 
-def _counted(name: str, count: Mapping[str, Any] | None, *, assumed: bool) -> PartCount:
+def _counted(name: str, count: Mapping[str, Any] | None, training: str = "") -> PartCount:
     held = count or NOTHING
+    method = f"with --method rrd, of which is assumed: {held['assumes']}" if held.get("assumes") else ""
     return PartCount(
         name=name,
         calls=held["calls"],
@@ -155,7 +156,7 @@ def _counted(name: str, count: Mapping[str, Any] | None, *, assumed: bool) -> Pa
         tokens_out=held["completion_tokens"],
         usd=held["usd"],
         seconds=held["seconds"],
-        assumed=assumed,
+        assumed=tuple(filter(None, (training, method))),
     )
 
 
@@ -163,8 +164,7 @@ def describe_reproduction(found: ReproCount) -> str:
     """Return the count in words: a line a table, the sum, what is assumed, and what will be absent."""
     lines = [_line(label, found.total(parts)) for label, parts in found.tables.items()]
     lines += [_line("in all, shared runs once", found.total(found.parts)), "Nothing was sent."]
-    if any(one.assumed and one.calls for one in found.parts.values()):
-        lines.append(f"~ with trainings, of which is {ASSUMED.in_words()}; a bank that is there makes it exact")
+    lines += [f"~ {words}; exact once it is done" for words in found.total(found.parts).assumed]
     absent = {one.name: one.absent for one in found.parts.values() if one.absent}
     return "\n".join([*lines, *(f"absent: {name}: {why}" for name, why in absent.items())])
 

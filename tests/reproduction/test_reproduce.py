@@ -122,6 +122,16 @@ def test_the_calls_made_are_those_that_were_named(
     assert (again, sum(named.values())) == (0, sim.stats()["paid"])
 
 
+def test_rrd_alone_is_assumed_where_all_banks_are_there(small: ReproSettings) -> None:
+    """How many rubrics a prompt's samples give is known from replies alone: its calls are marked, and it says so."""
+    found = count_reproduction(small, ["cost"], quiet)
+    (one,) = (part for part in found.parts.values() if part.assumed)
+    assert "rrd" in one.name
+    told = describe_reproduction(found)
+    assert re.search(r"in all.* ~ +[\d,]+ calls", told)
+    assert "~ with --method rrd, of which is assumed: 5 rubrics proposed a prompt" in told
+
+
 def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction, small: ReproSettings) -> None:
     """In the same folder nothing is judged; in a new one all comes from the memo, with no socket opened."""
     whole = bytes_of(small.out)
