@@ -280,6 +280,9 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         except sqlite3.DatabaseError:
             connection.close()
             raise
+        except UnicodeDecodeError as error:  # of SQLite's own words, where they quote what is damaged
+            connection.close()
+            raise sqlite3.DatabaseError(f"its schema is no UTF-8: {error}") from error
         else:
             return connection
     raise AssertionError("the last mode returns or raises")

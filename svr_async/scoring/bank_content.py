@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -208,9 +208,13 @@ def _features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
 
 def _words_problem(bank: BankContent) -> str:
     words = [bank.name, bank.judge, bank.licence, bank.prompts_digest, *bank.notes]
-    words += [*bank.data_digests, *bank.data_digests.values()]
-    bad = next((word for word in words if len(word) > MAX_NOTE_CHARS or not _is_text(word)), None)
-    return f"a text is too long or not valid Unicode: {bad[:40]!r}" if bad is not None else ""
+    return texts_problem([*words, *bank.data_digests, *bank.data_digests.values()])
+
+
+def texts_problem(texts: Iterable[object]) -> str:
+    """Return what is wrong with the first of these that is no text a bank may hold; "" if none is."""
+    bad = [text for text in texts if not isinstance(text, str) or len(text) > MAX_NOTE_CHARS or not _is_text(text)]
+    return f"a text is too long, not valid Unicode or none: {repr(bad[0])[:40]}" if bad else ""
 
 
 def _rubric_problem(entry: BankRubric) -> str:
@@ -242,8 +246,7 @@ def _texts_problem(entry: BankRubric) -> str:
     texts += [*entry.aliases, *entry.source_pair_ids, *entry.example_prompts]
     if len(entry.aliases) > MAX_ALIASES:
         return f"it has {len(entry.aliases)} aliases, at most {MAX_ALIASES} are allowed"
-    bad = next((text for text in texts if len(text) > MAX_NOTE_CHARS or not _is_text(text)), None)
-    return f"a text is too long or not valid Unicode: {bad[:40]!r}" if bad is not None else ""
+    return texts_problem(texts)
 
 
 def _array_problem(values: Floats) -> str:

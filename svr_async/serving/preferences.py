@@ -11,6 +11,7 @@ from svr_async.adapters.fields import Fields, RowError
 from svr_async.adapters.records import content_id
 from svr_async.adapters.tables import Row
 from svr_async.errors import UsageError
+from svr_async.vocabulary.numbers import is_finite
 
 NO_VERDICT = "no verdict on two of its responses"
 ALIKE = "nothing tells its responses apart"
@@ -57,7 +58,7 @@ def _scores(fields: Fields) -> list[float | None]:
     if "scores" not in fields.row.values or not fields.has("judge"):
         raise RowError(fields.row, "it has no scores of a judge", hint="svr rank FILE --out RANKED.jsonl first")
     scores = fields.value("scores")
-    if not isinstance(scores, list) or any(not isinstance(one, int | float | None) for one in scores):
+    if not isinstance(scores, list) or not all(one is None or is_finite(one) for one in scores):
         raise fields.unfit("scores", "a list of numbers", scores)
     return scores
 

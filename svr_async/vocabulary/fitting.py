@@ -7,7 +7,7 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -15,7 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 def misfit(record: Any) -> str:
     """Return what is wrong with the first value of a dataclass that is of another kind than its field; "" if none is.
 
-    Looked at are texts, numbers, flags, null, tuples, lists, mappings, unions, literals and classes; other kinds pass.
+    Looked at are texts, numbers, flags, null, tuples, lists, mappings, unions, literals and classes, records among them
+    as a whole; other kinds pass.
     """
     kind: type = type(record)
     hints = _hints(kind)
@@ -33,7 +34,9 @@ def fits(value: Any, kind: Any) -> bool:
         return _fits_inside(value, origin, inner)
     if kind in {int, float}:
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    return isinstance(value, kind) and not (is_dataclass(kind) and misfit(value))
 
 
 def _fits_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeGuard
 
 
@@ -13,3 +14,8 @@ def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Tell whether a value is a whole number or a float, infinite and NaN included."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a number that a float can hold: JSON has whole numbers of any length."""
+    return is_number(value) and abs(value) <= sys.float_info.max

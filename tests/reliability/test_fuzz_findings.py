@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import sqlite3
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +19,21 @@ from svr_async.engine.batch.folder import Export, State, Submission, load_export
 from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.endpoint_json import json_value
-from svr_async.errors import ArtefactError, ConfigError, DataError
+from svr_async.engine.memo_disk import refuse_foreign_database
+from svr_async.errors import ArtefactError, ConfigError, DataError, StorageError, UsageError
 from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.batch_words import table_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
 from svr_async.judges.recorded import load_recorded
 from svr_async.reproduction.recipe import load_recipes
+from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.stages import Stages
+from svr_async.training.rounds.state import candidate_from_json, candidate_to_json
 from svr_async.training.store.entry_files import read_entries
+from svr_async.training.store.reader import FORMAT, read_meta
+from svr_async.training.store.records import SCHEMA_VERSION
+from svr_async.vocabulary.rubric import Rubric
 
 DEEP = "[" * 400 + "]" * 400
 Told = Callable[..., str]
@@ -77,6 +85,8 @@ def test_ranked_rows_say_who_judged_in_texts(told: Told) -> None:
     row = '{"prompt":"p","responses":["a","b"],"scores":[1,0],"judge":"j","method":"m","bank":%s}\n'
     Path("ranked.jsonl").write_text(row % DEEP)
     assert "as svr rank writes them" in told("pairs", "build", "ranked.jsonl", "--out", "out.jsonl")
+    Path("ranked.jsonl").write_text(row.replace("[1,0]", f"[1{'0' * 400},0]") % '""')
+    assert "a list of numbers" in told("pairs", "build", "ranked.jsonl", "--out", "out.jsonl")
 
 
 @pytest.mark.parametrize("line", ["[row]\nx = 1", 'row = "x"', "benchmarks = 3", 'place = "first"', "title = 5",
@@ -198,3 +208,36 @@ def test_settings_and_items_of_run_folders(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(f'{{"config": {{"a": {DEEP}}}}}')
     with pytest.raises(ArtefactError, match="nested too deep"):
         RunFolder.load(tmp_path)
+    for name in ("jury_rule", "order"):
+        with pytest.raises(UsageError, match=f"{name} is 'meqn'"):
+            from_plain({**plain, name: "meqn"})
+
+
+@pytest.mark.parametrize("name", ["importance", "facet", "grounding"])
+def test_a_candidate_of_a_stage_whose_rubric_holds_no_texts(name: str) -> None:
+    """What a rubric is of is looked at, too, not only that there is one."""
+    whole = candidate_to_json(Candidate(rubric=Rubric(text="Names a source.")))
+    assert candidate_from_json(whole).rubric.text == "Names a source."
+    with pytest.raises(TypeError, match="rubric is"):
+        candidate_from_json({**whole, "rubric": {**whole["rubric"], name: {"a": 1}}})
+
+
+@pytest.mark.parametrize("digests", [{"train": 3}, {"train": {}}, {"train": "\ud800"}, {"train": "x" * 5000}])
+def test_a_store_whose_digests_no_bank_may_hold(tmp_path: Path, digests: Mapping[str, object]) -> None:
+    """They are refused when the store is read, and not when the bank is made of it."""
+    meta = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "judge": "j", "prompts_digest": "", "made_of": ""}
+    for value, says in (({"train": "x"}, "plan"), (digests, "judge and digests must be texts")):
+        (tmp_path / "meta.json").write_text(json.dumps({**meta, "data_digests": value}))
+        with pytest.raises(ArtefactError, match=says):
+            read_meta(tmp_path)
+
+
+def test_a_memo_whose_schema_is_no_text(tmp_path: Path) -> None:
+    """SQLite quotes it in what it says of it, which Python cannot read then."""
+    path = tmp_path / "cache.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE Settings (key, value)")
+        database.commit()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE Settings", b"CREATE T\xf4BLE Settings"))
+    with pytest.raises(StorageError, match="no UTF-8"):
+        refuse_foreign_database(path)

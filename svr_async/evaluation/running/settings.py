@@ -14,6 +14,7 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
+from svr_async.scoring.jury import JuryRule
 from svr_async.vocabulary.fitting import misfit
 
 R = TypeVar("R")
@@ -42,7 +43,7 @@ class EvalSettings:
     benchmark: str
     judge: str = ""
     jury: str | None = None
-    jury_rule: str = "mean"
+    jury_rule: str = JuryRule.MEAN.value
     escalate_to: str | None = None
     escalate_below: float | None = None
     base_url: str = ""
@@ -73,6 +74,9 @@ class EvalSettings:
     ray: str | None = None
 
     def __post_init__(self) -> None:
+        for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):
+            if (value := getattr(self, name)) not in set(known):
+                raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")
         if self.escalate_below is not None and self.escalate_to is None:
             raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
         if self.ray is not None and (self.limits.share != WHOLE or self.limits.shared is not None):

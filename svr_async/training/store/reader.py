@@ -11,6 +11,7 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.errors import UsageError
+from svr_async.scoring.bank_content import texts_problem
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import terms_from_json
 from svr_async.training.store import files
@@ -120,8 +121,8 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _meta_problem(meta: Mapping[str, Any]) -> str:
-    texts = [meta.get(name) for name in ("judge", "prompts_digest", "made_of")]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(meta.get("data_digests"), dict):
+    texts, digests = [meta.get(name) for name in ("judge", "prompts_digest", "made_of")], meta.get("data_digests")
+    if not isinstance(digests, dict) or texts_problem([*texts, *digests, *digests.values()]):
         return "judge and digests must be texts"
     try:
         marks_kept(meta.get("marks"))
