@@ -155,7 +155,7 @@ def bank_problem(bank: BankContent) -> str:
     return (
         _rubrics_problem(bank.rubrics)
         or _selector_problem(bank.selector_kind, bank.selector, bank.rubrics)
-        or _features_problem(bank.vocabulary, bank.idf)
+        or features_problem(bank.vocabulary, bank.idf)
         or _words_problem(bank)
     )
 
@@ -191,7 +191,8 @@ def _selector_problem(kind: str, arrays: Mapping[str, Floats], rubrics: Sequence
     return f"the weight of {rubrics[differing[0]].id} differs from the selector's" if len(differing) else ""
 
 
-def _features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
+def features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
+    """Say what is wrong with a vocabulary and its idf; empty when nothing is."""
     if problem := _array_problem(idf):
         return f"idf {problem}"
     if idf.ndim != 1 or len(idf) != len(vocabulary):
@@ -202,8 +203,9 @@ def _features_problem(vocabulary: Mapping[str, int], idf: Floats) -> str:
         return "idf must be >= 0"
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         return "the vocabulary must number its terms 0, 1, 2 …, each once"
-    bad = next((term for term in vocabulary if not term or len(term) > MAX_TERM_CHARS or not _is_text(term)), None)
-    return f"the vocabulary holds the term {bad[:40]!r}" if bad is not None else ""
+    bad = next((term for term in vocabulary if not 0 < len(term) <= MAX_TERM_CHARS or not _is_text(term)), None)
+    size = f"a text of 1 to {MAX_TERM_CHARS} characters"
+    return "" if bad is None else f"the vocabulary holds the term {bad[:40]!r}: a term is {size}"
 
 
 def _words_problem(bank: BankContent) -> str:

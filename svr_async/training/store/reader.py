@@ -11,7 +11,7 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.errors import UsageError
-from svr_async.scoring.bank_content import texts_problem
+from svr_async.scoring.bank_content import features_problem, texts_problem
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import terms_from_json
 from svr_async.training.store import files
@@ -25,7 +25,6 @@ from svr_async.training.store.records import (
     StoreHeader,
     StoreRubric,
     csr_problem,
-    features_problem,
     judged_problem,
     rubrics_problem,
 )

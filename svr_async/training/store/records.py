@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.fit.arrays import LARGEST_Z
-from svr_async.fit.tfidf import MAX_TERM_CHARS
+from svr_async.training.bank.build import bank_rubric
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.fit_terms import FitTerms
 from svr_async.vocabulary.integrity import Marks, marks_of_old_label
-from svr_async.vocabulary.rubric import MAX_RUBRIC_CHARS, rubric_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,29 +239,14 @@ def weight_problem(weights: NDArray[np.floating] | None, n_entries: int) -> str:
 
 
 def rubrics_problem(rubrics: Sequence[StoreRubric]) -> str:
-    """Say what is wrong with the list of rubrics."""
+    """Say what is wrong with the list of rubrics: each has to be one that a bank holds."""
     seen: set[str] = set()
     for entry in rubrics:
         if entry.id in seen:
             return f"the rubric {entry.id} occurs twice"
-        if entry.support_count < 0:
-            return f"the rubric {entry.id} has a support count of {entry.support_count}"
-        if entry.id != rubric_id(entry.candidate.rubric.text):
-            return f"the id of rubric {entry.id} is not the hash of its text"
-        if len(entry.candidate.rubric.text) > MAX_RUBRIC_CHARS:
-            return f"the text of rubric {entry.id} is longer than the {MAX_RUBRIC_CHARS} characters that a bank holds"
+        try:
+            bank_rubric(entry.candidate, support_count=entry.support_count)
+        except ValueError as error:
+            return str(error)
         seen.add(entry.id)
-    return ""
-
-
-def features_problem(vocabulary: Mapping[str, int], idf: NDArray[np.float32]) -> str:
-    """Say what is wrong with a vocabulary and its idf."""
-    if idf.dtype != np.float32 or idf.shape != (len(vocabulary),):
-        return f"idf must be float32 with one entry for each of {len(vocabulary)} terms (got {idf.dtype}, {idf.shape})"
-    if not bool(np.isfinite(idf).all()) or bool((idf < 0).any()):
-        return "idf must be finite and >= 0"
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        return "the vocabulary must number its terms 0, 1, 2 …, each once"
-    if any(len(term) > MAX_TERM_CHARS for term in vocabulary):
-        return f"the vocabulary holds a term longer than the {MAX_TERM_CHARS} characters that a bank holds"
     return ""

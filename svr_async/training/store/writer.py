@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from svr_async.scoring.bank_content import features_problem
 from svr_async.training.store import files
 from svr_async.training.store.reader import FORMAT, pair_schema, rubric_schema
 from svr_async.training.store.records import (
@@ -18,7 +19,6 @@ from svr_async.training.store.records import (
     StoreHeader,
     StoreRubric,
     csr_problem,
-    features_problem,
     judged_problem,
     rubrics_problem,
 )
