@@ -99,7 +99,7 @@ class Choice:
 
 
 def choice_from_json(value: Mapping[str, Any]) -> Choice:
-    """Read what `Choice.as_json` wrote."""
+    """Read what `Choice.as_json` wrote; its values may be of other kinds, where a file was damaged."""
     trials, ridges = (tuple(map(_trial, value.get(name, ()))) for name in ("trials", "ridges"))
     beside = tuple(Structure(**each) for each in value.get("beside", ()))
     structure, left_out = Structure(**value["structure"]), value.get("left_out", "prompts")

@@ -25,11 +25,12 @@ from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.batch_words import table_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
+from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.judges.recorded import load_recorded
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.stages import Stages
-from svr_async.training.rounds.state import candidate_from_json, candidate_to_json
+from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, choice_from_values
 from svr_async.training.store.entry_files import read_entries
 from svr_async.training.store.reader import FORMAT, read_meta
 from svr_async.training.store.records import SCHEMA_VERSION
@@ -241,3 +242,12 @@ def test_a_memo_whose_schema_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE Settings", b"CREATE T\xf4BLE Settings"))
     with pytest.raises(StorageError, match="no UTF-8"):
         refuse_foreign_database(path)
+
+
+def test_a_structures_trial_whose_accuracy_is_no_number() -> None:
+    """What a kept fit says of its choice is looked at to the last number, before a page sorts by it."""
+    trial = Trial(structure=Structure(), accuracy=0.5, error=0.1)
+    plain = Choice(structure=Structure(), trials=(trial,)).as_json()
+    assert choice_from_values(plain) == Choice(structure=Structure(), trials=(trial,))
+    with pytest.raises(TypeError, match="trials is"):
+        choice_from_values({**plain, "trials": [{**plain["trials"][0], "accuracy": "much"}]})

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.choices import choice_from_json
 from svr_async.fit.config import FitConfig
 from svr_async.fit.history import FitCurve, FitWatch
 from svr_async.fit.learning_curve import LearningCurve
 from svr_async.fit.linear import Baselines, baselines
 from svr_async.scoring.bank_history import BankHistory, RoundFacts, TrainedOn
 from svr_async.training.rounds.session import FittedRound
+from svr_async.training.rounds.state import choice_from_values
 
 COUNTS = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries")
 
@@ -56,7 +56,6 @@ def training_history(
     learned: LearningCurve | None = None,
 ) -> BankHistory:
     """Return the history of a training's bank."""
-    choice = chosen.record.get("structure")
     last = log.last(chosen.number)
     vote, linear = _beside(log, chosen.number)
     return BankHistory(
@@ -68,7 +67,7 @@ def training_history(
         vote_accuracy=vote,
         linear_accuracy=linear,
         warnings=tuple(warnings),
-        choice=None if choice is None else choice_from_json(choice),
+        choice=choice_from_values(chosen.record.get("structure")),
         learning_curve=learned,
     )
 

@@ -16,11 +16,12 @@ import orjson
 from numpy.typing import NDArray
 
 from svr_async.fit.checkpoints import NAME
-from svr_async.fit.choices import choice_from_json
 from svr_async.fit.forward import selector_of
 from svr_async.fit.history import EpochRecord, FitResult, record_from_json
 from svr_async.training.rounds.stages import Stages, digest_of
+from svr_async.training.rounds.state import choice_from_values
 from svr_async.vocabulary.atomic import write_atomic
+from svr_async.vocabulary.fitting import misfit
 
 NOTE = "checkpoint.json"
 PLAIN = ("best_epoch", "dev_accuracy", "dev_loss", "halvings", "slices", "device")
@@ -86,10 +87,13 @@ def _values(result: FitResult) -> dict[str, Any]:
 
 
 def _result(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FitResult:
-    return FitResult(
+    found = FitResult(
         selector=selector_of(values["kind"], arrays),
         history=tuple(record_from_json(record) for record in values["history"]),
         warnings=tuple(values["warnings"]),
-        choice=None if values["choice"] is None else choice_from_json(values["choice"]),
+        choice=choice_from_values(values["choice"]),
         **{name: values[name] for name in PLAIN},
     )
+    if wrong := misfit(found):
+        raise TypeError(wrong)
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svr_async.fit.choices import Choice, choice_from_json
 from svr_async.training.bank.merge import Candidate
 from svr_async.vocabulary.fitting import misfit
 from svr_async.vocabulary.pair import PreferencePair
@@ -46,6 +47,14 @@ def candidate_from_json(value: Mapping[str, Any]) -> Candidate:
         aliases=tuple(value["aliases"]),
     )
     if wrong := misfit(found):
+        raise TypeError(wrong)
+    return found
+
+
+def choice_from_values(value: Mapping[str, Any] | None) -> Choice | None:
+    """Read what is kept of a fit's choice, which may have made none; KeyError or TypeError for anything else."""
+    found = None if value is None else choice_from_json(value)
+    if found is not None and (wrong := misfit(found)):
         raise TypeError(wrong)
     return found
 
