@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from svr_async.figures.model import Bars, Ends, Figure, Grid, Panel, Plane, Role, Series, Trace, places
 from svr_async.figures.style import DPI, MARKERS, TEXT, WIDTH, Theme, colour
 
@@ -228,6 +230,8 @@ def plane(axes: Axes, panel: Plane, theme: Theme) -> None:
             axes.xaxis.set_minor_formatter(lambda _, __: "")
         for numbers in (axes.xaxis, axes.yaxis):
             numbers.set_major_formatter(_number)
+    for trace in panel.traces:
+        _labels(axes, trace)
 
 
 def _number(value: float, _: float) -> str:
@@ -254,8 +258,19 @@ def _trace(axes: Axes, trace: Trace, place: int, theme: Theme) -> None:
         areas = [SMALL + (LARGE - SMALL) * size for size in trace.sizes] or 18.0
         marker = _mark(theme, trace.role, place)["marker"]
         axes.scatter(xs, ys, s=areas, color=shade, marker=marker, alpha=0.75, linewidth=0)
-    for (x, y), text in zip(trace.points, trace.labels, strict=bool(trace.labels)):
-        axes.annotate(text, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=TEXT - 1, weight="bold")
+
+
+def _labels(axes: Axes, trace: Trace) -> None:
+    """Write labels beside dots; along a line above the whiskers, and only those that have room beside the last one."""
+    share, last = axes.transScale + axes.transLimits, np.full(2, -1.0)
+    for i, (x, y) in enumerate(trace.points if trace.labels else ()):
+        place = (x, (_ends(trace, i) or (y, y))[1] if trace.joined else y)
+        spot = share.transform(place)
+        if trace.joined and bool((abs(spot - last) < (TEXT / (72 * WIDTH), TEXT / (72 * PLANE))).all()):
+            continue
+        last = spot
+        beside = {"xytext": (0, 2), "ha": "center"} if trace.joined else {"xytext": (4, 3)}
+        axes.annotate(trace.labels[i], place, textcoords="offset points", fontsize=TEXT - 1, weight="bold", **beside)
 
 
 def grid(axes: Axes, panel: Grid, theme: Theme) -> None:

@@ -15,7 +15,13 @@ EXAMPLES = re.compile(r"^```(python|console|sh)$", re.MULTILINE)
 SKIPPED = re.compile(r"<!-- skip: next (.*?) -->")
 MOST_NOT_RUN = 11
 UNFENCED = re.compile(r"^    (?:\$ )?svr(?:-eval|-fit)? ", re.MULTILINE)
-RECORDS = {"docs/fit.md": 2, "docs/measurements.md": 7, "docs/reproduction.md": 1, "docs/training.md": 7}
+RECORDS = {
+    "docs/fit.md": 2,
+    "docs/measurements.md": 7,
+    "docs/reproduction.md": 1,
+    "docs/spending.md": 4,
+    "docs/training.md": 7,
+}
 """How many commands a page prints of what was measured: public data, whole worlds and hours that no test has."""
 PATIENCE_S = 240  # for a page that trains, on a machine that does much else; it takes a few seconds
 pytestmark = pytest.mark.timeout(PATIENCE_S)
