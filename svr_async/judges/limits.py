@@ -55,7 +55,8 @@ class JudgeLimits:
     shared: str | None = None
 
     def __post_init__(self) -> None:
-        text = self.concurrency
+        text = str(self.concurrency)  # a program may say 8
+        object.__setattr__(self, "concurrency", text)
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
             hint = "auto finds out how many calls pay"
             raise UsageError(f"--concurrency {text} is not auto or a number from 1 to {MOST_CONCURRENCY}", hint=hint)

@@ -18,13 +18,14 @@ def misfit(record: Any) -> str:
     Looked at are texts, numbers, flags, null, tuples, lists, mappings, unions, literals and classes, records among them
     as a whole; other kinds pass.
     """
-    kind: type = type(record)
+    return misfit_of(type(record), {one.name: getattr(record, one.name) for one in fields(record)})
+
+
+def misfit_of(kind: type, values: Mapping[str, Any]) -> str:
+    """Return the same of values that a dataclass is to be made of, by the names of its fields."""
     hints = _hints(kind)
-    for one in fields(record):
-        value = getattr(record, one.name)
-        if not fits(value, hints[one.name]):
-            return f"{one.name} is {_short(value)}"
-    return ""
+    wrong = next((name for name, value in values.items() if not fits(value, hints[name])), None)
+    return "" if wrong is None else f"{wrong} is {_short(values[wrong])}"
 
 
 def fits(value: Any, kind: Any) -> bool:

@@ -26,6 +26,7 @@ from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.batch_words import table_of
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
 from svr_async.fit.choices import Choice, Structure, Trial
+from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.recorded import load_recorded
 from svr_async.reproduction.recipe import load_recipes
 from svr_async.training.bank.merge import Candidate
@@ -199,6 +200,9 @@ def test_settings_and_items_of_run_folders(tmp_path: Path) -> None:
     assert from_plain(json.loads(json.dumps(plain))) == EvalSettings(benchmark="pairs")
     with pytest.raises(TypeError, match=r"columns is 1\.5"):
         from_plain({**plain, "columns": 1.5})
+    with pytest.raises(TypeError, match=r"concurrency is 1\.5"):
+        from_plain({**plain, "concurrency": 1.5})
+    assert JudgeLimits(concurrency=8).concurrency == "8"  # type: ignore[arg-type]
     item = dict.fromkeys(("id", "item", "domain", "subset", "order", "outcome", "detail"), "")
     whole = {**item, "margins": {"ab": 1, "ba": 0.5}, "rubrics": [], "flags": [], "requests": []}
     assert item_problem(whole) == ""

@@ -15,7 +15,7 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
 from svr_async.scoring.jury import JuryRule
-from svr_async.vocabulary.fitting import misfit
+from svr_async.vocabulary.fitting import misfit_of
 
 R = TypeVar("R")
 UNTOLD = {
@@ -106,10 +106,10 @@ def from_plain(values: Mapping[str, Any]) -> EvalSettings:
 def _record(kind: type[R], values: Mapping[str, Any]) -> R:
     kinds = typing.get_type_hints(kind)
     known = {one.name for one in fields(kind)} & values.keys()  # type: ignore[arg-type]  # both kinds are dataclasses
-    made = kind(**{name: _typed(values[name], kinds[name]) for name in known})
-    if wrong := misfit(made):
+    typed = {name: _typed(values[name], kinds[name]) for name in known}
+    if wrong := misfit_of(kind, typed):
         raise TypeError(wrong)
-    return made
+    return kind(**typed)
 
 
 def _typed(value: Any, kind: Any) -> Any:
