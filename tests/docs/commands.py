@@ -1,0 +1,196 @@
+"""The commands that pages print, in fences, in indented blocks and within a line, each read by its own parser."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import click
+from pages import ROOT
+from shell import COMMENT, steps
+
+from svr_async.commands.batch.run import command_of as batched
+from svr_async.commands.main import svr
+
+PROGRAMS = {"svr", "svr-eval", "svr-fit", "python", "python3", "make", "pip"}
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)
+BLOCK = re.compile(r"^ {4,}(?:\$ )?((?:\S*/)?(?:svr|svr-eval|svr-fit|python3?|make|pip) (?:.*\\\n)*.*)", re.MULTILINE)
+LONGER = re.compile(r"\s{2,}[a-z].*$")  # what stands beside a command without a `#`, as in a list of make's targets
+SPAN = re.compile(r"(?<!`)`((?:svr|svr-eval|svr-fit|python3?|make|pip) [^`]+)`")
+USAGE = re.compile(r"\[OPTIONS\]")
+OPTIONAL = re.compile(r"(?<!\S)\[([^\]]*)\](?!\S)")
+EITHER = re.compile(r"(?<=\s)[\w-]+(?:\|[\w-]+)+(?!\S)")
+NAME = re.compile(r"…|[A-Z]")  # what stands for a value of the reader's, at its beginning
+FILES = (click.Path, click.File)
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A command that a page prints; in a line it may be a part of one, that names a flag without its value."""
+
+    text: str
+    whole: bool
+
+
+class WrongCommandError(AssertionError):
+    """A printed command that its program would refuse, and why."""
+
+
+def printed(text: str) -> Iterator[Printed]:
+    """Yield every command of ours, of Python, make and pip in a page's Markdown."""
+    for _, kind, source in FENCE.findall(text):
+        if kind in ("console", "sh"):
+            told = [step.command for step in steps(source, prompt="$ " if kind == "console" else "")]
+            yield from (Printed(one, whole=True) for command in told for one in joined(command))
+    text = HIDDEN.sub("", FENCE.sub("", text))
+    for found in BLOCK.findall(text):
+        line = COMMENT.sub("", found.replace("\\\n", " "))
+        yield from (Printed(one, whole=True) for one in joined(LONGER.sub("", line)))
+    prose = re.sub(r"^ {4,}(?![-*\d]).*$", "", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\||[-*] )", prose):
+        for found in SPAN.findall(re.sub(r"\s+", " ", paragraph)):
+            yield from (Printed(one, whole=False) for one in joined(found))
+
+
+def joined(line: str) -> list[str]:
+    """Return the commands of ours among those that a line joins, one for each of the words that `|` parts."""
+    parts = [part.strip().removesuffix("&").strip() for part in line.split(" && ")]
+    ours = [part for part in parts if part.split()[0].rpartition("/")[2] in PROGRAMS and not USAGE.search(part)]
+    return [one for part in ours for one in alternatives(part)]
+
+
+def alternatives(command: str) -> Iterator[str]:
+    """Yield a command with each of `one|other` in its place."""
+    found = EITHER.search(command)
+    if not found:
+        yield command
+        return
+    for word in found[0].split("|"):
+        yield from alternatives(command.replace(found[0], word, 1))
+
+
+def check(command: Printed) -> None:
+    """Raise WrongCommandError where a command's program would not take its words."""
+    words = shlex.split(OPTIONAL.sub(r"\1", command.text))
+    words = words[: words.index(">")] if ">" in words else words
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if program in ("svr", "svr-eval", "svr-fit"):
+        of_svr([program[4:], *rest] if program != "svr" else rest, whole=command.whole)
+    elif program == "make":
+        expect(set(rest) <= TARGETS, f"make has no {rest}")
+    elif program == "pip":
+        of_pip(rest)
+    else:
+        of_python(rest, whole=command.whole)
+
+
+def expect(holds: bool, why: str) -> None:
+    """Raise WrongCommandError where something does not hold."""
+    if not holds:
+        raise WrongCommandError(why)
+
+
+def of_svr(words: Sequence[str], *, whole: bool) -> None:
+    """Have click read the words of `svr …`, values too, but for files and what stands for a reader's value."""
+    command, names, rest = of_command(words, whole=whole)
+    if isinstance(command, click.Group):
+        expect(not rest or not whole or set(rest) <= {"--help", "--version"}, f"svr {' '.join(names)} has no {rest}")
+    context = click.Context(command, info_name=" ".join(["svr", *names]), **command.context_settings)
+    try:
+        values, over, _ = command.make_parser(context).parse_args(list(rest))
+        expect(not (whole and over), f"{over} are more than svr {' '.join(names)} takes")
+        for param in command.params:
+            of_value(param, values.get(param.name), context)
+    except click.BadOptionUsage as error:
+        expect(not whole and "requires" in error.message, error.message)
+    except click.UsageError as error:
+        raise WrongCommandError(error.format_message()) from None
+    if names == ["batch", "export"] and isinstance(values.get("command"), tuple):
+        name, args = batched(values["command"])
+        of_svr([name, *args], whole=whole)
+
+
+def of_command(words: Sequence[str], *, whole: bool) -> tuple[click.Command, list[str], list[str]]:
+    """Return the command that words name, its names, and the words after them; `svr sim` by itself serves."""
+    command: click.Command = svr
+    names, rest = list[str](), list(words)
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), rest[0]) if rest else None
+        if found is None:
+            break
+        command, names, rest = found, [*names, rest[0]], rest[1:]
+    if isinstance(command, click.Group) and names == ["sim"]:
+        command, names = command.commands["serve"], ["sim", "serve"]
+    expect(
+        not isinstance(command, click.Group)
+        or not rest
+        or rest[0].startswith("-")
+        or (not whole and NAME.match(rest[0])),
+        f"svr has no {' '.join(words)}",
+    )
+    return command, names, rest
+
+
+def of_value(param: click.Parameter, value: object, context: click.Context) -> None:
+    """Have a parameter convert what was given, unless it is a file or a name for something else."""
+    given = value if isinstance(value, (list, tuple)) else [value]
+    known = all(isinstance(one, str) and not NAME.match(one) for one in given)
+    if value and known and not isinstance(param.type, FILES):
+        param.type_cast_value(context, value)
+
+
+def of_pip(words: Sequence[str]) -> None:
+    """Check that the extras and the list that `pip install` names are the project's."""
+    for extras in re.findall(r"(?:^| )(?:\.|svr-async)\[([\w,-]+)\]", " ".join(words)):
+        expect(set(extras.split(",")) <= EXTRAS, f"there is no extra {extras}")
+    for name in re.findall(r"-r (\S+)", " ".join(words)):
+        expect((ROOT / name).exists(), f"there is no {name}")
+
+
+def of_python(words: Sequence[str], *, whole: bool) -> None:
+    """Have a script's own parser read its words; of a module of ours, svr's; of tests, see that they are there."""
+    if words[:2] == ["-m", "svr_async"]:
+        return of_svr(words[2:], whole=whole)
+    if words[0] == "-m":
+        return expect(all((ROOT / name).exists() for name in words if name.startswith("tests/")), f"no {words}")
+    script = ROOT / words[0]
+    expect(script.is_file(), f"there is no {words[0]}")
+    if "argparse" in script.read_text("utf-8"):
+        return of_script(script, words[1:])
+    return expect(not [word for word in words[1:] if word.startswith("-")], f"{words[0]} has no flags")
+
+
+class _ReadError(Exception):
+    """A script's parser has read its words."""
+
+
+def of_script(script: Path, words: Sequence[str]) -> None:
+    """Run a script up to the point where it has read its words."""
+    read = argparse.ArgumentParser.parse_args
+
+    def stop(parser: argparse.ArgumentParser, *args: object) -> None:
+        read(parser, [*words])
+        raise _ReadError
+
+    def refuse(_: argparse.ArgumentParser, message: str) -> None:
+        raise WrongCommandError(message)
+
+    replaced = patch.multiple(argparse.ArgumentParser, parse_args=stop, error=refuse)
+    beside = patch.object(sys, "path", [str(script.parent), *sys.path])
+    try:
+        with replaced, beside:
+            runpy.run_path(str(script), run_name="__main__")
+    except _ReadError:
+        return
+    raise WrongCommandError(f"{script} reads no words")
