@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import Printed, WrongCommandError, check, printed
 from pages import ROOT, pages
+from printed import Printed, WrongCommandError, check, printed
 
 PRINTING = [*pages(), *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
@@ -51,7 +51,8 @@ def test_a_command_that_its_program_refuses_is_seen(wrong: str) -> None:
 def test_commands_are_found_wherever_they_are_printed() -> None:
     """In a fence, in an indented block beside what is said of it, over two lines, and within a paragraph's lines."""
     page = (
-        "`svr sim\n--seed 1` and `svr data check|fetch`\n\n```console\n$ svr gate a \\\n    --baseline b\nsvr: no\n```\n\n"
+        "`svr sim\n--seed 1` and `svr data check|fetch`\n\n"
+        "```console\n$ svr gate a \\\n    --baseline b\nsvr: no\n```\n\n"
         "    make demo    all of it\n    svr fit s \\\n      --out b   # soon\n    svr train [--ablate PART]\n\n"
         "<!-- invisible-code: console\n$ svr hidden\n-->\n"
     )

@@ -132,13 +132,8 @@ def of_command(words: Sequence[str], *, whole: bool) -> tuple[click.Command, lis
         command, names, rest = found, [*names, rest[0]], rest[1:]
     if isinstance(command, click.Group) and names == ["sim"]:
         command, names = command.commands["serve"], ["sim", "serve"]
-    expect(
-        not isinstance(command, click.Group)
-        or not rest
-        or rest[0].startswith("-")
-        or (not whole and NAME.match(rest[0])),
-        f"svr has no {' '.join(words)}",
-    )
+    going_on = not rest or rest[0].startswith("-") or (not whole and NAME.match(rest[0]) is not None)
+    expect(going_on or not isinstance(command, click.Group), f"svr has no {' '.join(words)}")
     return command, names, rest
 
 

@@ -1,8 +1,9 @@
-"""A local server that answers as the Hugging Face hub does: one repository of models, whose files are in memory."""
+"""A local server that answers as the Hugging Face hub does: all repositories but someone/absent hold its files."""
 
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 COMMIT = "c" * 40
 TOKEN = "hf_made_up_and_secret"
 INVALID = "Invalid credentials in Authorization header"
+REPOSITORY = re.compile(r"/api/(?:models|datasets)/(?!someone/absent)([^/]+/[^/?]+)(?:/(\w+))?")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -42,7 +44,9 @@ class Hub(BaseHTTPRequestHandler):
         if self.refused():
             return
         if self.path == "/api/repos/create":
-            self.reply({"url": f"{self.server.address}/someone/small", "name": "someone/small", "id": "someone/small"})
+            made = orjson.loads(body)
+            name = f"{made.get('organization') or 'someone'}/{made['name']}"
+            self.reply({"url": f"{self.server.address}/{name}", "name": name, "id": name})
         elif self.path == "/api/validate-yaml":
             self.reply({"errors": [], "warnings": []})
         elif self.path.endswith("/preupload/main"):
@@ -53,7 +57,8 @@ class Hub(BaseHTTPRequestHandler):
                 entry = orjson.loads(line)
                 if entry["key"] == "file":
                     self.server.files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
-            self.reply({"commitUrl": f"{self.server.address}/someone/small/commit/{COMMIT}", "commitOid": COMMIT})
+            name = REPOSITORY.sub(r"\1", self.path).removesuffix("/main")
+            self.reply({"commitUrl": f"{self.server.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT})
         else:
             self.reply({"error": "what?"}, 404)
 
@@ -64,8 +69,9 @@ class Hub(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, ""))
         if self.refused():
             return
-        name = self.path.rpartition(f"/resolve/{COMMIT}/")[2]
-        if self.path.startswith("/api/models/someone/small/tree"):
+        name = re.sub(r".*/resolve/[^/]+/", "", self.path)
+        listed = REPOSITORY.match(self.path)
+        if listed and listed[2] == "tree":
             sizes = {path: len(data) for path, data in self.server.files.items()}
             self.reply([{"type": "file", "path": p, "size": n, "oid": "0" * 40} for p, n in sizes.items()])
         elif "/revision/" in self.path and self.path.partition("?")[0].rpartition("/")[2] not in (
@@ -74,10 +80,10 @@ class Hub(BaseHTTPRequestHandler):
             "refs%2Fpr%2Fv1",
         ):
             self.send(b"{}", 404, {"X-Error-Code": "RevisionNotFound"})
-        elif self.path.startswith("/api/models/someone/small"):
+        elif listed:
             sizes = {path: len(data) for path, data in self.server.files.items()} | self.server.sizes
             siblings = [{"rfilename": path, "size": size} for path, size in sizes.items()]
-            self.reply({"id": "someone/small", "sha": COMMIT, "siblings": siblings, "private": False})
+            self.reply({"id": listed[1], "sha": COMMIT, "siblings": siblings, "private": False})
         elif name in self.server.files:
             self.send(self.server.files[name], 200, {"ETag": f'"{name}"', "X-Repo-Commit": COMMIT})
         else:
