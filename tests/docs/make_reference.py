@@ -110,7 +110,8 @@ def llms_text(made: Mapping[str, str]) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence below a page's title."""
-    parts = [part for part in text.split("\n\n")[1:] if not part.startswith(("<!--", "    ", "#", "|"))]
+    shown = re.sub(r"<!--.*?-->\n*|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    parts = [part for part in shown.split("\n\n")[1:] if part.strip() and not part.startswith(("    ", "#", "|"))]
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(parts[0].split()))
     return re.split(r"(?<=[.?])\s", plain)[0]
 

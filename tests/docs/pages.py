@@ -2,9 +2,11 @@
 
 A comment ahead of a fence, which no reader of the page sees, may say
 
-    <!-- skip: next "needs a paid key" -->     it is not run, and why: one of NOT_RUN
+    <!-- skip: next without("Docker") -->      it is run where that is: one of NEEDED
     <!-- file: judges.toml -->                 it is a file that the commands below it read
     <!-- given: bank/=bank pairs.jsonl=pairs -->   what is there already: copies of what GIVEN makes
+    <!-- stands: DIR=data URL#MODEL=lab -->    what the names of the reader's own things stand for in commands
+    <!-- served: hub train.parquet=rows.parquet -->   a hub on this machine, which has these files
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ import contextlib
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import SkipTest
 
+from local_hub import local_hub
+from pytest import MonkeyPatch  # noqa: PT013
 from shell import Shell, matches, steps
 from sybil import Document, Example, Region, Sybil
 from sybil.evaluators.python import PythonEvaluator
@@ -26,13 +31,13 @@ from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer
 from sybil.typing import Parser
 
 ROOT = Path(__file__).parents[2]
-NOT_RUN = {
-    "opens a browser",
-    "needs a paid key",
-    "needs a GPU",
-    "needs the network",
-    "takes minutes",
-    "needs another package",
+SOAK = "make soak"
+NEEDED: Mapping[str, Callable[[], object]] = {
+    "vLLM": lambda: shutil.which("vllm"),
+    "Docker": lambda: shutil.which("docker"),
+    "the package trl": lambda: find_spec("trl"),
+    "the package deepeval": lambda: find_spec("deepeval"),
+    SOAK: lambda: False,
 }
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
@@ -50,6 +55,7 @@ class Runner:
     shell: Shell
     make: Maker
     target: str = ""
+    soak: bool = False
 
     def page(self, path: Path) -> list[str]:
         """Run all examples of a page in their order; return why each that was left out was."""
@@ -60,6 +66,11 @@ class Runner:
             except SkipTest as skip:
                 left_out.append(str(skip))
         return left_out
+
+    def without(self, what: str) -> str | None:
+        """Return what an example needs where that is not here."""
+        here = self.soak if what == SOAK else NEEDED[what]()
+        return None if here else what
 
     def python(self, example: Example) -> None:
         """Run Python; the lines that it says it prints (`# → …`) must come in this order."""
@@ -99,10 +110,25 @@ class Runner:
 
     def give(self, example: Example) -> None:
         """Copy what a `given:` comment names."""
-        for place, thing in (word.split("=") for word in example.parsed.split()):
+        for place, thing in map(named, example.parsed.split()):
             made, target = self.make(thing), Path(place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(made, target) if made.is_dir() else shutil.copy(made, target)
+
+    def stand(self, example: Example) -> None:
+        """Have commands below take something else where they have the name of a thing of the reader's."""
+        self.shell.stands |= dict(map(named, example.parsed.split()))
+
+    def serve(self, example: Example) -> None:
+        """Serve a hub, which has the files of a `served:` comment."""
+        hub = self.shell.stack.enter_context(local_hub(self.shell.stack.enter_context(MonkeyPatch.context())))
+        hub.files |= {name: Path(file).read_bytes() for name, file in map(named, example.parsed.split()[1:])}
+
+
+def named(word: str) -> tuple[str, str]:
+    """Cut `name=value`."""
+    name, _, value = word.partition("=")
+    return name, value
 
 
 def directive(name: str, evaluator: Callable[[Example], None]) -> Callable[[Document], Iterator[Region]]:
@@ -122,12 +148,16 @@ def parse(path: Path, runner: Runner) -> list[Example]:
         SkipParser(),
         directive("file", runner.name_file),
         directive("given", runner.give),
+        directive("stands", runner.stand),
+        directive("served", runner.serve),
         CodeBlockParser("python", runner.python),
         CodeBlockParser("console", runner.console),
         CodeBlockParser("sh", runner.commands),
         *(CodeBlockParser(kind, runner.file) for kind in FILES),
     ]
-    return [*Sybil(parsers).parse(path)]
+    document = Sybil(parsers).parse(path)
+    document.namespace["without"] = runner.without
+    return [*document]
 
 
 def where(example: Example) -> str:

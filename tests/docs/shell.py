@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from unittest.mock import patch
@@ -68,16 +69,23 @@ def matches(printed: str, shown: str) -> bool:
 
 @dataclass
 class Shell:
-    """Runs commands in the working folder; an address that a printed `svr sim` listens on leads to one of a thread."""
+    """Runs commands in the working folder; an address that a printed `svr sim` listens on leads to one of a thread.
+
+    `stands` has what the names of a reader's own things stand for.
+    """
 
     stack: contextlib.ExitStack
     addresses: dict[str, str] = field(default_factory=dict)
+    stands: dict[str, str] = field(default_factory=dict)
     last: int = 0
 
     def do(self, command: str) -> Done:
         """Run a command; the exit code stays for `echo $?`."""
+        command = self.meant(command)
         words = shlex.split(command)
         if words[0] == "export":
+            if command.startswith("export BROWSER="):
+                self.stack.enter_context(patch.object(webbrowser, "_tryorder", None))  # it reads the variable once
             named = dict(self.there(word).split("=", 1) for word in words[1:])
             self.stack.enter_context(patch.dict(os.environ, named))
             return Done("", 0)
@@ -89,6 +97,12 @@ class Shell:
         self.last = done.code
         return done
 
+    def meant(self, command: str) -> str:
+        """Return a command with what the names of a reader's own things stand for."""
+        for name, thing in self.stands.items():
+            command = re.sub(rf"(?<![\w./-]){re.escape(name)}(?![\w])", thing, command)
+        return command
+
     def _serve(self, args: list[str]) -> Done:
         printed = serve.make_context("svr sim", list(args)).params
         server = self.stack.enter_context(serving(_config(printed | {"port": 0})))
@@ -98,13 +112,15 @@ class Shell:
     def _ours(self, words: list[str]) -> Done:
         target = words[-1] if words[-2] == ">" else None
         args = [self.there(word) for word in (words[1:-2] if target else words[1:])]
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        screen, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(err):
             code = run(PROGRAMS[words[0]], words[0], args)
+        screen.seek(0)
+        out = screen.read()
         if target:
             with open(target, "w", encoding="utf-8") as file:  # noqa: PTH123  (as a shell does)
-                file.write(out.getvalue())
-        return Done(self._printed(("" if target else out.getvalue()) + (err.getvalue() if code else "")), code)
+                file.write(out)
+        return Done(self._printed(("" if target else out) + (err.getvalue() if code else "")), code)
 
     def _other(self, command: str) -> Done:
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=20)

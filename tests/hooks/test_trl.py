@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from rewarding import judged_by, needs
 from rig import write_bank
+from small_trainer import ON_A_CPU, model, tokenizer
 
 from svr_async.hooks.trl import SvrReward, svr_reward
 from svr_async.simulation.server import SimServer
@@ -25,56 +26,6 @@ needs("trl", "pip install trl==1.16.0 torch==2.13.0")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 PROMPTS = ["Name a colour.", "Why is the sky blue?"]
-WORDS = [
-    "a",
-    "blue",
-    "sky",
-    "is",
-    "the",
-    "colour",
-    "of",
-    "light",
-    "red",
-    "green",
-    "why",
-    "name",
-    "because",
-    "and",
-    "it",
-    ".",
-    "?",
-    "!",
-    "air",
-    "water",
-    "sun",
-]
-
-
-def tokenizer() -> Any:
-    """Make a tokenizer of few words; nothing is downloaded."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-    from transformers import PreTrainedTokenizerFast
-
-    words = ["<pad>", "<eos>", "<unk>", *WORDS]
-    held = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, unk_token="<unk>"))
-    held.pre_tokenizer = Whitespace()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=held, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
-    )
-
-
-def model(size: int) -> Any:
-    """Make a random model of a few thousand weights from a configuration."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    return Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=size, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-            num_key_value_heads=1, max_position_embeddings=128, pad_token_id=0, eos_token_id=1, bos_token_id=None,
-        )
-    )  # fmt: skip
 
 
 def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
@@ -85,8 +36,8 @@ def trainer(folder: Path, reward: Any, **settings: Any) -> Any:
     words = tokenizer()
     config = GRPOConfig(
         output_dir=str(folder / "out"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
-        max_steps=1, logging_steps=1, report_to=[], use_cpu=True, bf16=False, save_strategy="no", beta=0.0, seed=1,
-        disable_tqdm=True, **settings,
+        max_steps=1, logging_steps=1, report_to=[], save_strategy="no", beta=0.0, seed=1,
+        disable_tqdm=True, **ON_A_CPU, **settings,
     )  # fmt: skip
     data = Dataset.from_list([{"prompt": prompt, "note": "a column"} for prompt in PROMPTS])
     return GRPOTrainer(
