@@ -2,7 +2,7 @@
 
 A comment ahead of a fence, which no reader of the page sees, may say
 
-    <!-- skip: next without("Docker") -->      it is run where that is: one of NEEDED
+    <!-- skip: next without("Docker") -->      it is run where there is that: of NEEDED
     <!-- file: judges.toml -->                 it is a file that the commands below it read
     <!-- given: bank/=bank pairs.jsonl=pairs -->   what is there already: copies of what GIVEN makes
     <!-- stands: DIR=data URL#MODEL=lab -->    what the names of the reader's own things stand for in commands
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -32,13 +33,16 @@ from sybil.typing import Parser
 
 ROOT = Path(__file__).parents[2]
 SOAK = "make soak"
+FRESH = "a fresh checkout"
+PUBLIC = os.environ.get("SVR_PUBLIC_DATA", "")  # read when loaded: tests run without the user's settings
 NEEDED: Mapping[str, Callable[[], object]] = {
-    "vLLM": lambda: shutil.which("vllm"),
-    "Docker": lambda: shutil.which("docker"),
     "the package trl": lambda: find_spec("trl"),
     "the package deepeval": lambda: find_spec("deepeval"),
+    "public data": lambda: PUBLIC,
     SOAK: lambda: False,
+    FRESH: lambda: False,  # test_newcomer.py runs these
 }
+OTHERS = ("vLLM and a GPU", "Docker", "a quiet machine", "an environment of its own")  # no test runs these
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
 
@@ -67,10 +71,10 @@ class Runner:
                 left_out.append(str(skip))
         return left_out
 
-    def without(self, what: str) -> str | None:
-        """Return what an example needs where that is not here."""
-        here = self.soak if what == SOAK else NEEDED[what]()
-        return None if here else what
+    def without(self, *wanted: str) -> str | None:
+        """Return the first thing of those that an example needs that is not here; None where all are."""
+        here = {what: bool(known()) for what, known in NEEDED.items()} | {SOAK: self.soak}
+        return next((what for what in wanted if not here.get(what)), None)
 
     def python(self, example: Example) -> None:
         """Run Python; the lines that it says it prints (`# → …`) must come in this order."""

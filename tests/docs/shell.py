@@ -8,9 +8,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from unittest.mock import patch
 
 from rig import serving
@@ -78,6 +80,7 @@ class Shell:
     addresses: dict[str, str] = field(default_factory=dict)
     stands: dict[str, str] = field(default_factory=dict)
     last: int = 0
+    patience_s: float = 20
 
     def do(self, command: str) -> Done:
         """Run a command; the exit code stays for `echo $?`."""
@@ -123,7 +126,10 @@ class Shell:
         return Done(self._printed(("" if target else out) + (err.getvalue() if code else "")), code)
 
     def _other(self, command: str) -> Done:
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=self.patience_s,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
         return Done(done.stdout + done.stderr, done.returncode)
 
     def there(self, word: str) -> str:
