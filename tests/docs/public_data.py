@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pages import PUBLIC
 
-ROWS = 40  # of a file
+ROWS = 12  # of a file
 
 
 def a_little_of_it(folder: Path) -> Path:
