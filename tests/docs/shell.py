@@ -107,8 +107,9 @@ class Shell:
         return command
 
     def _serve(self, args: list[str]) -> Done:
-        printed = serve.make_context("svr sim", list(args)).params
-        server = self.stack.enter_context(serving(_config(printed | {"port": 0})))
+        with serve.make_context("svr sim", list(args)) as context:
+            printed = context.params
+            server = self.stack.enter_context(serving(_config(printed | {"port": 0})))
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)
 
