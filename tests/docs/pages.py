@@ -4,7 +4,7 @@ A comment ahead of a fence, which no reader of the page sees, may say
 
     <!-- skip: next without("Docker") -->      it is run where there is that: of NEEDED
     <!-- file: judges.toml -->                 it is a file that the commands below it read
-    <!-- given: bank/=bank pairs.jsonl=pairs -->   what is there already: copies of what GIVEN makes
+    <!-- given: bank=banks/first/bank -->      what is there already: a copy of what the tutorial leaves, or `public`
     <!-- stands: DIR=data URL#MODEL=lab -->    what the names of the reader's own things stand for in commands
     <!-- served: hub train.parquet=rows.parquet -->   a hub on this machine, which has these files
 """
