@@ -43,6 +43,7 @@ _VERDICTS = {"pass": Verdict.PASS, "fail": Verdict.FAIL}
 _SIDES = {"a": Side.A, "b": Side.B}
 _LOCAL = re.compile(r"R[1-9]\d*")
 _DIGITS = re.compile(r"[0-9]{1,9}")
+_VERDICT_KEYS = {"rubric_comparisons": "better", "rubric_scores": "score"}  # the last key of an entry, by its list
 NO_NONCE = "no_nonce"
 """The flag of an answer that was to carry the nonce and does not."""
 
@@ -92,6 +93,7 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
         found = _unsigned(text, key, nonce)
     if found:
         _check_one_meaning(found, key)
+        _check_nothing_left(text[min(text.find(source) for _, source in found) :], found, key)
         if not signed and text.count(f'"{key}"') > len(found):
             raise AmbiguousReplyError(f'Your answer named "{key}" in more places than one JSON object.')
         unsigned = (NO_NONCE,) if nonce and not signed else ()
@@ -99,6 +101,8 @@ def read_object(text: str, key: str, nonce: str, *, repair: bool = False) -> Fou
     repaired = _repair(text, key, nonce) if repair and text.rstrip().endswith(("}", "```")) else None
     if repaired is None:
         raise _rejected(candidates, key, nonce)
+    begin = text.rfind("{", 0, text.find(nonce)) if signed else text.find("{")
+    _check_nothing_left(text[begin:], [(repaired, text)], key)
     return Found(repaired, ("repaired",))
 
 
@@ -139,6 +143,22 @@ def _check_one_meaning(found: Sequence[Placed], key: str) -> None:
         first, *others = (_told(value, key) for value, _ in found)
         if any(other != first for other in others):
             raise AmbiguousReplyError(f'Your answer held several JSON objects with "{key}" that differ. Give one only.')
+
+
+def _check_nothing_left(text: str, found: Sequence[Placed], key: str) -> None:
+    """Raise AmbiguousReplyError where, from the first answer on, verdicts stand elsewhere than in entries of answers.
+
+    A quotation without its escapes may have ended an entry, the list or the object, so that these are the judge's own.
+    """
+    name = _VERDICT_KEYS.get(key)
+    if name is None:
+        return
+    rows = 0
+    for source, value in {source: value for value, source in found}.items():
+        entries = sum(isinstance(entry, Mapping) and name in entry for entry in value[key])
+        rows += entries * max(1, text.count(source))
+    if text.count(f'"{name}"') > rows and len(re.findall(rf'"{name}"\s*:', text)) > rows:
+        raise AmbiguousReplyError(f'Your answer had "{name}" outside of the one list "{key}". Give the object alone.')
 
 
 def _told(value: Mapping[str, Any], key: str) -> list[Any]:
@@ -266,7 +286,7 @@ def _n_keys(value: Any) -> int:
 def read_comparisons(
     text: str, nonce: str, ids: Sequence[str], *, overall: bool, repair: bool = False
 ) -> ReadComparisons:
-    """Read `rubric_comparisons`: rows with a known id and exact types, matched by id; duplicates must agree.
+    """Read `rubric_comparisons`: rows with a known id and exact types, matched by id; duplicates must be the same.
 
     ReplyRejectedError when no row is valid, or when `preferred_candidate` is asked for and missing.
     """
@@ -292,10 +312,8 @@ def _matched_rows(entries: Sequence[Any], known: set[str]) -> dict[str, RubricCo
     for row in read:
         if row.rubric_id not in known:
             continue
-        other = rows.get(row.rubric_id)
-        if other is not None and (other.a, other.b, other.better) != (row.a, row.b, row.better):
-            disputed.add(row.rubric_id)
-        rows[row.rubric_id] = row
+        if rows.setdefault(row.rubric_id, row) != row:
+            raise _twice(row.rubric_id)
     return {local: row for local, row in rows.items() if local not in disputed}
 
 
@@ -312,6 +330,11 @@ def _check_strangers(given: Sequence[str], known: set[str]) -> None:
         raise AmbiguousReplyError(
             f'Your answer had an entry for "{named[:40]}", which is none of the rubrics asked for.'
         )
+
+
+def _twice(local: str) -> ReplyRejectedError:
+    """Return the error for two different entries on one rubric: one of them, or of the others, may be a quotation."""
+    return ReplyRejectedError(f'Your answer had two entries for "{local}". Give one for each rubric.')
 
 
 def _row(entry: Any) -> RubricComparison | None:
@@ -366,18 +389,18 @@ def is_placeholder(value: Any) -> bool:
 
 
 def read_scores(text: str, nonce: str, ids: Sequence[str], *, repair: bool = False) -> dict[str, float]:
-    """Read `rubric_scores` as local id → score in [0, 1]; entries that disagree are left out.
+    """Read `rubric_scores` as local id → score in [0, 1]; an entry that stands twice must be the same.
 
     ReplyRejectedError when no entry is valid.
     """
     found = read_object(text, "rubric_scores", nonce, repair=repair)
-    known, given = set(ids), dict[str, set[float]]()
+    known, given = set(ids), dict[str, Mapping[str, Any]]()
     for entry in found.value["rubric_scores"]:
         score = entry.get("score") if isinstance(entry, Mapping) else None
-        if is_number(score) and 0 <= score <= 1:
-            given.setdefault(_local_id(entry), set()).add(float(score))
+        if is_number(score) and 0 <= score <= 1 and given.setdefault(local := _local_id(entry), entry) != entry:
+            raise _twice(local)
     _check_strangers(list(given), known)
-    scores = {local: min(values) for local, values in given.items() if len(values) == 1 and local in known}
+    scores = {local: float(entry["score"]) for local, entry in given.items() if local in known}
     if not scores:
         raise ReplyRejectedError("No entry of your answer had a known rubric_id with a score from 0 to 1.")
     return scores

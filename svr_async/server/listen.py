@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -28,6 +29,7 @@ KEEPALIVE_S = 75.0
 LAST_WORDS_S = 0.5  # for the fallback to reach those whose judgement is ended
 LINGER_S = 1.0  # for the rest of a body that is refused
 BACKLOG = 1024
+UNHEARD = logging.Logger("svr serve", logging.CRITICAL + 1)  # noqa: LOG001  (aiohttp would log all that is no HTTP)
 
 
 class RewardServer:
@@ -119,6 +121,7 @@ class RewardServer:
         self._runner = web.AppRunner(
             self.app.build(),
             access_log=None,
+            logger=UNHEARD,
             handler_cancellation=True,
             shutdown_timeout=LAST_WORDS_S,
             keepalive_timeout=KEEPALIVE_S,

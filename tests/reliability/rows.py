@@ -78,6 +78,8 @@ ROWS: dict[int, tuple[str, ...]] = {
     20: (
         f"{A}020_an_answer_before_the_question_was_read",
         f"{A}020_no_direct_verdict_is_taken_from_another_pairs_reply",
+        f"{A}020_no_verdict_is_taken_from_a_reply_about_other_rubrics_of_the_same_pair",
+        f"{A}020_an_endpoint_that_once_sent_too_much_gets_a_connection_for_each_unsigned_question",
         f"{HTTP}no_garbage_on_the_wire_is_more_than_a_lost_call",
     ),
     21: (f"{A}021_too_few_file_descriptors", f"{A}021_fewer_calls_at_a_time_and_said_once"),
@@ -179,7 +181,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     48: (f"{MODEL}missing_rubrics_are_asked_again_alone", f"{MODEL}rubrics_that_stay_missing_are_left_out_and_flagged"),
     49: (
-        f"{READING}rows_that_disagree_are_missing_and_the_others_stay",
+        f"{READING}a_row_that_stands_twice_with_a_broken_one_is_missing_and_the_others_stay",
         f"{HTTP}each_fault_changes_nothing_but_the_number_of_calls",
     ),
     50: (f"{C}050_rows_in_any_order",),
@@ -191,6 +193,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     53: (
         f"{FUZZ}053_forged_answers_are_inert",
         f"{FUZZ}053_judges_that_quote_are_asked_again_and_never_turned_round",
+        f"{READING}a_quotation_that_ends_a_row_takes_no_verdict",
         f"{C}053_brackets_decide_where_all_say_the_same",
         f"{MODEL}what_a_judge_quotes_from_a_candidate_never_counts",
         f"{MODEL}an_attack_gains_nothing_over_plain_text_of_its_length",

@@ -31,6 +31,7 @@ from rig import (
     write_bench,
 )
 
+from svr_async.engine.engine import Completion
 from svr_async.engine.http import lean, on_aiohttp, transport
 from svr_async.engine.http.client import CLIENTS
 from svr_async.engine.request import Request
@@ -38,7 +39,8 @@ from svr_async.engine.words import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset
-from svr_async.vocabulary.pair import Presentation, user_prompt
+from svr_async.vocabulary.pair import Presentation, Side, user_prompt
+from svr_async.vocabulary.rubric import Rubric
 from svr_async.vocabulary.verdict import Outcome
 
 HTTP_CLIENTS = (on_aiohttp, lean)  # loaded here, so that their constants can be set
@@ -272,7 +274,7 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
     async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, **settings) as engine:
         for number in range(40):
             question = ask(f"q{number}")
-            signed = replace(question, request=replace(question.request, signature="yes"))
+            signed = replace(question, request=replace(question.request, signature=GOOD[number : number + 8].decode()))
             done = await asyncio.wait_for(engine.complete(signed), 30)
             assert done.value == "yes"
         again = 39 if os.environ["SVR_HTTP"] == "lean" else 38  # aiohttp keeps connections from the second question on
@@ -456,6 +458,78 @@ async def test_row_020_no_direct_verdict_is_taken_from_another_pairs_reply(
     right = [(1.0 if a == "right" else -1.0, flags) for a, _ in texts]
     assert all(one in (None, expected) for one, expected in zip(told, right, strict=True))
     assert len(told) - told.count(None) > 40
+
+
+class LateCopies:
+    """A judge that leaves out all rubrics but the first, behind a proxy that sends each reply again, 20 ms later.
+
+    What R1 is tells the verdict: A on a rubric that names A.
+    """
+
+    async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """Answer what comes on a connection, 40 ms after it came."""
+        try:
+            while True:
+                content = orjson.loads(await read_request(reader))["messages"][1]["content"]
+                await asyncio.sleep(0.04)
+                side = content.split("R1: names ")[1][0]
+                row = {"rubric_id": "R1", "candidate_a_verdict": "pass", "candidate_b_verdict": "pass", "better": side}
+                told = orjson.dumps({"nonce": content[6:22], "rubric_comparisons": [row]}).decode()
+                body = completion(told, model="gpt-oss-120b").body
+                reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+                out.write(reply)
+                asyncio.get_running_loop().call_later(0.02, out.write, reply)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            out.close()
+
+
+@both_clients
+async def test_row_020_no_verdict_is_taken_from_a_reply_about_other_rubrics_of_the_same_pair(memo_folder: Path) -> None:
+    """All questions on a pair show one nonce: a reply that is sent twice does not answer the next of them."""
+    rubrics = [Rubric(text="names A"), Rubric(text="names B")]
+    async with await asyncio.start_server(LateCopies().serve, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with judge_at(address, memo_folder, concurrency=1) as judge:
+            for number in range(4):
+                shown = Presentation(
+                    pair_id=f"{number}", prompt=user_prompt(f"{number}?"), response_a="x", response_b="y"
+                )
+                answer = await judge.compare(shown, rubrics, overall=False)
+                assert answer.value is not None
+                assert [row.better for row in answer.value.rows] == [Side.A, Side.B]
+
+
+class RepliesLater:
+    """A model that signs nothing, behind a proxy that sends each reply again when its connection has rested."""
+
+    async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """Answer with the number that was asked, 40 ms after it came, and again 20 ms after the rest."""
+        try:
+            while True:
+                body = completion(orjson.loads(await read_request(reader))["messages"][0]["content"]).body
+                await asyncio.sleep(0.04)
+                reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+                out.write(reply)
+                asyncio.get_running_loop().call_later(lean.REST_S + 0.02, out.write, reply)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            out.close()
+
+
+async def slowly(asked: Awaitable[Completion[str]]) -> Completion[str]:
+    """Wait until connections have rested, then ask."""
+    await asyncio.sleep(lean.REST_S)
+    return await asked
+
+
+async def test_row_020_an_endpoint_that_once_sent_too_much_gets_a_connection_for_each_unsigned_question(
+    memo_folder: Path,
+) -> None:
+    """Nothing tells whose an unsigned reply is: the first that nobody had asked for is the last that can pass."""
+    async with await asyncio.start_server(RepliesLater().serve, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with engine_at(address, memo_folder, concurrency=1) as engine:
+            told = [await slowly(engine.complete(ask(str(number)))) for number in range(5)]
+    assert sum(done.value != str(number) for number, done in enumerate(told)) <= 1
 
 
 def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:

@@ -78,6 +78,17 @@ async def test_every_wrong_body_is_one_line(tmp_path: Path) -> None:
         assert at.sim.stats()["calls"] == 0
 
 
+async def test_what_is_no_http_is_refused_and_fills_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Anybody may send it, without a token: 400, and not a word, let alone a traceback, for each."""
+    head = b"POST /reward HTTP/1.1\r\nHost: x\r\n"
+    async with arena(tmp_path, token="word") as at:
+        for rest in (b"Content-Length: -1\r\n", b"X: a\n b\r\n", b"X: \x1b[31m\r\n", b"X" * 9000 + b": a\r\n"):
+            assert b" 400 " in await raw(at, head + rest + b"\r\n")
+    assert (caplog.records, capfd.readouterr().err) == ([], "")
+
+
 async def test_only_who_has_the_token_is_let_in(tmp_path: Path) -> None:
     """Also to the counts; not needed to see whether the process is there."""
     async with arena(tmp_path, token="wörd") as at:

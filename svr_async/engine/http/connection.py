@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import httptools
 
 from svr_async.engine.http.transport import MAX_BODY_BYTES, CallFailedError, RawReply, broken, stale, too_large
+from svr_async.engine.request import Request
 
 READ_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -23,6 +25,7 @@ MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES  # of a reply, chunk heads and trailers incl
 MOST_PARTS = 1024  # of a body that are held one by one: a chunk of two bytes takes thirty times its length
 MAX_HEADER_BYTES = 8190  # one header, as aiohttp has it
 GZIP = b"\x1f\x8b"  # how a member begins
+MOST_ASKED = 16  # questions that a connection remembers
 
 
 class ReplyHeaders(Mapping[str, str]):
@@ -51,12 +54,15 @@ class ReplyHeaders(Mapping[str, str]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Sends one request at a time; `reusable` says whether another may follow."""
+    """Sends one request at a time; `reusable` says whether another may follow.
+
+    `asked` are signature and key of what was asked on it last, `strange` that bytes came which nothing had asked for.
+    """
 
     __slots__ = (
         "_blocks", "_buffer", "_complete", "_early", "_found", "_head_bytes", "_head_read", "_headers", "_keep",
         "_loop", "_parser", "_parts", "_poll", "_reply_bytes", "_served", "_status", "_surplus", "_transport",
-        "_waiter", "_wire_bytes", "idle_since", "lost", "on_header", "reusable",
+        "_waiter", "_wire_bytes", "asked", "idle_since", "lost", "on_header", "reusable", "strange",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
@@ -68,7 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._waiter: asyncio.Future[RawReply] | None = None
         self.lost: asyncio.Future[None] = loop.create_future()
-        self.reusable = False
+        self.reusable = self.strange = False
+        self.asked: deque[tuple[str, bytes]] = deque(maxlen=MOST_ASKED)
         self.idle_since = 0.0
         self._served = 0
         self._forget()
@@ -83,6 +90,10 @@ class Connection(asyncio.BufferedProtocol):
         self._waiter = waiter = self._loop.create_future()
         self._transport.write(data)
         return waiter
+
+    def asked_beside(self, request: Request) -> bool:
+        """Whether it was asked another question of the same signature, whose reply would pass for this one's."""
+        return any(signature == request.signature and key != request.key for signature, key in self.asked)
 
     def silent(self) -> bool:
         """Whether nothing has arrived that was not read: bytes of no request of ours, or the end of the stream."""
@@ -119,7 +130,8 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Read what has arrived."""
         if self._waiter is None:
-            self.abort()  # bytes without a request
+            self.strange = True  # bytes without a request
+            self.abort()
             return
         if not self._wire_bytes:
             self._early = self._transport.get_write_buffer_size() > 0
@@ -211,6 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         self._blocks: list[bytes] = []
 
     def _finish(self, waiter: asyncio.Future[RawReply]) -> None:
+        self.strange = self.strange or self._early or self._surplus
         doubt = self._doubt()
         if doubt is not None:
             self.fail(doubt)

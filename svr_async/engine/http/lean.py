@@ -1,8 +1,9 @@
 """The default HTTP client: plain POSTs to one origin over kept-alive connections, at a quarter of aiohttp's cost.
 
 A reply is never given to another question: nothing may have arrived before a request is written, and a connection is
-used again at once only after a reply that repeats the signature of its question. After any other answer it rests for
-REST_S first, in which a second answer to the same question would show and close it.
+used again at once only after a reply that repeats the signature of its question, and for no other question of that
+signature: all questions on one pair have the same. After any other answer it rests for REST_S first, in which a second
+answer to the same question would show and close it. From an endpoint that ever sent a byte too many, it closes instead.
 
 No task, timer or header dictionary a call: one sweep watches the deadlines of all calls, and the request's head is
 encoded once. It follows no redirect, speaks HTTP/1.1 only and knows no proxy: where the environment names one for the
@@ -73,6 +74,7 @@ class LeanTransport:
         self._alive: set[Connection] = set()
         self._due: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._wary = False  # of replies that nothing had asked for: one has come
         self._buffer = memoryview(bytearray(READ_BYTES))
 
     @property
@@ -86,7 +88,9 @@ class LeanTransport:
         origin = self._origin or self._open()
         now = loop.time()
         due = now + self._timeout_s
-        connection = self._take_idle(now) or await self._connect(origin, loop, due)
+        connection = self._take_idle(now, request) or await self._connect(origin, loop, due)
+        if request.signature:
+            connection.asked.append((request.signature, request.key))
         waiter = connection.post(origin.request(request))
         self._due[connection] = due
         if self._timer is None:
@@ -130,27 +134,44 @@ class LeanTransport:
             connection.abort()
         elif signed and signed in reply.body:
             self._idle.append(connection)
-        elif signed and reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        elif self._wary or (signed and reply.status < HTTPStatus.MULTIPLE_CHOICES):
             connection.abort()
         else:
             self._resting.append(connection)
 
-    def _take_idle(self, now: float) -> Connection | None:
-        """Return the connection that was used last; those that have been idle for too long are closed."""
-        resting, idle = self._resting, self._idle
+    def _take_idle(self, now: float, request: Request) -> Connection | None:
+        """Return the connection that was used last, but for those on which a late reply would pass for this one's.
+
+        A question without a signature takes only what has rested. Those that have been idle for too long are closed.
+        """
+        resting, idle, passed = self._resting, self._idle, list[Connection]()
         while resting and (now - resting[0].idle_since >= REST_S or len(resting) > MOST_RESTING):
             connection = resting.popleft()
-            if _usable(connection, now):
+            if not connection.asked_beside(request) and _usable(connection, now):
                 return connection
-        while idle:
-            connection = idle.pop()
-            if now - connection.idle_since > KEEPALIVE_S:  # those below have been idle for longer still
-                for old in (connection, *idle):
-                    old.abort()
-                idle.clear()
-            elif _usable(connection, now):
-                return connection
+            connection.abort()
+        try:
+            while idle and request.signature:
+                connection = idle.pop()
+                if now - connection.idle_since > KEEPALIVE_S:  # those below have been idle for longer still
+                    for old in (connection, *idle):
+                        old.abort()
+                    idle.clear()
+                elif connection.asked_beside(request):
+                    passed.append(connection)
+                elif _usable(connection, now):
+                    return connection
+        finally:
+            idle.extend(reversed(passed))
         return None
+
+    def _gone(self, connection: Connection) -> None:
+        """Forget a connection that is lost; from the first strange one on, none waits for another question."""
+        self._alive.discard(connection)
+        if connection.strange and not self._wary:
+            self._wary = True
+            while self._resting:
+                self._resting.pop().abort()
 
     async def _connect(self, origin: _Origin, loop: asyncio.AbstractEventLoop, due: float) -> Connection:
         try:
@@ -175,7 +196,7 @@ class LeanTransport:
             connection.abort()
             raise broken("EarlyReply", "bytes came before anything was asked")
         self._alive.add(connection)
-        connection.lost.add_done_callback(lambda _: self._alive.discard(connection))
+        connection.lost.add_done_callback(lambda _: self._gone(connection))
         return connection
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -4,6 +4,7 @@ Where a reply repeats the signature of its question, a reply to another one is t
 again. aiohttp takes a connection back before a reply can be looked at, and does not say what else arrived on it. So
 each question has a connection of its own until a first reply is signed, and again for good from the first that is not;
 one that is not, and came over a connection that had served before, may be another question's and is asked for again.
+So has a question of whose signature another was asked before: all questions on one pair have the same.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.contract import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 
+MOST_ASKED = 4096  # questions that are remembered
+
 
 class AiohttpTransport:
     """Posts to the wire's path below a base URL. Concurrency is bounded above it; redirects are never followed."""
@@ -57,6 +60,7 @@ class AiohttpTransport:
         self._extra = {**headers, **extras.head(wire, key)}
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._signs: bool | None = None  # whether all replies to signed questions are signed; None before the first
+        self._asked: dict[str, bytes] = {}  # the first question of each signature
 
     @property
     def opened(self) -> bool:
@@ -65,7 +69,7 @@ class AiohttpTransport:
 
     async def send(self, request: Request) -> RawReply:
         """Post the request and read the reply, whatever its status."""
-        again = bool(request.signature) and self._signs is True
+        again = bool(request.signature) and self._signs is True and self._alone(request)
         if again not in self._sessions:
             self._sessions[again] = self._open(again=again)
         headers = {"Cache-Control": "no-cache"} if request.no_cache else None
@@ -80,6 +84,13 @@ class AiohttpTransport:
         if request.signature and reply.status < HTTPStatus.MULTIPLE_CHOICES:
             self._note(signed=request.signature.encode() in reply.body, reused=reused)
         return reply
+
+    def _alone(self, request: Request) -> bool:
+        """Whether connections may be used again for it: only for the first question of each signature."""
+        first = self._asked.setdefault(request.signature, request.key)
+        if len(self._asked) > MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
+        return first == request.key
 
     def _note(self, *, signed: bool, reused: bool) -> None:
         """Note whether an answer is signed; raise CallFailedError for one that may be another question's."""

@@ -21,6 +21,7 @@ from svr_async.vocabulary.statistics import (
     Interval,
     holm,
     mcnemar_exact,
+    newcombe_interval,
     paired_counts,
     paired_difference_interval,
     sign_flip_exact,
@@ -230,11 +231,10 @@ def _test(
     noise: Noise | None,
 ) -> PairedTest:
     clusters = None if cluster is None else [cluster(left[key]) for key in keys]
-    effect = None
-    if noise is not None:
-        effect = noise_effect(noise, len(keys), asked_apart([(left[key], right[key]) for key in keys]))
+    apart = asked_apart([(left[key], right[key]) for key in keys])
+    effect = None if noise is None else noise_effect(noise, len(keys), apart)
     first, second = [left[key].correct is True for key in keys], [right[key].correct is True for key in keys]
-    return paired_test(first, second, clusters=clusters, seed=seed, noise=effect)
+    return paired_test(first, second, clusters=clusters, seed=seed, noise=effect, one_judging=not apart)
 
 
 def paired_test(
@@ -244,22 +244,26 @@ def paired_test(
     clusters: Sequence[str] | None = None,
     seed: int = 0,
     noise: NoiseEffect | None = None,
+    one_judging: bool = False,
 ) -> PairedTest:
     """Test who was right where of two lists over the same items; `clusters` names what belongs together.
 
-    With `noise` the interval reaches at least its half width to either side of the difference.
+    A bootstrap does not draw what was not seen: of twenty items that both have right it shows no difference at all. So
+    the interval reaches at least as far as Newcombe's of the two shares of discordant items, unless both lists are of
+    `one_judging`, which cannot differ. With `noise` it reaches at least its half width to either side.
     """
     table = paired_counts(first, second)
-    gap = (table.only_second - table.only_first) / table.n
-    low, high = paired_difference_interval(first, second, clusters=clusters, seed=seed)
+    n, gap = table.n, (table.only_second - table.only_first) / table.n
+    drawn = paired_difference_interval(first, second, clusters=clusters, seed=seed)
+    rare = drawn if one_judging else newcombe_interval(table.only_second / n, n, table.only_first / n, n)
     least = 0.0 if noise is None else noise.half_width
     p = _p_value(first, second, clusters)
     return PairedTest(
-        n=table.n,
-        accuracy_first=(table.both + table.only_first) / table.n,
-        accuracy_second=(table.both + table.only_second) / table.n,
+        n=n,
+        accuracy_first=(table.both + table.only_first) / n,
+        accuracy_second=(table.both + table.only_second) / n,
         difference=gap,
-        ci95=Interval(min(low, gap - least), max(high, gap + least)),
+        ci95=Interval(min(drawn.low, rare.low, gap - least), max(drawn.high, rare.high, gap + least)),
         both=table.both,
         only_first=table.only_first,
         only_second=table.only_second,
