@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from svr_async.fit.group_count import COUNTS, LEAST_RATE, PARTS, PROMPTS_A_GROUP, WORSE, rates_of
+from svr_async.fit.group_count import COUNTS, LEAST_RATE, PARTS, PROMPTS_A_GROUP, rates_of
 from svr_async.fit.grouping import LEAST_PROMPTS, Size, associate, groups_of, likely_groups, marks_of, softmax
 
 SPACES = ("plain", "crossed", "ridge 1", "ridge 10")
 SHARPNESS = (0.1, 0.5, 2.0)
+WORSE = 2  # so many larger numbers in a row that tell less end the search here
 
 Gates = Callable[[np.ndarray], np.ndarray]  # rows of prompts: (prompt, group)
 

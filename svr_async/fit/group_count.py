@@ -28,7 +28,6 @@ PROMPTS_A_GROUP = 20  # no more groups than this allows
 PARTS = 4
 SHRINKAGE = 20.0  # prompts
 MOST_PROMPTS = 6000  # tried on a sample of this many
-WORSE = 2  # so many larger numbers in a row that tell less end the search
 LEAST_RATE = 1e-6
 
 ONE = Size(groups=1, directions=0)
@@ -64,24 +63,17 @@ def told_size(parts: Sequence[Part], most: int) -> Size:
     most = min(most, sum(part.unseen for part in parts) // PROMPTS_A_GROUP)
     tried = {ONE: _told(parts, ONE)}
     for view in parts[0].associations:
-        tried |= _ladder(parts, view, tried[ONE], most)
+        tried |= _ladder(parts, view, most)
     return _smallest(tried)
 
 
-def _ladder(parts: Sequence[Part], view: View, alone: Floats, most: int) -> dict[Size, Floats]:
-    """Try more and more groups by one view, until two numbers in a row tell less than the best before them.
+def _ladder(parts: Sequence[Part], view: View, most: int) -> dict[Size, Floats]:
+    """Try all numbers of groups by one view: where there are many kinds, few groups tell less than none.
 
     Each number has one direction less; the best of them is tried with half as many, too.
     """
-    tried: dict[Size, Floats] = {}
-    best, worse = float(alone.sum()), 0
-    for count in COUNTS:
-        if count > most or worse == WORSE:
-            break
-        size = Size(groups=count, directions=count - 1, view=view)
-        tried[size] = _told(parts, size)
-        told = float(tried[size].sum())
-        best, worse = max(best, told), 0 if told > best else worse + 1
+    sizes = [Size(groups=count, directions=count - 1, view=view) for count in COUNTS if count <= most]
+    tried = {size: _told(parts, size) for size in sizes}
     for size in _leading(tried):
         half = replace(size, directions=max(1, size.groups // 2))
         tried[half] = _told(parts, half)

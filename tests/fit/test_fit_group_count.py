@@ -1,14 +1,15 @@
 """How many groups of prompts there are: as many as were planted, one where words tell nothing."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from svr_async.fit.group_count import ONE, best_size, rates_of
-from svr_async.fit.grouping import associate, groups_of
+from svr_async.fit.group_count import ONE, Part, best_size, rates_of, told_size
+from svr_async.fit.grouping import Size, associate, groups_of
 
 WORDS, RUBRICS = 60, 12
 
@@ -52,6 +53,26 @@ def test_the_number_of_groups_is_bounded() -> None:
     assert best_size(words[:100], {"rubrics": mined[:100]}, most=64, seed=0).groups <= 5
     assert best_size(words, {}, most=64, seed=0) == ONE
     assert best_size(words, {"rubrics": csr_matrix(mined.shape)}, most=64, seed=0) == ONE
+
+
+@dataclass
+class Unseen:
+    """What prompts that were left out tell where few groups tell less than none, and 32 the most (draw 5017)."""
+
+    unseen: int = 2838
+    associations: dict[str, None] = field(default_factory=lambda: {"rubrics": None})
+
+    def told(self, size: Size) -> NDArray[np.float64]:
+        """Return the log-likelihood of each of two prompts."""
+        told = {1: 0, 2: -15, 3: -28, 4: -22, 6: -27, 8: -13, 12: 6, 16: 31, 24: 66, 32: 99, 48: 98, 64: 97}
+        return np.array([told[size.groups] - 0.01, told[size.groups] + 0.01]) - (size.directions == size.groups // 2)
+
+
+def test_many_groups_are_found_beyond_few_that_tell_less_than_none() -> None:
+    """The search does not end where two or three groups, which join unlike kinds, tell less than one."""
+    parts = [cast("Part", Unseen())]
+    assert told_size(parts, 64) == Size(groups=32, directions=31)
+    assert told_size(parts, 8) == ONE
 
 
 def test_equal_inputs_give_the_same_number() -> None:
