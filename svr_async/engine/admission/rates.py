@@ -198,6 +198,7 @@ class SeenRate:
         self._disowned_until = at + self._disowned_s
         self._disowned_s *= 2
         self._bucket, self._rate, self.readings = None, 0.0, 0
+        self._tried_from, self._to_try = None, 0
         return True
 
     def _end_trial(self, at: float) -> bool:
@@ -211,10 +212,8 @@ class SeenRate:
             self._tried_from, self._to_try = None, 0
             self._trusted_until = at + self._trusted_s
             self._trusted_s *= 2
-        elif self._number > self._tried_from + TRIAL:
-            self._tried_from = None
-            return True
-        return False
+            return False
+        return self._number > self._tried_from + TRIAL
 
     def _let_in_as_before(self, at: float, let_in: int) -> bool:
         """Whether nearly all was let in that left since the last refusal."""
