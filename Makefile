@@ -46,7 +46,7 @@ test: $(STAMP)  ## the tests, in less than five minutes on two cores
 coverage: $(STAMP)  ## the same tests, and which lines and branches they reach; half as long again
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak' --cov --cov-report=term:skip-covered -q
 
-soak: $(STAMP)  ## the long tests, one at a time (an hour and a half): kills, full disks, outages; the figures of docs/reliability.md
+soak: $(STAMP)  ## the long tests, one at a time (two hours): kills, full disks, outages; the figures of docs/reliability.md
 	@rm -f $(SOAK)
 	SOAK_REPORT=$(SOAK) $(BIN)/python -m pytest -m soak -q
 	@$(BIN)/python tests/reliability/soak_report.py $(SOAK)

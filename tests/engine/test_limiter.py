@@ -61,6 +61,13 @@ def test_a_single_rejection_among_many_answers_is_nothing() -> None:
     assert limiter.limit == 64
 
 
+def test_refusals_that_come_before_the_answers_of_their_burst_are_weighed_against_all_of_it() -> None:
+    """A refusal takes no time, an answer does: ten first of 256 calls are few of them, sixty are not."""
+    limiter = Limiter(ceiling=256)
+    assert not any(limiter.rejected(1.0, 0.9, 256) for _ in range(10))
+    assert any(limiter.rejected(1.0, 0.9, 256) for _ in range(50))
+
+
 def test_after_a_fall_it_is_soon_back_just_below_where_it_fell() -> None:
     """Up to there nothing was wrong; beyond it, care: another rejection would cost as much again."""
     limiter = Limiter(ceiling=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -157,6 +158,40 @@ def test_refusals_of_one_burst_are_one_event() -> None:
     assert seen.opens_at(0.3) == pytest.approx(0.7)
     seen.opens_at(0.8)
     assert seen.readings == 1
+
+
+def test_refusals_that_are_heard_late_belong_to_their_own_time() -> None:
+    """Refusals of the first burst that come after the rate was read are not taken for refusals of what left since."""
+    seen = SeenRate()
+    for place in range(512):
+        seen.take(place / 1000)
+    for place in range(3):
+        seen.refused(0.55, 0.05, number=50 + place, sent=512, pause_s=0.05)
+    seen.opens_at(0.65)
+    for _ in range(22):
+        seen.refused(1.9, 0.1, number=100, sent=530, pause_s=0.05)
+    seen.refused(1.91, 0.75, number=520, sent=530, pause_s=0.05)
+    seen.opens_at(2.0)
+    assert seen.rate is not None
+    assert seen.rate > 8  # seventeen of eighteen were let in, in 1.4 seconds
+
+
+@pytest.mark.parametrize(("refused", "rate_stays"), [(range(80, 85), True), ((84,), True), ((95,), False)])
+def test_a_low_rate_is_tried_and_kept_where_the_endpoint_bears_it_out(refused: Sequence[int], rate_stays: bool) -> None:
+    """Five calls leave at once after a short pause: refused, the rate is one; let in, and a later one refused: none."""
+    seen = SeenRate()
+    for place in range(80):
+        seen.take(place / 2)
+    seen.refused(39.6, 39.5, number=80, sent=80, pause_s=0.05)
+    seen.opens_at(39.7)
+    for _ in range(5):
+        assert seen.opens_at(39.7) <= 39.7
+        seen.take(39.7)
+    assert seen.opens_at(39.7) > 39.7
+    for number in refused:
+        seen.refused(39.8 + number, 39.7 + number, number=number + 1, sent=number + 1, pause_s=0.05)
+        seen.opens_at(39.9 + number)
+    assert (seen.rate is not None) is rate_stays
 
 
 def test_a_rate_that_holds_nobody_back_is_forgotten() -> None:

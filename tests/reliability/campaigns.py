@@ -56,11 +56,20 @@ def smooth(folder: Path, pairs: int, method: str, wire: str = "openai") -> Path:
 
 
 def faults(
-    folder: Path, reference: Path, *, method: str, rate: float, kinds: str, concurrency: int, wire: str = "openai"
+    folder: Path,
+    reference: Path,
+    *,
+    method: str,
+    rate: float,
+    kinds: str,
+    concurrency: int,
+    wire: str = "openai",
+    **env: str,
 ) -> Account:
     """Run with so many faulty calls: the items are the same, and each call is accounted for exactly (P4, P18)."""
-    with endpoint(folder, "faulty", "--fault-rate", str(rate), "--faults", kinds, wire=wire) as (_, log):
-        done = svr(*flags("faulty", method=method, concurrency=concurrency), cwd=folder, timeout=HOUR)
+    drawn = ("--fault-rate", str(rate), "--faults", kinds)
+    with endpoint(folder, "faulty", *drawn, wire=wire) as (_, log):
+        done = svr(*flags("faulty", method=method, concurrency=concurrency), cwd=folder, timeout=HOUR, **env)
         assert done.returncode == 0, done.stderr
         history = read_history(log)
     metrics = orjson.loads((folder / "faulty" / "metrics.json").read_bytes())

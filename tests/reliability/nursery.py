@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).with_name("iofault.c")
-LIMIT_S = 120.0
+LIMIT_S = float(os.environ.get("SOAK_LIMIT_S", "120"))  # a run is given so long
 PATIENCE_S = 0.1  # how long a child waits for a full disk to have room again; the usual half minute is too long here
 
 
@@ -55,13 +55,18 @@ class Strike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a child ended: exit code (minus the signal where one ended it), what it said, operations counted, seconds."""
+    """How a child ended: exit code (minus the signal where one ended it), what it said, operations counted, seconds.
+
+    A child that takes too long is ended by SIGABRT: `err` then has the stacks of all its threads, and `cpu_s` tells
+    whether it was working, waiting, or had no share of a processor.
+    """
 
     code: int
     out: str
     err: str
     count: int
     seconds: float
+    cpu_s: float
 
 
 class Nursery:
@@ -182,9 +187,12 @@ def _counted() -> int:
 
 def _child(order: dict[str, Any], folder: Path) -> None:
     """Be `svr`: its output in files, its exit code this process's."""
+    import faulthandler
+
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    faulthandler.enable()
     os.chdir(order["cwd"])
     os.environ.update(order["env"])
     sys.argv[:] = ["svr", *order["args"]]
@@ -199,17 +207,17 @@ def _child(order: dict[str, Any], folder: Path) -> None:
     os._exit(code)
 
 
-def _await(child: int, kill_after_s: float) -> int:
-    """Wait for a child, killing it at its time; return its exit code, negative for a signal."""
+def _await(child: int, kill_after_s: float) -> tuple[int, float]:
+    """Wait for a child, killing it at its time; return its exit code, negative for a signal, and its CPU seconds."""
     limit_s, number = (kill_after_s, signal.SIGKILL) if kill_after_s else (LIMIT_S, signal.SIGABRT)
     deadline = time.monotonic() + limit_s
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() >= deadline:
+        late = time.monotonic() >= deadline
+        if late:
             os.kill(child, number)
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        done, status, used = os.wait4(child, 0 if late else os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         time.sleep(0.001)
 
 
@@ -225,10 +233,10 @@ def _serve(folder: Path) -> None:
                 _child(order, folder)
             finally:
                 os._exit(99)
-        code = _await(child, order["kill_after_s"])
+        code, cpu_s = _await(child, order["kill_after_s"])
         said = {name: (folder / name).read_text(errors="replace") for name in ("out", "err")}
         count = int((folder / "count").read_text())
-        ended = said | {"code": code, "count": count, "seconds": time.monotonic() - begun}
+        ended = said | {"code": code, "count": count, "seconds": time.monotonic() - begun, "cpu_s": cpu_s}
         sys.stdout.write(json.dumps(ended) + "\n")
         sys.stdout.flush()
 

@@ -96,7 +96,7 @@ class Site:
     def finish(self, place: Path, moments: list[Moment], cost: int) -> Account:
         """Run to the end: exit 0 without help, the items of the run without a fault, and every call accounted for."""
         done = self.run(place)
-        assert done.code == 0, f"{place}: exit {done.code}: {done.err}"
+        assert done.code == 0, f"{place}: exit {done.code} after {done.seconds:.0f} s, CPU {done.cpu_s:.1f}: {done.err}"
         calls = orjson.loads((place / "run" / "metrics.json").read_bytes())["calls"]
         found = check(
             self.server.log(), place / "memo", place / "run",

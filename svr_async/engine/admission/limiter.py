@@ -140,7 +140,7 @@ class Limiter:
             return False
         self._rejected += 1
         probing = self._mode == "up" and self._usual < RARE  # then one rejection is enough
-        few = 0 if probing else min(ROUND, 2 * self.limit)
+        few = 0 if probing else max(ROUND, level)  # refusals are heard of before the answers of their round
         if self._rejected <= (ALLOWED_SHARE + 2 * self._usual) * max(self._outcomes, few):
             return False
         self.fall(now, level)

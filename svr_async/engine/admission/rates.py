@@ -17,6 +17,7 @@ SAFE = 0.985  # share of a rate just read off at which calls leave
 REST_S = 8.0  # least seconds at a rate before a higher one is tried
 REST_CALLS = 60.0  # least calls at a rate before a higher one is tried
 CONTRADICTIONS, DISOWNED_S = 5, 30.0  # refusals below the known rate after which it is given up, and for how long
+TRIAL, TRIAL_REST_S = 5, 120.0  # calls at once that try a slow rate, and how long it then is not tried again
 SHORTEST_S = 0.02  # a shorter delay of a refusal counts as this long
 SURE = 6  # readings from which on the rest is as long as REST_S says; before, it is shorter in proportion
 REST_PER_PAUSE = 20.0  # the rest is at least so many times the pause of the last refusal
@@ -71,7 +72,8 @@ class SeenRate:
 
     __slots__ = (
         "_anchors", "_bucket", "_contradictions", "_disowned_s", "_disowned_until", "_event", "_first", "_number",
-        "_quiet_until", "_rate", "_refused", "_refused_after", "_resumed_at", "_unheard_s", "readings",
+        "_quiet_until", "_rate", "_refused", "_refused_after", "_resumed_at", "_sent", "_to_try", "_tried_from",
+        "_tried_refused", "_trusted_s", "_trusted_until", "_unheard_s", "readings",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -85,6 +87,10 @@ class SeenRate:
         self._bucket: Bucket | None = None
         self._rate = 0.0
         self._quiet_until = 0.0
+        self._tried_from: int | None = None  # the last call before those of a trial
+        self._tried_refused = self._to_try = 0
+        self._trusted_until, self._trusted_s = float("-inf"), TRIAL_REST_S
+        self._sent = 0  # calls sent until the last refusal that was read
         self._contradictions = 0
         self._resumed_at = self._disowned_until = float("-inf")
         self._disowned_s = DISOWNED_S
@@ -104,12 +110,15 @@ class SeenRate:
             if now < self._event[0] + self._event[1]:
                 return self._event[0] + self._event[1]
             self._settle(now)
-        return self._bucket.opens_at(1.0) if self._bucket else float("-inf")
+        return self._bucket.opens_at(1.0) if self._bucket and not self._to_try else float("-inf")
 
     def take(self, now: float) -> None:
         """Let a call leave."""
         if not self._anchors:
             self._anchors.append((now, 0))
+        if self._to_try:
+            self._to_try -= 1
+            return
         if self._bucket is not None:
             self._grow(now)
         if self._bucket is not None:
@@ -118,6 +127,8 @@ class SeenRate:
     def refused(self, now: float, sent_at: float, *, number: int, sent: int, pause_s: float) -> None:
         """Note a call that met the rate limit, the `number`-th; `sent` have left so far, none will for `pause_s`."""
         self._refused += 1
+        if self._tried_from is not None:
+            self._tried_refused += self._tried_from < number <= self._tried_from + TRIAL
         if self._event is not None:
             at, longest_s, till = self._event
             self._event = (at, max(pause_s, longest_s), till)
@@ -125,6 +136,16 @@ class SeenRate:
         elif not self._anchors or sent_at >= self._anchors[-1][0]:
             self._event = (now, pause_s, sent)
             self._number, self._unheard_s, self._refused_after = number, now - sent_at, 0
+        else:
+            self._take_back(sent_at)
+
+    def _take_back(self, sent_at: float) -> None:
+        """A call that was counted as let in is heard to have been refused: it counts at no moment after it left."""
+        for place in range(len(self._anchors) - 1, 0, -1):
+            at, let_in = self._anchors[place]
+            if at < sent_at:
+                break
+            self._anchors[place] = (at, let_in - 1)
 
     def _settle(self, now: float) -> None:
         """Read the rate off, when the calls that were refused together have all come back."""
@@ -132,29 +153,33 @@ class SeenRate:
         at, pause_s, sent = self._event
         self._event = None
         let_in = sent - self._refused
+        tried = self._tried_from is not None and self._number <= self._tried_from + TRIAL
         disowned, self._resumed_at = self._is_disowned(at, let_in), now
+        self._sent, sent_before = sent, self._sent
         if disowned:
-            self._anchors.append((at, let_in))
+            self._anchors = deque([(at, let_in)])
             return
         if len(self._anchors) > 1 and not self._anchors[0][1]:
             self._anchors.popleft()  # a count since the start includes the first burst
         while len(self._anchors) > 1 and at - self._anchors[0][0] > WINDOW_S:
             self._anchors.popleft()
-        seen = self._read(at, let_in)
+        seen = self._read(at, let_in, sent - sent_before)
         if len(self._anchors) == 1 and self._first is None:
             self._first = (at - self._anchors[0][0], let_in)
         self._anchors.append((at, let_in))
-        if seen is None:
+        if seen is None or tried:  # what a trial is refused says whether the rate is one, not which
             return
         self._rate = seen
         self.readings += 1
         rest_s = max(REST_S, REST_CALLS / seen) * min(1.0, self.readings / SURE)  # the first readings are rough
         self._bucket = Bucket(seen, cap=max(1.0, 0.1 * seen))
         self._bucket.set_level(now, self._saved(seen * (now - at)))
+        if self._tried_from is None and at >= self._trusted_until and seen * (now - at) < 1:
+            self._tried_from, self._tried_refused, self._to_try = sent, 0, TRIAL
         self._quiet_until = now + max(rest_s, REST_PER_PAUSE * pause_s)
 
     def _is_disowned(self, at: float, let_in: int) -> bool:
-        """Whether refusals are not about a rate: five in a row although calls left slower than what was let in before.
+        """Whether refusals are not about a rate: five although calls left slower than what was let in before.
 
         Such refusals come at random, or for the number of calls at a time. Then no rate is kept to for a while, twice
         as long each time, since a rate that is read off calls slower than it would only ever fall.
@@ -163,30 +188,55 @@ class SeenRate:
             return True
         if self._bucket is None or at >= self._quiet_until:
             self._contradictions = 0
-        elif let_in - self._anchors[-1][1] >= max(FEW, 0.9 * self._bucket.rate * (at - self._resumed_at)):
+        elif self._let_in_as_before(at, let_in):
             self._contradictions += 1
+        if self._end_trial(at):
+            self._contradictions = CONTRADICTIONS
         if self._contradictions < CONTRADICTIONS:
             return False
         self._contradictions = 0
         self._disowned_until = at + self._disowned_s
         self._disowned_s *= 2
         self._bucket, self._rate, self.readings = None, 0.0, 0
+        self._tried_from, self._to_try = None, 0
         return True
 
-    def _read(self, at: float, let_in: int) -> float | None:
+    def _end_trial(self, at: float) -> bool:
+        """Whether most calls of a trial were let in, though an empty bucket lets in none, and a later one was refused.
+
+        Most refused: the rate is one, and is not tried again for a while.
+        """
+        if self._tried_from is None:
+            return False
+        if 2 * self._tried_refused > TRIAL:
+            self._tried_from, self._to_try = None, 0
+            self._trusted_until = at + self._trusted_s
+            self._trusted_s *= 2
+            return False
+        return self._number > self._tried_from + TRIAL
+
+    def _let_in_as_before(self, at: float, let_in: int) -> bool:
+        """Whether nearly all was let in that left since the last refusal."""
+        assert self._bucket is not None
+        return let_in - self._anchors[-1][1] >= max(FEW, 0.9 * self._bucket.rate * (at - self._resumed_at))
+
+    def _read(self, at: float, let_in: int, sent_since: int) -> float | None:
         """Return the rate to go on with.
 
         Where calls left slower than the endpoint lets in, its bucket ran over and tells too little: so the highest of
         the last readings is taken, and where all are well below a pace that had grown, something between. Where
-        hardly a call was let in since the last refusal, the pace was too high, whatever the readings say.
+        hardly a call was let in since the last refusal, the pace was too high, whatever the readings say; where hardly
+        one had left, and most of those were let in, only the readings count.
         """
         counts = [(let_in - before, at - since) for since, before in self._anchors if at > since]
         wanted = MANY if any(count >= MANY for count, _ in counts) else FEW
         readings = [count / seconds for count, seconds in counts if count >= wanted and seconds < 3 * WINDOW_S]
         readings += self._let_in_after(let_in)
         pace = self._bucket.rate if self._bucket else None
-        if pace is not None and let_in - self._anchors[-1][1] < FEW:
-            return max(SLOWEST, min([SAFE * max(readings, default=pace), 0.9 * pace]))
+        let_in_since = let_in - self._anchors[-1][1]
+        if pace is not None and let_in_since < FEW:
+            few_left = sent_since < FEW and 2 * let_in_since > sent_since
+            return max(SLOWEST, min(SAFE * max(readings, default=pace), pace if few_left else 0.9 * pace))
         if not readings:
             return None if pace is None else max(SLOWEST, 0.7 * pace)
         best = max(readings)
