@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.admission.poison import Unread
 from svr_async.engine.caller import Caller, ItemFailedError, RetryableError, SettingRefusedError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
@@ -30,7 +29,7 @@ from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.watched import WatchedCalls
 from svr_async.engine.words import Hear
-from svr_async.errors import RefusedError, SvrError
+from svr_async.errors import SvrError
 from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
@@ -38,8 +37,6 @@ _LookedUp = tuple[
     Question[T], bytes | None, int
 ]  # its row, and the number of the claims' time alone when it was read (`Claims.alone`)
 TOKEN_LIMIT_GROWTH = 2
-HOPELESS = frozenset({Outcome.PARSE_ERROR, Outcome.TRUNCATED})
-UNREAD = "svr doctor shows what the judge answers; mend its profile or name another, then --retry-errors asks again"
 LOOK_AHEAD = 64  # questions whose rows are read at once
 MAX_NAMES_KEPT = 64  # most system fingerprints, and models, that are kept for the manifest
 
@@ -104,7 +101,6 @@ class CallEngine:
     def _tell_nobody(self) -> None:
         """Begin with nothing seen, and with nobody who wants to be called."""
         self._behind = SeenKeys()
-        self._unread = Unread()
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
         self.on_planned: Callable[[Request], None] = lambda _: None
@@ -404,16 +400,7 @@ class CallEngine:
             await self._keep(question.request, kept)
             self._count_usage(question.request, kept)
             return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
-        return self._fail_unread(question.request, _unreadable(reply, rejected), str(rejected))
-
-    def _fail_unread(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
-        """Note a question whose replies could not be read; RefusedError where no reply to any question can."""
-        failed = self._fail(request, outcome, detail)
-        if outcome in HOPELESS and self._unread.note(len(self._behind)):
-            error = RefusedError(f"the replies to the first questions cannot be read ({detail})", hint=UNREAD)
-            self._caller.stop_run(error)
-            raise error
-        return failed
+        return self._fail(question.request, _unreadable(reply, rejected), str(rejected))
 
     def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
         self._counters.failed += 1

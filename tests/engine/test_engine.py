@@ -720,22 +720,6 @@ async def test_an_offline_engine_sends_nothing(memo_folder: Path) -> None:
         assert len(log) == 0
 
 
-async def test_a_run_ends_where_no_reply_can_be_read(memo_folder: Path) -> None:
-    """Twenty questions are paid for, and no further one; where one in ten is read, all are asked."""
-    async with scripted_engine(memo_folder, by_turn(completion("bad"))) as (engine, _):
-        for number in range(19):
-            assert (await engine.complete(ask(f"{number}"))).outcome is Outcome.PARSE_ERROR
-        with pytest.raises(RefusedError, match="replies to the first questions cannot be read") as ended:
-            await engine.complete(ask("19"))
-        assert "Your answer was bad." in str(ended.value)
-        with pytest.raises(RefusedError):
-            await engine.complete(ask("20"))
-    some = by_turn(*[completion("good")] * 6, completion("bad"))
-    async with scripted_engine(memo_folder, some) as (engine, _):
-        done = [(await engine.complete(ask(f"{number} again"))).outcome for number in range(60)]
-        assert done == [Outcome.SCORED] * 6 + [Outcome.PARSE_ERROR] * 54
-
-
 async def test_final_failures_are_not_asked_again_until_told_to(memo_folder: Path, tmp_path: Path) -> None:
     """On resuming, a question that failed for good costs nothing; with `forget` it is asked again."""
     path = tmp_path / "failures.jsonl"

@@ -116,17 +116,3 @@ class Misfits:
         words = NUMBERS.sub("#", failure.signature)
         self._words[words] = count = self._words.get(words, 0) + 1
         return count >= MISFITS and 9 * good <= count
-
-
-class Unread:
-    """Whether replies cannot be read: those of 20 of the first 50 questions, where not one in ten has an answer."""
-
-    __slots__ = ("_questions",)
-
-    def __init__(self) -> None:
-        self._questions = 0
-
-    def note(self, read: int) -> bool:
-        """Count a question none of whose replies could be read, after so many that could; return whether to stop."""
-        self._questions += 1
-        return MISFITS <= self._questions <= FIRST_REPLIES - read and 9 * read <= self._questions
