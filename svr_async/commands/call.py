@@ -49,13 +49,14 @@ def show(key: str | None, run: Path | None, item: str | None, log: Path | None, 
     """
     from svr_async.observability.calls_in_log import calls_in_log
     from svr_async.observability.redaction import Redactor
+    from svr_async.vocabulary.safetext import json_for_terminal
 
     found = _find(key, run, item, memo if "memo" in given_flags(click.get_current_context()) else None, memo)
     redactor = Redactor(found.secrets)
     logged = [None if log is None else calls_in_log(log, one.key) for one in found.calls]
     if as_json:
         told = [_as_json(one, lines) for one, lines in zip(found.calls, logged, strict=True)]
-        click.echo(redactor.line(orjson.dumps(told, option=orjson.OPT_INDENT_2)))
+        click.echo(json_for_terminal(redactor.line(orjson.dumps(told, option=orjson.OPT_INDENT_2))))
         return
     for one, lines in zip(found.calls, logged, strict=True):
         _show(one, lines, found.memo, redactor)

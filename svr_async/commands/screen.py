@@ -23,8 +23,10 @@ PLAIN_WIDTH = 160  # where the output is a file or a pipe, which has no width
 
 def print_json(values: Any, *, line: bool = False) -> None:
     """Print one JSON value for machines, indented or in a line; what JSON has no form for becomes a list."""
+    from svr_async.vocabulary.safetext import json_for_terminal
+
     indent = 0 if line else orjson.OPT_INDENT_2
-    click.echo(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY))
+    click.echo(json_for_terminal(orjson.dumps(values, default=list, option=indent | orjson.OPT_SERIALIZE_NUMPY)))
 
 
 def tell(values: Any, shown: str | Sheet | Callable[[], object], *, as_json: bool, line: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 # C0 and C1 controls, invisible marks, bidi embeddings and isolates, invisible operators, tags, lone surrogates.
@@ -32,6 +33,11 @@ def visible(text: str) -> str:
 def for_terminal(text: str) -> str:
     """Return the text without ANSI sequences and hidden characters, so that it cannot steer a terminal."""
     return _HIDDEN.sub("", unix_newlines(_ANSI.sub("", text)))
+
+
+def json_for_terminal(document: bytes) -> str:
+    """Return a JSON document of the same value that cannot steer a terminal: what is hidden is escaped."""
+    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], document.decode())
 
 
 def one_line(text: str, limit: int = 80) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.vocabulary.safetext import capped, for_terminal, one_line, unix_newlines, visible
+from svr_async.vocabulary.safetext import capped, for_terminal, json_for_terminal, one_line, unix_newlines, visible
 
 
 @pytest.mark.parametrize(
@@ -92,3 +93,12 @@ def test_capped_counts_what_it_leaves_out() -> None:
 def test_all_line_ends_become_newlines() -> None:
     """CRLF, CR and the Unicode separators end lines."""
     assert unix_newlines("a\r\nb\rc\u2028d\u2029e") == "a\nb\nc\nd\n\ne"
+
+
+def test_a_json_document_steers_no_terminal_and_keeps_its_value() -> None:
+    """What JSON lets stand as it is, and a terminal does not, is escaped; all else stays."""
+    value = {"a": "\x9b2Jé 🎉", "b": ["\u202e", "\U000e0041", "line\nline"]}
+    document = json_for_terminal(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    assert orjson.loads(document) == value
+    assert visible(document) == document
+    assert "é 🎉" in document

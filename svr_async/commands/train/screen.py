@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import click
-import orjson
 
+from svr_async.commands.screen import tell
 from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, plain_progress, stage_bar
 from svr_async.commands.train.epochs import EpochTable
 from svr_async.engine.doing import engine_facts
@@ -42,7 +42,7 @@ def sharing(run: Callable[[Mapping[str, Any]], int]) -> Callable[[Mapping[str, A
         try:
             return run(flags)
         except ShardEndsError as end:
-            click.echo(orjson.dumps({"shard": str(end)}) if flags["as_json"] else str(end))
+            tell({"shard": str(end)}, str(end), as_json=flags["as_json"], line=True)
             return 0
 
     return called
