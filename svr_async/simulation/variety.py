@@ -60,6 +60,6 @@ def _require(condition: bool, message: str) -> None:
 NONE = Variety()
 """The plain world's."""
 VARIED = Variety(wordings=2, shared_errors=0.8, commonplaces=8, delicate_kinds=2, delicate_share=0.8)
-"""The varied world's, chosen on worlds of seeds 11 and 12 (docs/training.md says what for)."""
+"""The varied world's, chosen on worlds of seeds 11 and 12 (docs/training-measured.md says what for)."""
 REDUNDANT = replace(VARIED, shared_errors=1.0, shared_whims=True)
 """The redundant world's, chosen on worlds of seeds 20 to 22: a second wording is judged as the first is."""
