@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svr_async.vocabulary.statistics import Interval, drawn_counts
+from svr_async.vocabulary.statistics import Interval, drawn_counts, newcombe_interval, wilson_interval
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -179,6 +179,7 @@ def prediction_powered(
     θ = λ mean(f of others) + mean(y − λ f), Var θ = λ² Var(f of others)/N + Var(y − λ f)/n.
     λ = Cov(y, f)/((1 + n/N) Var f), held within [0, 1], makes the interval narrowest: 0, the labels alone, for a judge
     that tells nothing. The rate is right whatever the judge's errors are. None below two labels.
+    The interval is never narrower than `_at_least`: that few labels agree with the judge is no proof that all would.
     Sources: Angelopoulos et al. 2023, Science 382:669-674; λ: Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453, §6.
     """
     n, more = len(labelled), len(others)
@@ -194,7 +195,32 @@ def prediction_powered(
     errors = people - trust * judge
     value = float(errors.mean()) + (trust * float(rest.mean()) if more else 0.0)
     variance = float(errors.var(ddof=1)) / n + (trust**2 * float(rest.var(ddof=1)) / more if more > 1 else 0.0)
-    return _normal(min(1.0, max(0.0, value)), variance, level)
+    found = _normal(min(1.0, max(0.0, value)), variance, level)
+    down, up = _at_least(people, judge, rest, trust, level)
+    return _widened(found, Interval(value - down, value + up))
+
+
+def _at_least(people: Floats, judge: Floats, rest: Floats, trust: float, level: float) -> tuple[float, float]:
+    """Return how far down and up θ may lie, from intervals that know small counts.
+
+    mean(y − λ f) = (1 − λ) mean(y) + λ (P(y, not f) − P(f, not y)): Wilson's interval of the first, Newcombe's of the
+    second, whose reaches are added, as they may err together. Those of the other items are independent: squares add.
+    """
+    n = len(people)
+    missed, made = float(np.mean(people > judge)), float(np.mean(judge > people))
+    labels = wilson_interval(float(people.sum()), n, level=level)
+    errors = newcombe_interval(missed, n, made, n, level=level)
+    alone = wilson_interval(float(rest.sum()), len(rest), level=level) if trust else Interval(0.0, 0.0)
+    mean, gap, seen = float(people.mean()), missed - made, float(rest.mean()) if trust else 0.0
+    down = (1 - trust) * (mean - labels.low) + trust * (gap - errors.low)
+    up = (1 - trust) * (labels.high - mean) + trust * (errors.high - gap)
+    return math.hypot(down, trust * (seen - alone.low)), math.hypot(up, trust * (alone.high - seen))
+
+
+def _widened(found: Estimate, least: Interval) -> Estimate:
+    """Return an estimate whose interval holds another one too, as far as that lies within 0 to 1."""
+    held = found.ci95 or least
+    return Estimate(found.value, Interval(max(0.0, min(held.low, least.low)), min(1.0, max(held.high, least.high))))
 
 
 def _normal(rate: float, variance: float, level: float) -> Estimate:

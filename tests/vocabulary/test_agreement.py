@@ -108,6 +108,22 @@ def test_prediction_powered_without_a_useful_judge_is_the_labels_alone() -> None
     assert prediction_powered([(True, True)], [True]) == (None, None)
 
 
+@pytest.mark.parametrize("truth", [0.02, 0.5, 0.9])
+def test_a_few_labels_that_agree_prove_little(truth: float) -> None:
+    """Of 300 worlds nineteen in twenty hold the truth by five labels or ten, though most agree with the judge."""
+    for n in (5, 10):
+        held = 0
+        for seed in range(300):
+            rng = random.Random(seed)
+            people = [rng.random() < truth for _ in range(n + 200)]
+            judge = [rng.random() < (0.95 if one else 0.05) for one in people]
+            found = prediction_powered(list(zip(people[:n], judge[:n], strict=True)), judge[n:]).ci95
+            assert found is not None
+            assert found.high > found.low
+            held += found.low <= truth <= found.high
+        assert held > 0.93 * 300
+
+
 @pytest.mark.parametrize("truth", [0.3, 0.7])
 def test_both_corrections_find_the_rate_that_a_biased_judge_misses(truth: float) -> None:
     """Of 150 worlds 95 % intervals hold the truth in nearly all, and the judge helps: they are narrower than labels."""
