@@ -184,6 +184,22 @@ async def test_a_server_that_lies_is_not_believed(sim: SimServer, server: RedisS
     assert sorted(calls(sim)) == [1] * (N - 18) + [2] * 18
 
 
+async def test_claims_that_never_end_hold_nobody_for_long(
+    sim: SimServer, server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one long wait questions are asked here too, after a lease each; the wait is told, and so is its end."""
+    monkeypatch.setattr(shared_claims, "LONGEST_WAIT_S", 0.6)
+    monkeypatch.setattr(shared_claims, "LEASE_S", 0.05)
+    asked = questions(sim)
+    with server.client() as client:
+        for question in asked:
+            client.set(CLAIM + question.request.key, b"another", px=30_000)
+    async with machine(sim, tmp_path / "a", server.url) as one:
+        await one.ask(asked, range(N))
+        assert one.told == [shared_claims.SLOW, shared_claims.ENDLESS]
+    assert calls(sim) == [1] * N
+
+
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"+OK\r\n" * 400, b"*-9\r\n$zz", None])
 async def test_what_is_no_redis_server_is_as_none(
     sim: SimServer, tmp_path: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,10 @@ MOST_KNOWN = 1_000_000  # answers of this process that are said again after a lo
 AT_ONCE = 128
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25
 RETURN_S = 10.0  # how long calls wait for a server that was there and is gone
-LONGEST_WAIT_S = 3_600.0  # for a claim that is renewed for ever
+LEASE_S = LEASE_MS / 1000
+LONGEST_WAIT_S = 630.0  # for a claim that is renewed for ever: a call's usual --timeout and a lease; then a lease
+SLOW = "--shared: a question is claimed elsewhere for longer than a lease: waiting for its reply"
+ENDLESS = "--shared: claims on the server do not end: what is claimed elsewhere for a lease is asked here too"
 LIE = "--shared: the server holds what no machine of ours has put there; it is not believed"
 
 
@@ -47,6 +50,7 @@ class SharedClaims:
         self._held: set[bytes] = set()
         self._answered: deque[bytes] = deque(maxlen=MOST_KNOWN)
         self._losses = 0
+        self._trusted = True  # whether claims have ended so far
         self._wake = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
 
@@ -94,8 +98,8 @@ class SharedClaims:
         """Claim a question on the server, or bring its reply into the memo; give up where the server is no help."""
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat_on())
-        ends, pause_s, lies = time.monotonic() + LONGEST_WAIT_S, FIRST_PAUSE_S, 0
-        while not stopped() and time.monotonic() < ends:
+        began, pause_s, lies = time.monotonic(), FIRST_PAUSE_S, 0
+        while not stopped() and self._is_worth_waiting(time.monotonic() - began):
             try:
                 if await self._try(key):
                     return
@@ -110,6 +114,15 @@ class SharedClaims:
                 self._link.send("DEL", REPLY + key, CLAIM + key)
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, LONGEST_PAUSE_S)
+
+    def _is_worth_waiting(self, waited_s: float) -> bool:
+        """Whether a claim of another machine may still end; a person is told of a long wait, and of its end."""
+        if waited_s >= LONGEST_WAIT_S:
+            self._trusted = False
+            self._tell(ENDLESS)
+        elif waited_s >= LEASE_S and self._trusted:
+            self._tell(SLOW)
+        return waited_s < (LONGEST_WAIT_S if self._trusted else LEASE_S)
 
     async def _try(self, key: bytes) -> bool:
         """Ask the server once: whether this question may be asked here, or needs no asking any more."""
