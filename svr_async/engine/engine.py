@@ -23,7 +23,7 @@ from svr_async.engine.http.transport import Transport
 from svr_async.engine.lag import LagProbe
 from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.reply import Reply
+from svr_async.engine.reply import Reply, preview
 from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
@@ -103,6 +103,7 @@ class CallEngine:
         self._behind = SeenKeys()
         self.fingerprints: set[str] = set()
         self.models: set[str] = set()
+        self.unread = ("", "")  # how the last reply that could not be read begins, and what is wrong with it
         self.on_planned: Callable[[Request], None] = lambda _: None
         self.on_recalled: Callable[[Request, Reply, int], None] = lambda _request, _reply, _expected: None
         self.on_missing: Callable[[Question[Any]], None] = lambda _: None
@@ -400,6 +401,7 @@ class CallEngine:
             await self._keep(question.request, kept)
             self._count_usage(question.request, kept)
             return Completion(value=value, outcome=Outcome.SCORED, key=question.request.key.hex(), reply=kept)
+        self.unread = preview(reply.text.encode(errors="replace")) if reply else "", str(rejected)
         return self._fail(question.request, _unreadable(reply, rejected), str(rejected))
 
     def _fail(self, request: Request, outcome: Outcome, detail: str) -> Completion[Any]:

@@ -11,6 +11,7 @@ from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.plan import Plan, Seat, engines_of
+from svr_async.evaluation.unread import Unread
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
 
@@ -20,7 +21,8 @@ class Evaluation:
     """What to run: pairs, a method, and a plan of who judges.
 
     `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
-    method asks for itself, `tallied` tells what it has asked.
+    method asks for itself, `tallied` tells what it has asked. With `accepts_unread` a judge none of whose replies can
+    be read is asked to the end.
     """
 
     pairs: Sequence[PreferencePair]
@@ -30,11 +32,16 @@ class Evaluation:
     guessed: Guess = nothing_guessed
     beside: tuple[CallEngine, ...] = ()
     tallied: Callable[[], Mapping[str, Any]] = dict
+    accepts_unread: bool = False
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:
         """The engines of all judges that send anything."""
         return (*engines_of(self.plan), *self.beside)
+
+    def unread(self) -> Unread:
+        """Return what says, pair by pair, whether the judges can be read at all."""
+        return Unread(self.engines, accepted=self.accepts_unread)
 
 
 async def run_evaluation(
@@ -46,6 +53,7 @@ async def run_evaluation(
     """
     stopper.engines = evaluation.engines
     items: list[Item | None] = [None] * len(evaluation.pairs)
+    unread = evaluation.unread()
 
     async def work(pair: PreferencePair) -> Item:
         return await judge_pair(evaluation, pair)
@@ -53,6 +61,8 @@ async def run_evaluation(
     def keep(index: int, item: Item) -> None:
         items[index] = item
         on_item(item)
+        if error := unread.note(item.outcome):
+            stopper.fail(error)
 
     workers = max(1, min(len(evaluation.pairs), evaluation.workers))
     await stopper.run(work, evaluation.pairs, workers=workers, on_result=keep)

@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
+from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
 from svr_async.engine import stopper as stopper_module
 from svr_async.engine.engine import CallEngine
+from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget
 from svr_async.engine.stopper import Stopper
-from svr_async.errors import AuthError, BudgetError
+from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy, Orders
 from svr_async.evaluation.plan import Seat
 from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.running.ending import nonce_notes
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.oracle import Oracle
@@ -33,6 +35,8 @@ from svr_async.vocabulary.pair import Presentation
 from svr_async.vocabulary.verdict import Outcome
 
 N = 12
+NO_AUDIT = Orders(audit=0.0)
+BAD = "I \x1b[2Jcan\nnot."
 
 
 @dataclass
@@ -56,7 +60,7 @@ class Asking:
     name: str = "asking"
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
-        done = await self.engine.complete(ask(shown.pair_id))
+        done = await self.engine.complete(ask(shown.pair_id, bad=(BAD,)))
         return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
 
 
@@ -236,3 +240,54 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
     evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)
     with pytest.raises(error):
         await run_evaluation(evaluation, Stopper())
+
+
+async def test_a_run_says_how_many_verdicts_came_without_the_nonce() -> None:
+    """Of the verdicts only: what has none needs no signature; where all are signed nothing is said."""
+    found = await run_evaluation(by_one(pairs=pairs(4), method=Lengths(), orders=NO_AUDIT), Stopper())
+    items = [item for item in found if item is not None]
+    bare = [replace(item, flags=("no_nonce",)) for item in items]
+    failed = replace(bare[0], outcome=Outcome.PARSE_ERROR.value)
+    assert nonce_notes([failed, *bare[1:3], items[3]]) == ("2 of 3 verdicts came without the nonce that was asked for",)
+    assert nonce_notes(items) == ()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        completion("good"),
+        completion("no", finish="content_filter"),
+        refusal(400, "too long", code="context_length_exceeded"),
+    ],
+)
+async def test_a_judge_read_once_or_failing_otherwise_is_asked_to_the_end(memo_folder: Path, first: Any) -> None:
+    """Only where nothing at all can be read is the run ended early."""
+    async with scripted_engine(memo_folder, by_turn(first, first, completion(BAD))) as (engine, _):
+        stopper = Stopper()
+        items = await run_evaluation(by_one(pairs=pairs(25), method=Asking(engine), engine=engine, workers=1), stopper)
+    assert (stopper.error, items.count(None)) == (None, 0)
+
+
+async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(memo_folder: Path, tmp_path: Path) -> None:
+    """The run ends and says what came, of new pairs only; a mended judge goes on after them, as does who says so."""
+
+    async def judged(text: str, **settings: Any) -> tuple[Any, int, int]:
+        log = FailureLog(tmp_path / "failures.jsonl")
+        async with scripted_engine(memo_folder, by_turn(completion(text)), failures=log) as (engine, sent):
+            made = by_one(pairs=pairs(70), method=Asking(engine), engine=engine, workers=1, orders=NO_AUDIT, **settings)
+            stopper = Stopper()
+            items = await run_evaluation(made, stopper)
+        return stopper.error, len(items) - items.count(None), len(sent.sent)
+
+    for before in (0, 20):  # what has failed for good is not paid for again, and is no reason to end
+        error, done, calls = await judged(BAD)
+        assert isinstance(error, RefusedError)
+        assert f"can be read, after {calls} calls: " in str(error)
+        assert 'the judge wrote "I [2Jcan not." (Your answer was bad.)' in str(error)
+        assert "--min-coverage 0" in error.hint
+        assert 20 <= done - before <= 22
+        assert 80 <= calls <= 88
+    error, done, _ = await judged(BAD, accepts_unread=True)
+    assert (error, done) == (None, 70)
+    (tmp_path / "failures.jsonl").unlink()
+    assert await judged("good") == (None, 70, 70)

@@ -124,6 +124,7 @@ def evaluation_of(run: Prepared, bench: Bench, pairs: Sequence[PreferencePair] |
         workers=bench.workers or OFFLINE_WORKERS,
         beside=tuple(judge.engine for judge in bench.judges[len(bench.settled.deciding) :] if judge.engine is not None),
         tallied=dict if method.facts.own is None else method.facts.own.tallied,
+        accepts_unread=run.settings.min_coverage == 0,
     )
 
 

@@ -40,7 +40,7 @@ class Judging:
         self.done: list[int] = []
         self.kept: deque[bytes] = deque()
         self.words: list[EngineWord] = []
-        self._bench, self._evaluation = bench, evaluation
+        self._bench, self._evaluation, self._unread = bench, evaluation, evaluation.unread()
         self._number, self._count, self._life = number, count, life
         self._work: asyncio.Queue[int | None] = asyncio.Queue()
         self._held: dict[int, set[int]] = {}  # pieces, and their pairs that the driver does not know to be judged
@@ -103,8 +103,10 @@ class Judging:
         while (place := await self._work.get()) is not None and not self.stopper.stopped:
             for engine in self._evaluation.engines:
                 await engine.turn()
-            await judge_pair(self._evaluation, self._evaluation.pairs[place])
+            item = await judge_pair(self._evaluation, self._evaluation.pairs[place])
             self.done.append(place)
+            if error := self._unread.note(item.outcome):
+                self.stopper.fail(error)
 
     def _keep(self, key: bytes) -> None:
         if key not in self._given:
