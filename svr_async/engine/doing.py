@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from svr_async.engine.admission.lane_stats import LaneStats
 from svr_async.engine.stats import EngineStats
 from svr_async.vocabulary.safetext import one_line
 
 WORTH_TELLING_S = 1.0
-RATE_LIMITED = "rate limited"
 HELD = {
-    RATE_LIMITED: "rate limited",
+    "rate limited": "rate limited",
+    "paced": "held to a rate, next call in",
     "down": "no answer, next try in",
     "trying": "no answer, trying",
 }  # by a lane's state
+OUTAGES = frozenset({"down", "trying"})
 
 
 def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
@@ -24,7 +25,7 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     now = stats()
     parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
     parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early: a narrow terminal cuts the end off
-    parts += _held(now.lanes)
+    parts += _held(now)
     parts += [f"{now.memo_hits} from memo"] if now.memo_hits else []
     parts += [f"{now.retries} retries"] if now.retries else []
     parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
@@ -35,14 +36,19 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     return ", ".join(parts)
 
 
-def _held(lanes: Sequence[LaneStats]) -> list[str]:
+def _held(now: EngineStats) -> list[str]:
     """Say which endpoints let no call leave and for how long; nothing of waits that are over before one has read it."""
-    many = len(lanes) > 1
+    many = len(now.lanes) > 1
     return [
         f"{f'{_host(lane.name)} ' if many else ''}{HELD[lane.state]}{_wait(lane.wait_s)}"
-        for lane in lanes
-        if lane.state in HELD and (lane.wait_s >= WORTH_TELLING_S or lane.state != RATE_LIMITED)
+        for lane in now.lanes
+        if lane.state in OUTAGES or (lane.state in HELD and lane.wait_s >= WORTH_TELLING_S and _matters(lane, now))
     ]
+
+
+def _matters(lane: LaneStats, now: EngineStats) -> bool:
+    """Whether a wait is anybody's: a rate that headers or settings name holds only calls that wait."""
+    return lane.state != "paced" or now.waiting > 0
 
 
 def _host(lane: str) -> str:

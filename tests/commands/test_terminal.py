@@ -52,6 +52,9 @@ def test_what_holds_calls_back_is_said_with_its_time() -> None:
     assert "no answer, next try in 3 s" in shown(lanes=(lane(state="down", wait_s=3.0),))
     assert "no answer, trying" in shown(lanes=(lane(state="trying"),))
     assert "rate limited" not in shown(lanes=(lane(state="rate limited", wait_s=0.2),))
+    for waiting, wait_s, told in ((3, 4.5, True), (3, 0.2, False), (0, 4.5, False)):  # paced by headers or settings
+        line = shown(waiting=waiting, lanes=(lane(state="paced", wait_s=wait_s),))
+        assert ("held to a rate, next call in 4 s" in line) is told
 
 
 def test_several_endpoints_are_told_apart() -> None:
