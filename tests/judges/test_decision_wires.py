@@ -187,6 +187,16 @@ def test_logprobs_share_the_mass_of_yes_and_no() -> None:
     assert not reply.truncated
 
 
+@pytest.mark.parametrize("told", [None, True, "-0.1", [-0.1], {}, 5.0, 1e308])
+def test_a_yes_without_a_log_probability_is_no_no(told: Any) -> None:
+    """Where the value of Yes or of No cannot be read, neither is known; that of any other word does not matter."""
+    value = completion(("Yes", 0.5), ("No", 0.3), ("Maybe", 0.2))
+    tops = value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    for place, left in ((2, {"q1": pytest.approx(0.625)}), (0, {})):
+        tops[place]["logprob"] = told
+        assert chances(read("logprobs", value)) == left
+
+
 def test_logprobs_are_read_as_llama_cpp_tells_them() -> None:
     """Its token is among the alternatives, bytes are null, and tokens that read alike are one; none for no token."""
     value = completion(("Is", 0.3), ("Yes", 0.03), ("No", 0.01), text="Is")

@@ -14,6 +14,7 @@ from svr_async.engine.wires.statements import name_of, reply_of
 
 TOP = 20  # most alternatives that OpenAI's endpoint, and vLLM as it comes, tell of a token
 WORDS = {"yes": True, "no": False}
+ROUNDING = 0.01  # a log-probability may be so much above 0
 LEAST_MASS = 0.01  # where Yes and No together are less likely than this, the token answers something else
 
 
@@ -47,7 +48,7 @@ def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
         return told
     tops = _alternatives(value["choices"][0])
     masses = {answer: sum(_mass(one, word) for one in tops) for word, answer in WORDS.items()}
-    both = sum(masses.values())
+    both = sum(masses.values())  # NaN is never LEAST_MASS or more
     chances = {name_of(0): masses[True] / both} if both >= LEAST_MASS else {}
     return reply_of(chances, value, told.usage)
 
@@ -62,11 +63,16 @@ def _alternatives(choice: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _mass(alternative: dict[str, Any], word: str) -> float:
-    """Return how likely an alternative is, where it is the word in any case and spacing; 0 for another."""
+    """Return how likely an alternative is, where it is the word in any case and spacing; 0 for another.
+
+    NaN where the word's own value is no log-probability: neither of the two is then known.
+    """
     token, logprob = alternative.get("token"), alternative.get("logprob")
     if not isinstance(token, str) or token.strip(" \t\n▁Ġ.").casefold() != word:
         return 0.0
-    return math.exp(min(0.0, logprob)) if isinstance(logprob, int | float) else 0.0
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float) or logprob > ROUNDING:
+        return math.nan
+    return math.exp(min(0.0, logprob))
 
 
 WIRE = Wire(
