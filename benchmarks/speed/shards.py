@@ -32,6 +32,8 @@ from svr_async.simulation.world import World
 MACHINES = (1, 2, 4)
 SVR = (sys.executable, "-m", "svr_async")
 
+ASKED = ["eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "vanilla", "--audit", "0", "-q"]
+
 
 @contextlib.contextmanager
 def program(*words: object, cwd: Path) -> Iterator[subprocess.Popen[str]]:
@@ -60,24 +62,11 @@ def redis_url(folder: Path) -> Iterator[str | None]:
 
 def judge(folder: Path, name: str, machines: int, args: argparse.Namespace, extra: tuple[str, ...]) -> float:
     """Judge all pairs with so many machines; return calls a second."""
-    flags = (
-        "eval",
-        "rubricbench",
-        "--data",
-        "bench.jsonl",
-        "--judge",
-        "sim",
-        "--method",
-        "vanilla",
-        "--audit",
-        "0",
-        "-q",
-    )
     limits = ("--concurrency", str(args.at_once * machines), *extra)
     outs = [folder / f"{name}-{machines}-{number}" for number in range(machines)]
     running = [
         subprocess.Popen(
-            [*SVR, *flags, *limits, "--shard", f"{n + 1}/{machines}", "--memo", f"{out}.memo", "--out", str(out)],
+            [*SVR, *ASKED, *limits, "--shard", f"{n + 1}/{machines}", "--memo", f"{out}.memo", "--out", str(out)],
             cwd=folder,
             stdout=subprocess.DEVNULL,
         )
@@ -94,22 +83,9 @@ def judge_on_ray(folder: Path, workers: int, args: argparse.Namespace) -> float:
     """Judge all pairs with so many workers of a Ray cluster of this machine; return calls a second."""
     log, out = folder / "log.jsonl", folder / f"ray-{workers}"
     seen = len(log.read_bytes().splitlines())
-    flags = (
-        "eval",
-        "rubricbench",
-        "--data",
-        "bench.jsonl",
-        "--judge",
-        "sim",
-        "--method",
-        "vanilla",
-        "--audit",
-        "0",
-        "-q",
-    )
     limits = ("--ray", "local", "--processes", str(workers), "--concurrency", str(args.at_once * workers))
     places = ("--memo", f"{out}.memo", "--out", str(out))
-    subprocess.run([*SVR, *flags, *limits, *places], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([*SVR, *ASKED, *limits, *places], cwd=folder, stdout=subprocess.DEVNULL, check=True)
     times = sorted(orjson.loads(line)["t"] for line in log.read_bytes().splitlines()[seen:])
     assert len(times) == args.pairs
     return (args.pairs - args.at_once * workers) / (times[-1] - times[0])

@@ -15,8 +15,9 @@ _NAME = (
     rf"(?:(?:{_THING}\s+)?[(\[\"'“*_]{{0,4}}(?:\b(?P<letter>(?-i:[AB]))\b|(?<=\()(?P<small>[ab])(?=\)))[)\]\"'”*_]{{0,4}}"
     rf"(?:['’]s\s+{_THING})?|(?P<place>first|second)\s*{_THING})"
 )
-_ADVERB = (
-    r"(?:[a-z]+ly|much|far|by\s+far|overall|then|also|still|the|a|thus|therefore|so|in\s+(?:all|my\s+opinion|short))"
+_ADVERB = (  # a capital A names a side: "B\n\nA wins." says nothing of B
+    r"(?:[a-z]+ly|much|far|by\s+far|overall|then|also|still|the|(?-i:a)|thus|therefore|so|"
+    r"in\s+(?:all|my\s+opinion|short))"
 )
 _PRAISE = (
     r"(?:better|best|stronger|strongest|superior|preferable|preferred|winner|right\s+choice|"

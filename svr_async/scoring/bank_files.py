@@ -5,6 +5,7 @@ No pickle, and checked on reading.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -192,7 +193,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError as error:
         raise _refused(path, "it is missing") from error
     except OSError as error:
-        if path.is_symlink():
+        if error.errno == errno.ELOOP:  # by O_NOFOLLOW
             raise _refused(path, "it is a symbolic link", "copy the file itself into the folder") from error
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
     if facts.st_size > limit or len(data) > limit:

@@ -38,6 +38,11 @@ class Fault:
     once: bool = False
     roles: tuple[Role, ...] = ()
 
+    @property
+    def spoils(self) -> bool:
+        """Whether the answer is damaged, so that it is asked for anew; a reply without choices is one to some wires."""
+        return self.stage is Stage.CONTENT or self.name == "empty-choices"
+
 
 _JSON_ROLES = (Role.COMPARE, Role.SCORE, Role.INDUCE, Role.WRITE, Role.REPHRASE, Role.PROPOSE, Role.DECOMPOSE)
 _ROW_ROLES = (Role.COMPARE, Role.SCORE, Role.STATE)
@@ -132,7 +137,7 @@ def draw_fault(
 ) -> Fault | None:
     """Return the fault of attempt number `attempt` (from 0) at a request, or None.
 
-    `struck` are the content faults that this topic has suffered already. A client that repairs a bad reply sends a
+    `struck` are the damaged answers that this topic has suffered already. A client that repairs a bad reply sends a
     new request with a new key, so a limit per key alone would let one topic be struck for ever.
     """
     if attempt >= config.max_faulty_attempts or not config.rate:
@@ -146,7 +151,7 @@ def draw_fault(
 
 
 def _allowed(fault: Fault, config: FaultConfig, attempt: int, struck: Collection[str]) -> bool:
-    if fault.stage is Stage.CONTENT:
+    if fault.spoils:
         return len(struck) < config.max_faulty_attempts and not (fault.once and fault.name in struck)
     return not (fault.once and attempt)
 

@@ -91,7 +91,7 @@ class Service:
             )
         if fault is not None:
             record.fault = fault.name
-            if fault.stage is Stage.CONTENT:
+            if fault.spoils:
                 history.struck.setdefault(chat.topic, []).append(fault.name)
         return fault
 

@@ -6,41 +6,32 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
-from rig import background, name_judge, paid, read_lines, sim_process, steady_metrics, svr, wait_until, write_bench
+from rig import background, paid, read_lines, sim_process, steady_metrics, svr, wait_until
+from watched_runs import FLAGS, logged_endpoint, prepared, run_without_a_stop
 
 N = 100
+prepare = partial(prepared, pairs=N)
 CONCURRENCY = 4
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Serve the simulated endpoint in a process, slowly enough to be interrupted; yields its URL and its call log."""
-    folder = tmp_path_factory.mktemp("sim")
-    with sim_process(folder, "--latency-ms", "60", "--log", folder / "log.jsonl") as url:
-        yield url, folder / "log.jsonl"
+    """Yield the URL of a simulated endpoint in a process of its own, and its log."""
+    with logged_endpoint(tmp_path_factory.mktemp("sim"), 60) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run once without a stop; return the run folder."""
+    """Run once in one process without a stop; return the run folder."""
     folder = tmp_path_factory.mktemp("whole")
     prepare(folder, endpoint[0])
-    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
-
-
-FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
-
-
-def prepare(folder: Path, url: str) -> None:
-    """Put data and judge into a folder."""
-    write_bench(folder / "bench.jsonl", N)
-    name_judge(folder, url)
+    return run_without_a_stop(folder)
 
 
 def after_calls(log: Path, start: int, count: int) -> Callable[[], bool]:

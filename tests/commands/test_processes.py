@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rig import background, name_judge, paid, read_lines, run_items, sim_process, svr, wait_until, write_bench
+from rig import background, paid, read_lines, run_items, sim_process, svr, wait_until
+from watched_runs import FLAGS, PRICE, logged_endpoint, metrics_of, prepared, run_without_a_stop
 
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.failures import FailureLog
@@ -21,38 +23,22 @@ from svr_async.judges.shares import part_of, places_of, share_of_share
 from svr_async.vocabulary.verdict import Outcome
 
 N = 48
-PRICE = [0.1, 0.05, 0.5]
-FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
+prepare = partial(prepared, pairs=N, price=PRICE)
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Serve the simulated endpoint in a process, slowly enough to be interrupted; yields its URL and its call log."""
-    folder = tmp_path_factory.mktemp("sim")
-    with sim_process(folder, "--latency-ms", "40", "--log", folder / "log.jsonl") as url:
-        yield url, folder / "log.jsonl"
+    """Yield the URL of a simulated endpoint in a process of its own, and its log."""
+    with logged_endpoint(tmp_path_factory.mktemp("sim"), 40) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run once in one process; return the run folder."""
+    """Run once in one process without a stop; return the run folder."""
     folder = tmp_path_factory.mktemp("whole")
     prepare(folder, endpoint[0])
-    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
-
-
-def prepare(folder: Path, url: str) -> None:
-    """Put data and judge into a folder."""
-    write_bench(folder / "bench.jsonl", N)
-    name_judge(folder, url, price=PRICE)
-
-
-def metrics_of(folder: Path) -> dict[str, object]:
-    """Return the metrics of a run but for how long it took."""
-    metrics: dict[str, object] = orjson.loads((folder / "metrics.json").read_bytes())
-    return {name: value for name, value in metrics.items() if name != "wall_s"}
+    return run_without_a_stop(folder)
 
 
 def workers_of(parent: int) -> list[int]:

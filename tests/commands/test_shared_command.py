@@ -80,7 +80,7 @@ def test_what_is_no_address_or_is_not_installed_is_one_line(cli: Cli, monkeypatc
 def test_what_one_shard_leaves_of_a_cap_another_may_use(cli: Cli, server: RedisServer, tmp_path: Path) -> None:
     """A shard that has all in its memo lends its calls and dollars; without the server each keeps to its own part."""
     write_bench(tmp_path / "bench.jsonl", 24)
-    flags = (
+    flags = [
         "eval",
         "rubricbench",
         "--data",
@@ -92,7 +92,7 @@ def test_what_one_shard_leaves_of_a_cap_another_may_use(cli: Cli, server: RedisS
         "--audit",
         "0",
         "-q",
-    )
+    ]
     capped = ("--max-calls", "20", "--budget", "0.02")
     with serving() as sim:
         name_judge(tmp_path, sim.base_url, price=[0.1, 0.05, 0.5])

@@ -15,21 +15,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from rig import background, name_judge, paid, read_lines, run_items, sim_process, svr, wait_until, write_bench
+from rig import background, paid, read_lines, run_items, sim_process, svr, wait_until
+from watched_runs import FLAGS, PRICE, logged_endpoint, metrics_of, prepared, run_without_a_stop
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'svr-async[ray]' in an environment of its own")
 
 pytestmark = pytest.mark.timeout(300)  # Ray takes half a minute to begin on a busy machine
 
 N = 48
+prepare = partial(prepared, pairs=N, price=PRICE)
 AT_ONCE = 8  # calls under way, of both workers together
 MARK = "SVR_TEST_CLUSTER"
-FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
 ENV = {
     "PYTHONHASHSEED": "0",  # it has each command in an interpreter of its own
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -128,37 +129,22 @@ def _answers(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Serve the simulated endpoint in a process, slowly enough to be interrupted; yields its URL and its call log."""
-    folder = tmp_path_factory.mktemp("sim")
-    with sim_process(folder, "--latency-ms", "300", "--log", folder / "log.jsonl") as url:
-        yield url, folder / "log.jsonl"
+    """Yield the URL of a simulated endpoint in a process of its own, and its log."""
+    with logged_endpoint(tmp_path_factory.mktemp("sim"), 300) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def whole(endpoint: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run once in one process; return the run folder."""
+    """Run once in one process without a stop; return the run folder."""
     folder = tmp_path_factory.mktemp("whole")
     prepare(folder, endpoint[0])
-    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
-
-
-def prepare(folder: Path, url: str) -> None:
-    """Put data and judge into a folder."""
-    write_bench(folder / "bench.jsonl", N)
-    name_judge(folder, url, price=[0.1, 0.05, 0.5])
+    return run_without_a_stop(folder)
 
 
 def on(cluster: Cluster, *flags: str, processes: int = 2) -> tuple[str, ...]:
     """Return the command on a cluster."""
     return (*FLAGS, "--ray", cluster.address, "--processes", str(processes), "--concurrency", str(AT_ONCE), *flags)
-
-
-def metrics_of(folder: Path) -> dict[str, Any]:
-    """Return the metrics of a run but for how long it took."""
-    metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
-    return {name: value for name, value in metrics.items() if name != "wall_s"}
 
 
 def test_a_run_on_a_cluster_has_the_bytes_of_one_process(

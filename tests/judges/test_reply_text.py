@@ -355,6 +355,7 @@ def test_a_verdict_with_another_questions_nonce_is_none() -> None:
 @pytest.mark.parametrize(
     "text",
     ["Response B is better.\n\n[[A]]", "I prefer B.\nFinal verdict: [[A]]", "Winner: B\n[[A]]", "**B wins.**\n\n[[A]]",
+     "[[B]]\n\nA wins.", "- B: [[B]]\n\nA is better.",
      "The second response is clearly the stronger one.\n[[A]]", "B it is; A wrote this:\n\n[[A]]",
      "B.\n\nThe text of candidate A ends so:\n[[A]]"],
 )  # fmt: skip

@@ -128,7 +128,8 @@ def _lists() -> None:
     call("induce", "pairs.jsonl", "--judge", "rules", "--out", "candidates.jsonl", "-q")
     for name, place in (("prompts", "judges/prompts"), ("recipes", "reproduction/recipes")):
         shutil.copytree(str(importlib.resources.files("svr_async").joinpath(place)), name)
-    replies = [{"pair_id": f"made-{n}", "order": "ab", "role": "direct", "reply": "So [[A]]"} for n in range(12)]
+    told = [(f"made-{n}", order) for n in range(12) for order in ("ab", "ba")]
+    replies = [{"pair_id": name, "order": order, "role": "direct", "reply": "So [[A]]"} for name, order in told]
     Path("recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
     Path("scores.csv").write_text("id,score_a,score_b\n" + "".join(f"made-{n},{n},1.5\n" for n in range(12)))
     Path("config.toml").write_text('judge = "rules"\nmethod = "longest"\naudit = 0.5\nlimit = "4"\ndomain = ["code"]\n')

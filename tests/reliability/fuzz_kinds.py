@@ -301,10 +301,11 @@ KINDS: dict[str, Kind] = {
         steps=("lists", "bank"),
         targets=("recipes/*.toml",),
         commands=_lines("""
-            repro {stem} --recipes recipes --data rubricbench=bench.jsonl --dry-run --out out --judge rules
+            repro {stem} --recipes recipes --data rubricbench=bench.jsonl --dry-run --out out --judge rules --offline
             repro rubricbench --recipes recipes --data rubricbench=bench.jsonl --out out --judge rules \
                 --offline -q --bank good-bank --limit 2
-            repro all --recipes recipes --data rubricbench=bench.jsonl --dry-run --out out --judge rules --json
+            repro all --recipes recipes --data rubricbench=bench.jsonl --dry-run --out out --judge rules \
+                --offline --json
         """),
         beside=("recipes", "bench.jsonl", "good-bank"),
         slow=("repro",),

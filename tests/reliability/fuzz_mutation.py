@@ -122,7 +122,7 @@ def broken_tree(tree: Tree, rng: random.Random) -> Tree:
         case 5 if isinstance(value, str):
             at = rng.randrange(len(value) + 1)
             holder[key] = value[:at] + rng.choice(TEXTS) + value[at:]
-        case 6 if isinstance(value, int | float):
+        case 6 if isinstance(value, int | float) and abs(value) < 1e300:
             holder[key] = rng.choice((-value, value + 1, value * 1e6, str(value), value + 0.5))
         case _:
             holder[key] = hostile(rng)

@@ -52,8 +52,6 @@ KILLS = int(os.environ.get("SOAK_KILLS", "200"))  # read when loaded: tests run 
 SEED = int(os.environ.get("SOAK_SEED", "1000"))
 CALLS = int(os.environ.get("SOAK_CALLS", "100000"))
 FAULTS = int(os.environ.get("SOAK_FAULTS", "10000"))
-"""Faulty calls on each wire. No content at all is an answer on the wire anthropic, asked for again three times at most:
-the endpoint bounds what it damages of an answer to two replies a topic, but not this, so it is left out there."""
 FAULTS_A_QUESTION = 1.1  # where seven calls in ten are faulty, and at most two for one request
 STATED = {"anthropic", "decisions", "systemone", "logprobs"}  # wires on which rubrics are judged; on others pairs are
 QUESTIONS = {"logprobs": 10, "classify": 2, "pooling": 2, "score": 2}  # a pair, where there are more than one
@@ -178,11 +176,10 @@ def test_faults_on_each_wire(wire: str, client: str, tmp_path: Path) -> None:
     """P4, P18: SOAK_FAULTS faulty calls on each wire, and over the other client: no item changes, all accounted for."""
     method = "oracle" if wire in STATED else "vanilla"
     pairs = math.ceil(1.05 * FAULTS / (FAULTS_A_QUESTION * QUESTIONS.get(wire, 1)))
-    kinds = [kind for kind in QUICK_KINDS if (wire, kind) != ("anthropic", "empty-choices")]
     reference = smooth(tmp_path, pairs, method, wire)
     begun = time.monotonic()
     found = faults(
-        tmp_path, reference, method=method, rate=0.7, kinds=",".join(kinds), concurrency=512, wire=wire,
+        tmp_path, reference, method=method, rate=0.7, kinds=",".join(QUICK_KINDS), concurrency=512, wire=wire,
         SVR_HTTP=client,
     )  # fmt: skip
     note("P4", f"mixed faults on the wire {wire} over {client}", faulty=found.kinds.total(), calls=found.calls,

@@ -61,6 +61,7 @@ def test_what_may_strike_once_strikes_once() -> None:
     prose = FaultConfig(rate=1.0, kinds=("prose",))
     assert plan(prose, "k", 1, struck=["prose"]) == "prose"
     assert not plan(prose, "k", 1, struck=["prose", "length"])
+    assert not plan(FaultConfig(rate=1, kinds=("empty-choices",)), "k", 1, struck=["prose", "length"])
 
 
 def test_faults_fit_the_role() -> None:

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from svr_async.errors import ArtefactError, UsageError
+from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.bank.prune_redundant import RedundancyEdges
 from svr_async.training.store import files as store_files
 from svr_async.training.store.arrays import fit_arrays
+from svr_async.training.store.files import open_plain
 from svr_async.training.store.reader import load_store, read_prompts
 from svr_async.training.store.records import (
     BOTH_ORDERS,
@@ -351,6 +352,8 @@ def test_a_missing_file_a_link_and_a_pipe_are_refused(folder: Path, tmp_path: Pa
     path.unlink()
     os.mkfifo(path)
     assert "no plain file" in refused(folder)
+    with pytest.raises(StorageError, match="too long"):  # as a damaged meta.json may name it
+        open_plain(folder / ("A" * 300), 1)
 
 
 def test_pickles_in_an_npz_are_not_opened(folder: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Importing a store: the same entries in any form give the same store, and every wrong input is one line."""
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,13 @@ def test_wrong_npz_files_are_refused_by_name_and_value(home: Path, arrays: dict[
     line = refusal(write_npz(**arrays))
     assert line.startswith("z.npz: ")
     assert problem in line
+
+
+def test_a_cut_npz_is_refused_and_left_closed(home: Path) -> None:
+    """A file that begins as an archive and is none: one line, and no warning of a file left open (an error here)."""
+    Path("z.npz").write_bytes(b"PK\x03\x04 and no more")
+    assert "it is no npz of plain arrays" in refusal("z.npz")
+    gc.collect()
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,8 @@ def _npz_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise DataError(f"no such file: {path}", hint="check the path")
     try:
-        with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as held:  # of old headers
+        with path.open("rb") as file, warnings.catch_warnings(action="ignore"):  # of old headers
+            held = np.load(file, allow_pickle=False)
             _refuse_bomb(path, held)
             found = {name: held[name] for name in held.files if name in {*LISTS, *CSR, WEIGHT, "shape", "format"}}
     except DataError:

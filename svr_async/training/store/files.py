@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -114,7 +115,7 @@ def open_plain(path: Path, limit: int) -> BinaryIO:
     except FileNotFoundError as error:
         raise refused(path, "it is missing") from error
     except OSError as error:
-        if path.is_symlink():
+        if error.errno == errno.ELOOP:  # by O_NOFOLLOW
             raise refused(path, "it is a symbolic link") from error
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
     facts = os.fstat(handle)

@@ -1,0 +1,40 @@
+"""Runs of `svr eval` against a `svr sim` in a process of its own, whose log says what was paid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rig import name_judge, sim_process, svr, write_bench
+
+FLAGS = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "--out", "run")
+PRICE = [0.1, 0.05, 0.5]
+
+
+@contextmanager
+def logged_endpoint(folder: Path, latency_ms: int) -> Iterator[tuple[str, Path]]:
+    """Serve the simulated endpoint, slowly enough to be interrupted; yields its URL and its log of calls."""
+    with sim_process(folder, "--latency-ms", str(latency_ms), "--log", folder / "log.jsonl") as url:
+        yield url, folder / "log.jsonl"
+
+
+def prepared(folder: Path, url: str, *, pairs: int, price: list[float] | None = None) -> None:
+    """Put data and judge into a folder."""
+    write_bench(folder / "bench.jsonl", pairs)
+    name_judge(folder, url, **({"price": price} if price else {}))
+
+
+def run_without_a_stop(folder: Path) -> Path:
+    """Run once in one process; return the run folder."""
+    done = svr(*FLAGS, "--concurrency", "64", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    """Return the metrics of a run but for how long it took."""
+    metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
+    return {name: value for name, value in metrics.items() if name != "wall_s"}
