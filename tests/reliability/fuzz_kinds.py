@@ -298,7 +298,7 @@ KINDS: dict[str, Kind] = {
         may=("memo",),
     ),
     "recipes": Kind(
-        steps=("lists", "bank"),
+        steps=("pairs", "lists", "bank"),
         targets=("recipes/*.toml",),
         commands=_lines("""
             repro {stem} --recipes recipes --data rubricbench=bench.jsonl --dry-run --out out --judge rules --offline
