@@ -107,6 +107,8 @@ class Reply:
                 raise TypeError("a reply's counts have other types")
         if type(counts.batch) is not bool:
             raise TypeError("a reply's mark of a batch has another type")
+        if type(reply.tries) is not int:
+            raise TypeError("a reply's number of tries has another type")
         for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning):
             if type(text) is not str:
                 raise TypeError("a reply's fields have other types")

@@ -325,9 +325,9 @@ KINDS: dict[str, Kind] = {
         targets=("noise.json",),
         commands=_lines("""
             compare run good-run --noise noise.json
-            gate run --baseline good-run --noise noise.json
+            gate sim-run --baseline sim-run --noise noise.json
         """),
-        beside=("run", "good-run"),
+        beside=("run", "good-run", "sim-run"),
     ),
     "rubric files": Kind(
         steps=("lists", "pairs"),
@@ -358,14 +358,14 @@ KINDS: dict[str, Kind] = {
         may=("store", "store.stages", "candidates.jsonl", "candidates.jsonl.stages"),
     ),
     "prompts": Kind(
-        steps=("lists",),
+        steps=("pairs", "lists"),
         targets=("prompts/*.txt", "prompts/paper/*.txt"),
         commands=_lines("""
             eval rubricbench --data bench.jsonl --judge sim --prompts prompts --dry-run
             eval rubricbench --data bench.jsonl --judge sim --method oracle --prompts prompts --dry-run
-            train bench.jsonl --format rubricbench --judge sim --prompts prompts --dry-run --out out
+            train pairs.jsonl --judge sim --prompts prompts --dry-run --out out
         """),
-        beside=("bench.jsonl",),
+        beside=("bench.jsonl", "pairs.jsonl"),
     ),
     "recordings": Kind(
         steps=("pairs", "lists"),

@@ -8,18 +8,30 @@ import json
 import sqlite3
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 from fuzz_seals import reseal
 from rig import svr_here, write_bench
 
-from svr_async.engine.batch.folder import Export, State, Submission, load_export, save_export
+from svr_async.engine.batch.folder import (
+    Export,
+    State,
+    Submission,
+    fresh_state,
+    load_export,
+    load_state,
+    save_export,
+    save_state,
+)
 from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.endpoint_json import json_value
 from svr_async.engine.memo_disk import refuse_foreign_database
+from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError, ConfigError, DataError, StorageError, UsageError
 from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder
@@ -167,15 +179,42 @@ def test_batch_folders(tmp_path: Path) -> None:
     texts = dict.fromkeys(("judge", "model", "base_url", "key_env", "version", "created", "digest"), "x")
     save_export(tmp_path, Export(command=("eval",), files=(file,), plan={}, **texts))
     assert load_export(tmp_path).files == (file,)
-    path = tmp_path / "export.json"
-    path.write_text(path.read_text().replace('"key_env": "x"', '"key_env": {}'))
-    with pytest.raises(ArtefactError, match="is damaged"):
-        load_export(tmp_path)
+    path, whole = tmp_path / "export.json", (tmp_path / "export.json").read_text()
+    for good, bad in (
+        ('"key_env": "x"', '"key_env": {}'),
+        ('"eval"', '"ev\\u0000al"'),
+        (file.name, "requests-\\u0000.jsonl"),
+    ):
+        path.write_text(whole.replace(good, bad))
+        assert path.read_text() != whole
+        with pytest.raises(ArtefactError, match="is damaged"):
+            load_export(tmp_path)
     (tmp_path / file.name).write_text("{}\n")
     with pytest.raises(ArtefactError, match="holds a line that is no request"):
         asked_keys(tmp_path, [file.name])
     with pytest.raises(DamagedLineError):
         read_line(f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {DEEP}}}}}'.encode())
+
+
+@pytest.mark.parametrize("name", ["../results-1.jsonl", "requests-\0.jsonl", "requests-0002.jsonl"])
+def test_a_batch_is_of_the_files_that_were_exported(tmp_path: Path, name: str) -> None:
+    """Results are written beside the file that it names: one elsewhere, or none, would be written there."""
+    file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
+    texts = dict.fromkeys(("judge", "model", "base_url", "key_env", "version", "created", "digest"), "x")
+    export = Export(command=("eval",), files=(file,), plan={}, **texts)
+    state = fresh_state(export, "x", "24h")
+    save_state(tmp_path, state)
+    assert load_state(tmp_path, export) == state
+    save_state(tmp_path, replace(state, batches=(replace(state.batches[0], file=name),)))
+    with pytest.raises(ArtefactError, match="belongs to another export"):
+        load_state(tmp_path, export)
+
+
+def test_a_memo_row_whose_count_of_tries_is_no_number() -> None:
+    """What is nested without end there could not be written out again."""
+    row = orjson.loads(Reply(text="x").to_bytes())
+    with pytest.raises(TypeError, match="number of tries"):
+        Reply.from_bytes(orjson.dumps(row | {"tries": [[[]]]}))
 
 
 def test_what_a_batch_says_of_itself_steers_no_terminal() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ EXPORT = "export.json"
 STATE = "batch.json"
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 REMOVE = "export again into another folder"
+NAMED = re.compile(r"requests-[0-9]{4,9}\.jsonl")  # as `requests.NAME` calls them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,8 @@ def load_export(folder: Path, *, checked: bool = False) -> Export:
     try:
         files = tuple(RequestFile(**row) for row in value.pop("files"))
         export = Export(**{**value, "command": tuple(value["command"]), "files": files})
-        good = all(_plain_name(file.name) for file in files) and not any(map(misfit, (export, *files)))
+        good = all(_is_ours(file.name) for file in files) and not any(map(misfit, (export, *files)))
+        good = good and not any("\0" in word for word in export.command)  # no command line can hold one
     except (TypeError, KeyError, AttributeError):
         good = False
     if not good:
@@ -149,7 +152,8 @@ def load_state(folder: Path, export: Export) -> State | None:
         good = False
     if not good:
         raise ArtefactError(f"{path} is damaged", hint=hint)
-    if state.digest != export.digest or [b.sha256 for b in batches] != [f.sha256 for f in export.files]:
+    submitted, exported = [(b.file, b.sha256) for b in batches], [(f.name, f.sha256) for f in export.files]
+    if state.digest != export.digest or submitted != exported:
         raise ArtefactError(f"{path} belongs to another export", hint=hint)
     return state
 
@@ -224,8 +228,9 @@ def _load(path: Path) -> dict[str, Any]:
     return value
 
 
-def _plain_name(name: Any) -> bool:
-    return isinstance(name, str) and Path(name).name == name and name.startswith("requests-")
+def _is_ours(name: Any) -> bool:
+    """Whether a file of requests is called as exports call it: results are written beside it, under a name like it."""
+    return isinstance(name, str) and NAMED.fullmatch(name) is not None
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
