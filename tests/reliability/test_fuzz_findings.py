@@ -45,6 +45,7 @@ from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, choice_from_values
 from svr_async.training.store.entry_files import read_entries
+from svr_async.training.store.files import open_verified
 from svr_async.training.store.reader import FORMAT, read_meta
 from svr_async.training.store.records import SCHEMA_VERSION
 from svr_async.vocabulary.rubric import Rubric
@@ -274,6 +275,29 @@ def test_a_store_whose_digests_no_bank_may_hold(tmp_path: Path, digests: Mapping
         (tmp_path / "meta.json").write_text(json.dumps({**meta, "data_digests": value}))
         with pytest.raises(ArtefactError, match=says):
             read_meta(tmp_path)
+
+
+def test_a_store_that_names_a_file_with_a_nul(tmp_path: Path) -> None:
+    """No file system has such a name."""
+    with pytest.raises(ArtefactError, match="it names a file as"):
+        open_verified(tmp_path, {"file": "z\0.npz", "bytes": 1, "sha256": ""})
+
+
+def test_shards_that_somebody_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record that nests without end is damaged; a digest that is no text is that of no run."""
+    monkeypatch.chdir(tmp_path)
+    write_bench(tmp_path / "bench.jsonl", 2)
+    assert svr_here(*EVAL, "--shard", "1/2") == 0
+    shard, manifest = tmp_path / "out" / "shard.json", tmp_path / "out" / "manifest.json"
+    held = json.loads(shard.read_text())
+    shard.write_text(json.dumps({**held, "asked": {**held["asked"], "judge": {"a": json.loads(DEEP)}}}))
+    capsys.readouterr()
+    assert svr_here("merge", "out", "--out", "all") == 7
+    assert "nested too deep" in capsys.readouterr().err
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "digest": {}}))
+    assert svr_here(*EVAL, "--shard", "1/2") == 0
 
 
 def test_a_memo_whose_schema_is_no_text(tmp_path: Path) -> None:

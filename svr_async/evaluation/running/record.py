@@ -100,7 +100,8 @@ def _held(manifest: Path) -> tuple[str | None, Share]:
         number, count = found.get("config", {}).get("share") or WHOLE
     except (orjson.JSONDecodeError, AttributeError, OSError, TypeError, ValueError):
         return None, WHOLE
-    return found.get("digest"), (number, count)
+    digest = found.get("digest")
+    return digest if isinstance(digest, str) else None, (number, count)
 
 
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import from_plain
 from svr_async.evaluation.running.shares import places_in
 from svr_async.judges.shares import WHOLE, Share, share_in_words
-from svr_async.vocabulary.fitting import fits, misfit
+from svr_async.vocabulary.fitting import fits, is_deep, misfit
 
 FILE = "shard.json"
 FAILURES = "failures.jsonl"
@@ -108,6 +108,8 @@ def read_shard(folder: Path) -> Shard:
 
 
 def _shard(run: Run, value: Mapping[str, Any]) -> Shard:
+    if is_deep(value):
+        raise ValueError("its values are nested too deep")
     number, count = value["share"]
     asked = value["asked"]
     costs = tuple(_cost_from(each) for each in asked["costs"])

@@ -93,7 +93,7 @@ def _digest(file: BinaryIO) -> str:
 def open_verified(folder: Path, entry: Mapping[str, Any]) -> BinaryIO:
     """Open a file of the store after comparing its size and digest with its entry; ArtefactError where they differ."""
     name, size, wanted = entry.get("file"), entry.get("bytes"), entry.get("sha256")
-    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name:
+    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or "\0" in name:
         raise refused(folder / META, f"it names a file as {str(entry)[:80]}")
     path = folder / name
     file = open_plain(path, MAX_FILE_BYTES)
