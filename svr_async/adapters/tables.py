@@ -320,12 +320,12 @@ def _parquet_rows(source: Any, name: str, repairs: Counter[str], caps: Caps) -> 
 
     size = source.getbuffer().nbytes if isinstance(source, io.BytesIO) else source.stat().st_size
     allowed = min(caps.max_bytes, max(caps.free_bytes, caps.max_ratio * size))
-    with pq.ParquetFile(source) as plain:
+    with pq.ParquetFile(source, pre_buffer=False) as plain:
         _check_parquet_size(plain.metadata, name, caps, allowed)
         shared = _shared_columns(plain.metadata)
     if isinstance(source, io.BytesIO):
         source.seek(0)
-    with pq.ParquetFile(source, read_dictionary=shared) as file:
+    with pq.ParquetFile(source, read_dictionary=shared, pre_buffer=False) as file:
         number = unfolded = 0
         for batch in file.iter_batches(_PARQUET_BATCH_ROWS, use_threads=False):
             for values in _values_of(batch):

@@ -58,7 +58,7 @@ def read_replies(file: BinaryIO, size: int, name: str) -> Iterator[tuple[bytes, 
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(file) as plain:
+        with parquet.ParquetFile(file, pre_buffer=False) as plain:
             allowed = _check(plain, size)
         file.seek(0)
         with parquet.ParquetFile(file, read_dictionary=list(TEXTS), pre_buffer=False) as table:

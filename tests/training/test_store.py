@@ -1,7 +1,10 @@
 """The feature store: what was written comes back, whole or not at all, and nothing damaged is read."""
 
+import gzip
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -178,6 +181,27 @@ def test_what_was_written_comes_back(folder: Path) -> None:
     assert dict(store.header.vocabulary) == HEADER.vocabulary
     assert (store.header.judge, store.header.data_digests) == ("a judge", {"made": "e"})
     assert store.meta["counts"] == {"pairs": 5, "prompts": 3, "rubrics": 3, "entries": 6}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's list of a process's threads")
+def test_tables_are_read_by_this_thread_alone(folder: Path, tmp_path: Path) -> None:
+    """A thread of Arrow's that still holds a Python file when the interpreter ends aborts the program, or hangs it."""
+    packed = tmp_path / "pairs.parquet.gz"
+    table = pa.table({"prompt": ["p"], "chosen": ["a"], "rejected": ["b"]})
+    with gzip.open(packed, "wb") as file:
+        parquet.write_table(table, file)
+    program = """
+import os, sys
+from pathlib import Path
+import pyarrow.parquet
+from svr_async.adapters.tables import read_rows
+from svr_async.training.store.reader import load_store
+before = len(os.listdir("/proc/self/task"))
+store, rows = load_store(sys.argv[1]), list(read_rows(Path(sys.argv[2])))
+print(len(store.pairs) > 0, len(rows), len(os.listdir("/proc/self/task")) - before)
+"""
+    told = subprocess.run([sys.executable, "-c", program, folder, packed], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["True", "1", "0"]
 
 
 def test_an_empty_store_loads(tmp_path: Path) -> None:

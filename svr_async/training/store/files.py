@@ -210,14 +210,18 @@ def _mapped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: np.dtype[Any
 
 
 def read_parquet(file: BinaryIO, path: Path, schema: pa.Schema, columns: Sequence[str], n_rows: int) -> pa.Table:
-    """Return some columns of a parquet file, which must have this schema and this number of rows."""
+    """Return some columns of a parquet file, which must have this schema and this number of rows.
+
+    It is read in this thread: Arrow's own may hold a Python file until after the interpreter has ended, and abort or
+    hang then (apache/arrow issues 34314 and 50482).
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        opened = parquet.ParquetFile(file)
+        opened = parquet.ParquetFile(file, pre_buffer=False)
         _check_parquet(opened, schema, n_rows, os.fstat(file.fileno()).st_size)
-        return opened.read(columns=list(columns))
+        return opened.read(columns=list(columns), use_threads=False)
     except (ValueError, OSError, pa.ArrowException) as error:
         raise refused(path, " ".join(str(error).split())[:200]) from error
 
