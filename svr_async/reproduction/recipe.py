@@ -15,6 +15,7 @@ from svr_async.vocabulary.fitting import misfit
 from svr_async.vocabulary.plaintoml import parse_toml
 
 ROLE = re.compile("@([a-z0-9.-]+)")
+PLAIN = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)  # no path leads out of a folder
 JUDGES, BANKS = "judges.toml", "banks.toml"
 FORM = "docs/reproduction.md has the form"
 R = TypeVar("R")
@@ -139,6 +140,7 @@ def load_recipes(folder: Path | None = None) -> Recipes:
             name: _made(BankSpec, BANKS, {"name": name, **_tuples(_object(BANKS, one))}) for name, one in banks.items()
         },
     )
+    _refuse_paths(recipes)
     _refuse_unknown(recipes)
     return recipes
 
@@ -206,6 +208,13 @@ def _refuse_unknown(recipes: Recipes) -> None:
     for label, judge in [*judged, *((f"bank {bank.name}", bank.judge) for bank in recipes.banks.values())]:
         if judge not in recipes.roles:
             raise ConfigError(f"{label} names the judge {judge!r}, which {JUDGES} does not have")
+
+
+def _refuse_paths(recipes: Recipes) -> None:
+    """Raise ConfigError for a table, a role or a bank whose name is none for the file or folder that is called so."""
+    for name in (*(one.short for one in recipes.tables), *recipes.roles, *recipes.banks):
+        if not PLAIN.fullmatch(name):
+            raise ConfigError(f"a recipe names {name[:80]!r}", hint="letters, digits, _, - and . make a name")
 
 
 def chosen(recipes: Recipes, names: Iterable[str]) -> tuple[Recipe, ...]:

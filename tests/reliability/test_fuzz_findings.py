@@ -104,6 +104,20 @@ def test_ranked_rows_say_who_judged_in_texts(told: Told) -> None:
     assert "a list of numbers" in told("pairs", "build", "ranked.jsonl", "--out", "out.jsonl")
 
 
+@pytest.mark.parametrize(("file", "text"), [
+    ("odd.toml", 'label = "tab:../../x"\nkind = "overall"\ntitle = "t"'),
+    ("banks.toml", '["../x"]\njudge = "oss"'),
+    ("judges.toml", '["a/b"]\nlabel = "x"'),
+])  # fmt: skip
+def test_recipes_name_no_place_elsewhere(tmp_path: Path, file: str, text: str) -> None:
+    """Tables, banks and runs lie in --out under such names."""
+    (tmp_path / "odd.toml").write_text('label = "tab:x"\nkind = "overall"\ntitle = "t"\n')
+    assert [one.short for one in load_recipes(tmp_path).tables] == ["x"]
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ConfigError, match="a recipe names '"):
+        load_recipes(tmp_path)
+
+
 @pytest.mark.parametrize("line", ["[row]\nx = 1", 'row = "x"', "benchmarks = 3", 'place = "first"', "title = 5",
                                   '[benchmarks.a]\n[[row]]\nnames = ["x"]\nrun = "y"'])  # fmt: skip
 def test_recipes(tmp_path: Path, line: str) -> None:
