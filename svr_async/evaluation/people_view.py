@@ -15,7 +15,6 @@ AGREEMENT_HEADS = ("who", "items", "same label", "95 % interval", "Cohen’s κ"
 RATE_HEADS = ("", "rate", "95 % interval")
 TABLE_HEADS = ("people say", *(f"judge {label}" for label in LABELS))
 SHOWN = 10
-FEW = 30  # labels below which the normal intervals of corrected rates are too narrow
 
 
 def agreement_rows(found: PeopleFound) -> list[tuple[str, ...]]:
@@ -70,8 +69,6 @@ def rate_notes(rate: Rate) -> Iterator[str]:
         yield "no corrected rate: every labelled item was picked, none drawn; --next N --random draws some"
     elif rate.left_out:
         yield f"{wording.plural(rate.left_out, 'item')} that were picked are not in it: they stand for no others"
-    if 0 < rate.n < FEW:
-        yield f"{wording.plural(rate.n, 'label')}: below {FEW} the intervals are too narrow"
     if rate.n and rate.rogan_gladen.value is None:
         yield "no Rogan–Gladen rate: people said only one of the two, or the judge is no better than chance"
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from svr_async.vocabulary.statistics import Interval, drawn_counts, newcombe_interval, wilson_interval
 
 Floats = NDArray[np.float64]
+Share = tuple[float, float]  # of 1, and of how many
 RESAMPLES = 2_000
 MOST_UNDEFINED = 0.5  # share of resamples without a value, above which there is no interval
 
@@ -153,21 +154,42 @@ def rogan_gladen(labelled: Sequence[tuple[bool, bool]], judged: Sequence[bool], 
 
     `labelled` has (people, judge) of items that both decided, a random sample; `judged` the judge's word on all items.
     With p its rate there, sensitivity s = P(judge | people) and specificity t = P(not judge | not people):
-    θ = (p + t − 1)/(s + t − 1), held within [0, 1]. The interval is that of the delta method,
-    Var θ = [p(1−p)/N + θ² s(1−s)/n₁ + (1−θ)² t(1−t)/n₀]/(s + t − 1)². None where people said only one of the two,
-    or the judge is no better than chance (s + t ≤ 1). Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76.
+    θ = (p + t − 1)/(s + t − 1), held within [0, 1]. None where people said only one of the two, or the judge is no
+    better than chance (s + t ≤ 1). Sources: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76; the interval:
+    Lang & Reiczigel 2014, Prev. Vet. Med. 113:13-22.
     """
     yes = [judge for people, judge in labelled if people]
     no = [judge for people, judge in labelled if not people]
     if not yes or not no or not judged:
         return NOTHING
     p, s, t = sum(judged) / len(judged), sum(yes) / len(yes), 1 - sum(no) / len(no)
+    if s + t <= 1:
+        return NOTHING
+    rate = min(1.0, max(0.0, (p + t - 1) / (s + t - 1)))
+    return Estimate(rate, _lang_reiczigel(rate, (p, len(judged)), (s, len(yes)), (t, len(no)), level))
+
+
+def _lang_reiczigel(rate: float, judged: Share, right: Share, rejected: Share, level: float) -> Interval:
+    """Return the interval of a corrected rate: the delta method's, with counts added to each share.
+
+    z²/2 of each kind to the judge's (as Agresti and Coull), one of each to its sensitivity and its specificity, so that
+    a few labels without an error do not count as no error at all, and the middle is moved by what this biases.
+    """
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    (p, n), (s, n1), (t, n0) = _more(judged, z * z / 2), _more(right, 1), _more(rejected, 1)
     power = s + t - 1
     if power <= 0:
-        return NOTHING
-    rate = min(1.0, max(0.0, (p + t - 1) / power))
-    spread = p * (1 - p) / len(judged) + rate**2 * s * (1 - s) / len(yes) + (1 - rate) ** 2 * t * (1 - t) / len(no)
-    return _normal(rate, spread / power**2, level)
+        return Interval(0.0, 1.0)
+    missed, made, plain = s * (1 - s) / n1, t * (1 - t) / n0, (p + t - 1) / power
+    half = z * math.sqrt(p * (1 - p) / n + plain**2 * missed + (1 - plain) ** 2 * made) / power
+    middle = plain + 2 * z * z * (plain * missed - (1 - plain) * made)
+    return Interval(max(0.0, min(rate, middle - half)), min(1.0, max(rate, middle + half)))
+
+
+def _more(share: Share, count: float) -> Share:
+    """Return a share with so many more of both kinds."""
+    value, n = share
+    return (value * n + count) / (n + 2 * count), n + 2 * count
 
 
 def prediction_powered(

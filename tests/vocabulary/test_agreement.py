@@ -88,8 +88,13 @@ def test_rogan_gladen_is_that_of_its_formula() -> None:
     labelled = [(True, True)] * 9 + [(True, False)] + [(False, False)] * 8 + [(False, True)] * 2
     found = rogan_gladen(labelled, [True, False] * 50)
     assert found.value == pytest.approx(3 / 7)
-    spread = (0.25 / 100 + (3 / 7) ** 2 * 0.09 / 10 + (4 / 7) ** 2 * 0.16 / 10) / 0.7**2
-    assert found.ci95 == pytest.approx((3 / 7 - 1.959964 * spread**0.5, 3 / 7 + 1.959964 * spread**0.5))
+    z = 1.959964
+    p, n, s, t = (50 + z * z / 2) / (100 + z * z), 100 + z * z, 10 / 12, 9 / 12
+    plain, power = (p + t - 1) / (s + t - 1), s + t - 1
+    missed, made = s * (1 - s) / 12, t * (1 - t) / 12
+    half = z * (p * (1 - p) / n + plain**2 * missed + (1 - plain) ** 2 * made) ** 0.5 / power
+    middle = plain + 2 * z * z * (plain * missed - (1 - plain) * made)
+    assert found.ci95 == pytest.approx((middle - half, middle + half))
 
 
 def test_a_judge_no_better_than_chance_gives_no_rogan_gladen_rate() -> None:
@@ -112,16 +117,19 @@ def test_prediction_powered_without_a_useful_judge_is_the_labels_alone() -> None
 def test_a_few_labels_that_agree_prove_little(truth: float) -> None:
     """Of 300 worlds nineteen in twenty hold the truth by five labels or ten, though most agree with the judge."""
     for n in (5, 10):
-        held = 0
+        held = missed = 0
         for seed in range(300):
             rng = random.Random(seed)
             people = [rng.random() < truth for _ in range(n + 200)]
             judge = [rng.random() < (0.95 if one else 0.05) for one in people]
-            found = prediction_powered(list(zip(people[:n], judge[:n], strict=True)), judge[n:]).ci95
-            assert found is not None
-            assert found.high > found.low
-            held += found.low <= truth <= found.high
+            labelled = list(zip(people[:n], judge[:n], strict=True))
+            powered, gladen = prediction_powered(labelled, judge[n:]).ci95, rogan_gladen(labelled, judge).ci95
+            assert powered is not None
+            assert powered.high > powered.low
+            held += powered.low <= truth <= powered.high
+            missed += gladen is not None and not gladen.low <= truth <= gladen.high
         assert held > 0.93 * 300
+        assert missed < 0.07 * 300
 
 
 @pytest.mark.parametrize("truth", [0.3, 0.7])
