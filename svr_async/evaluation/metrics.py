@@ -12,7 +12,7 @@ from svr_async.adapters.records import PairResult
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy
 from svr_async.vocabulary.pair import Order, PreferencePair, Side
-from svr_async.vocabulary.statistics import Interval, bootstrap_interval, wilson_interval
+from svr_async.vocabulary.statistics import share_interval
 from svr_async.vocabulary.verdict import Outcome
 
 NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
@@ -31,7 +31,7 @@ def accuracy_block(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPT
     ties = sum(1 for item in judged if item.outcome == Outcome.TIE.value)
     scored = sum(1 for item in judged if item.outcome in SCORED)
     units = [prompts.get(item.id, item.item) for item in judged]
-    low, high = _interval(judged, units)
+    low, high = share_interval([float(item.correct is True) for item in judged], units)
     return {
         "n_total": n,
         "n_scored": scored,
@@ -43,19 +43,6 @@ def accuracy_block(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPT
         "accuracy_ci95": [round(low, 6), round(high, 6)],
         "accuracy_ci95_unit": "pair" if len(set(units)) == n else "prompt",
     }
-
-
-def _interval(judged: Sequence[Item], units: Sequence[str]) -> Interval:
-    """Return Wilson's interval of the strict accuracy; where pairs share a prompt, the wider one that draws prompts.
-
-    Judges err on a prompt more than on a pair, so pairs of one prompt are fewer witnesses than they are pairs.
-    """
-    marks = [item.correct is True for item in judged]
-    wilson = wilson_interval(sum(marks), len(marks))
-    if len(set(units)) == len(marks):
-        return wilson
-    drawn = bootstrap_interval(marks, clusters=units)
-    return Interval(min(wilson.low, drawn.low), max(wilson.high, drawn.high))
 
 
 def by_domain(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPTS) -> dict[str, Any]:

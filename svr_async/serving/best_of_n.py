@@ -16,7 +16,7 @@ from svr_async.serving.many import all_of
 from svr_async.serving.pairs import judge_of
 from svr_async.serving.ranking import Ranking, rank
 from svr_async.vocabulary.sheet import Grid, Line, Sheet
-from svr_async.vocabulary.statistics import bootstrap_interval
+from svr_async.vocabulary.statistics import share_interval
 
 Places = frozenset[int]
 
@@ -124,5 +124,5 @@ def credit(best: Places, top: Places) -> float:
 
 def _accuracy(labelled: Sequence[RankedGroup], tops: Sequence[Places]) -> dict[str, float]:
     shares = [credit(one.group.best, top) for one, top in zip(labelled, tops, strict=True)]
-    low, high = bootstrap_interval(shares, clusters=[one.group.prompt for one in labelled])
+    low, high = share_interval(shares, [one.group.prompt for one in labelled])
     return {"value": sum(shares) / len(shares), "low": low, "high": high}

@@ -70,8 +70,9 @@ def krippendorff_alpha(
     within = ((counts @ apart) * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
     alpha = float(_alphas(np.ones((1, len(rows))), counts, within, apart)[0])
     drawn = np.random.default_rng(seed).multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=resamples)
-    low, high = np.nanquantile(_alphas(drawn.astype(np.float64), counts, within, apart), [0.025, 0.975])
-    return Agreement(units=len(rows), alpha=alpha, ci95=Interval(float(low), float(high)))
+    return Agreement(
+        units=len(rows), alpha=alpha, ci95=_between(_alphas(drawn.astype(np.float64), counts, within, apart))
+    )
 
 
 def _alphas(
@@ -132,8 +133,13 @@ def _bootstrapped(rows: Floats, statistic: Callable[[Floats], Floats], resamples
     values = statistic(drawn.reshape(-1, *rows.shape[1:]))
     if len(rows) < 2 or np.isnan(values).mean() > MOST_UNDEFINED:
         return Estimate(value, None)
+    return Estimate(value, _between(values))
+
+
+def _between(values: Floats) -> Interval | None:
+    """Return the middle 95 % of what was drawn; None where all draws are the same: they do not tell how sure it is."""
     low, high = np.nanquantile(values, [0.025, 0.975])
-    return Estimate(value, Interval(float(low), float(high)))
+    return Interval(float(low), float(high)) if np.nanmin(values) < np.nanmax(values) else None
 
 
 def _kappa(tables: Floats) -> Floats:

@@ -80,6 +80,19 @@ def bootstrap_interval(
     return Interval(float(low), float(high))
 
 
+def share_interval(shares: Sequence[float], clusters: Sequence[Hashable]) -> Interval:
+    """Return the interval of the mean of shares (right or wrong, or part of it) of items, each within 0 to 1.
+
+    Wilson's, which knows that a few that are all right prove little. Where items share a cluster (a prompt), the wider
+    one that draws clusters: judges err on a prompt more than on an item, so these are fewer witnesses than they are.
+    """
+    wilson = wilson_interval(sum(shares), len(shares))
+    if len(set(clusters)) == len(shares):
+        return wilson
+    drawn = bootstrap_interval(shares, clusters=clusters)
+    return Interval(min(wilson.low, drawn.low), max(wilson.high, drawn.high))
+
+
 def paired_difference_interval(
     first: ArrayLike,
     second: ArrayLike,

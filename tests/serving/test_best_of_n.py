@@ -16,6 +16,7 @@ from svr_async.errors import DataError, UsageError
 from svr_async.serving.best_of_n import rank_groups, summary
 from svr_async.serving.preferences import ALIKE, CLOSE, KEPT, NO_VERDICT, preference_rows
 from svr_async.simulation.server import SimServer
+from svr_async.vocabulary.statistics import wilson_interval
 
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
 
@@ -85,6 +86,8 @@ async def test_a_summary_counts_ties_as_chances(tmp_path: Path) -> None:
     assert (told["labelled"], told["decided"], told["bank"]) == (2, 1, "checked")
     values = {name: one["value"] for name, one in told["accuracy"].items()}
     assert values == {"judge": 0.75, "longest": 0.25, "first": 0.5, "chance": 0.5}
+    first = told["accuracy"]["first"]
+    assert (first["low"], first["high"]) == pytest.approx(wilson_interval(1, 2)), "two groups prove little"
     assert found[0].row()["marks"] == ("offline_rules",)
     assert (0, 1) in found[0].ranking.verdicts
 

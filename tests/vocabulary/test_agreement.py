@@ -58,6 +58,8 @@ def test_agreement_chance_and_nothing() -> None:
     assert krippendorff_alpha([[1, None]]).units == 0
     assert krippendorff_alpha([[1, 2]]).alpha is None, "one unit tells nothing"
     assert cohen_kappa([1], [2]).ci95 is None
+    assert cohen_kappa(["a"] * 4, ["a", "b"] * 2) == (0.0, None), "κ of one label throughout is 0 in every draw"
+    assert krippendorff_alpha([[1, 2]] * 9).ci95 is None
 
 
 def test_alpha_of_two_raters_is_that_of_a_worked_example() -> None:

@@ -22,6 +22,7 @@ from svr_async.vocabulary.statistics import (
     paired_counts,
     paired_difference_interval,
     quantile_groups,
+    share_interval,
     sign_flip_exact,
     wilson_interval,
 )
@@ -42,6 +43,15 @@ counts = st.integers(0, 60)
 def test_wilson_matches_published_values(successes: int, n: int, low: float, high: float) -> None:
     """Wilson's interval equals the values that independent software prints."""
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_shares_of_one_prompt_are_fewer_witnesses() -> None:
+    """Right throughout, however few, is Wilson's; prompts that are all right or all wrong make it wider."""
+    assert share_interval([1.0] * 5, list("abcde")) == wilson_interval(5, 5)
+    shares = [1.0, 0.0] * 20
+    alone, shared = share_interval(shares, range(40)), share_interval(shares, [n % 4 for n in range(40)])
+    assert alone == wilson_interval(20, 40)
+    assert shared.low < alone.low < alone.high < shared.high
 
 
 @given(st.integers(0, 400), st.integers(1, 400), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
