@@ -147,10 +147,10 @@ def _run(command: click.Command, name: str, args: Sequence[str] | None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
             return _complain(name, f"cannot write the output: {error.strerror} — make room; what was judged is kept", 5)
-        if os.environ.get("SVR_TRACE"):
-            raise
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             return _complain(name, f"a file's name is too long: {str(error.filename)[:40]}… — give a shorter one", 2)
+        if os.environ.get("SVR_TRACE"):
+            raise
         text = f"a bug: {type(error).__name__}: {error} — set SVR_TRACE=1 to see where, and please report it"
         return _complain(name, text, BUG)
     return result if isinstance(result, int) else 0
