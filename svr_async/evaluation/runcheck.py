@@ -12,6 +12,7 @@ Test = Callable[[Any], bool]
 Schema = Mapping[str, tuple[Test, str]]
 """Key → a test of its value and words for what passes. Keys that are not listed pass."""
 _MARK = re.compile("[a-z][a-z_]{0,39}")
+_KEY = re.compile("(?:[0-9a-f]{2}){1,64}")
 
 
 def _is_text(value: Any) -> bool:
@@ -62,6 +63,10 @@ def _is_marks(value: Any) -> bool:
 
 def _is_texts(value: Any) -> bool:
     return _is_list(value) and all(map(_is_text, value))
+
+
+def _is_keys(value: Any) -> bool:
+    return _is_texts(value) and all(map(_KEY.fullmatch, value))
 
 
 def _is_chances(value: Any) -> bool:
@@ -118,7 +123,8 @@ ITEM: Schema = {
     "margin": (_optional(is_number), "a number or null"),
     "margins": (_is_margins, "{ab or ba: margin}"),
     "rubrics": (_is_list, "a list"),
-    **dict.fromkeys(("flags", "requests"), (_is_texts, "a list of texts")),
+    "flags": (_is_texts, "a list of texts"),
+    "requests": (_is_keys, "a list of memo keys in hex"),
     "judge": (_optional(_is_text), "a text"),
     "votes": (_optional(_is_list), "a list"),
 }

@@ -54,7 +54,7 @@ def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
     return Item(
         id=f"p{n}", item=f"p{n}", domain="CHAT", subset="", order="ab", outcome=outcome, predicted=side, gold=gold,
         correct=side == gold, margin=margin, margins={} if margin is None else {"ab": margin}, rubrics=(), flags=(),
-        detail="", requests=("k",),
+        detail="", requests=("0f",),
     )  # fmt: skip
 
 

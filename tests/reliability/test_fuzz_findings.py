@@ -262,6 +262,8 @@ def test_settings_and_items_of_run_folders(tmp_path: Path) -> None:
     assert item_problem(whole) == ""
     assert "margins" in item_problem({**whole, "margins": {"ab": 1, "x": 2}})
     assert "flags" in item_problem({**whole, "flags": [[]]})
+    assert item_problem({**whole, "requests": ["0f" * 32]}) == ""
+    assert "requests" in item_problem({**whole, "requests": ["0f" * 31 + "xy"]})
     (tmp_path / "items.jsonl").write_text("")
     for name in ("metrics", "manifest"):
         (tmp_path / f"{name}.json").write_text(f'{{"config": {{"a": {DEEP}}}}}')
@@ -306,10 +308,11 @@ def test_shards_that_somebody_wrote(
     assert svr_here(*EVAL, "--shard", "1/2") == 0
     shard, manifest = tmp_path / "out" / "shard.json", tmp_path / "out" / "manifest.json"
     held = json.loads(shard.read_text())
-    shard.write_text(json.dumps({**held, "asked": {**held["asked"], "judge": {"a": json.loads(DEEP)}}}))
-    capsys.readouterr()
-    assert svr_here("merge", "out", "--out", "all") == 7
-    assert "nested too deep" in capsys.readouterr().err
+    for judge, says in (({"label": "x", "a": json.loads(DEEP)}, "nested too deep"), ({}, "its judge is none")):
+        shard.write_text(json.dumps({**held, "asked": {**held["asked"], "judge": judge}}))
+        capsys.readouterr()
+        assert svr_here("merge", "out", "--out", "all") == 7
+        assert says in capsys.readouterr().err
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "digest": {}}))
     assert svr_here(*EVAL, "--shard", "1/2") == 0
 

@@ -118,7 +118,7 @@ def _shard(run: Run, value: Mapping[str, Any]) -> Shard:
     stats = [cost.stats for cost in costs if cost.stats is not None]
     if wrong := next(filter(None, map(misfit, (shard, known, *costs, *stats))), ""):
         raise TypeError(wrong)
-    if not _are_facts(known.judge):
+    if not _are_facts(known.judge) or not isinstance(known.judge.get("label"), str):
         raise TypeError("its judge is none")
     return shard
 
@@ -190,8 +190,10 @@ def _refuse_gaps(shards: Sequence[Shard]) -> None:
 
 def _refuse_other_judges(run: Prepared, shards: Sequence[Shard]) -> None:
     """Raise ArtefactError for a shard that tells of other judges than the run has, as one written by hand may."""
+    several = len(shards[0].asked.judge.get("judges", ()))
     for shard in shards:
-        if [cost.name for cost in shard.asked.costs] != [judge.name for judge in run.judges.judges]:
+        named = [cost.name for cost in shard.asked.costs] == [judge.name for judge in run.judges.judges]
+        if not named or len(shard.asked.judge.get("judges", ())) != several:
             raise ArtefactError(f"{shard.run.path / FILE} tells of other judges than the run has", hint=AGAIN)
 
 
