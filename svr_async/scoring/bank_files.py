@@ -21,6 +21,7 @@ from svr_async.scoring.bank_card import render_card
 from svr_async.scoring.bank_content import BankContent, BankRubric, Floats, InferenceSettings
 from svr_async.scoring.bank_history import BankHistory, history_bytes, history_from_json
 from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.fitting import is_deep
 from svr_async.vocabulary.integrity import marks_kept
 from svr_async.vocabulary.numbers import is_number
 from svr_async.vocabulary.rubric import Check, Rubric
@@ -220,6 +221,8 @@ def _object(data: bytes, path: Path) -> dict[str, Any]:
         raise _refused(path, f"it is not JSON ({error.msg})") from error
     if not isinstance(value, dict):
         raise _refused(path, f"it holds {type(value).__name__}, not an object")
+    if is_deep(value):
+        raise _refused(path, "its values are nested too deep")
     return value
 
 

@@ -16,6 +16,7 @@ import orjson
 import pytest
 from fuzz_seals import reseal
 from rig import svr_here, write_bench
+from small_bank import checked_bank
 
 from svr_async.engine.batch.folder import (
     Export,
@@ -41,6 +42,7 @@ from svr_async.fit.choices import Choice, Structure, Trial
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.recorded import load_recorded
 from svr_async.reproduction.recipe import load_recipes
+from svr_async.scoring.bank import RubricBank
 from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds.stages import Stages
 from svr_async.training.rounds.state import candidate_from_json, candidate_to_json, choice_from_values
@@ -291,6 +293,18 @@ def test_a_store_whose_digests_no_bank_may_hold(tmp_path: Path, digests: Mapping
         (tmp_path / "meta.json").write_text(json.dumps({**meta, "data_digests": value}))
         with pytest.raises(ArtefactError, match=says):
             read_meta(tmp_path)
+
+
+def test_a_bank_and_a_store_that_nest_without_end(tmp_path: Path) -> None:
+    """What could not be written again is not read: a bank's digest is that of what it would write."""
+    checked_bank().save(tmp_path)
+    described = json.loads((tmp_path / "bank.json").read_text())
+    (tmp_path / "bank.json").write_text(json.dumps({**described, "fit_settings": {"a": json.loads(DEEP)}}))
+    (tmp_path / "meta.json").write_text(f'{{"plan": {DEEP}}}')
+    with pytest.raises(ArtefactError, match="nested too deep"):
+        RubricBank.load(tmp_path)
+    with pytest.raises(ArtefactError, match="nested too deep"):
+        read_meta(tmp_path)
 
 
 def test_a_store_that_names_a_file_with_a_nul(tmp_path: Path) -> None:

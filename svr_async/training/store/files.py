@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from svr_async.errors import ArtefactError, StorageError
 from svr_async.vocabulary.atomic import reason, write_atomic, write_atomic_with
+from svr_async.vocabulary.fitting import is_deep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,6 +137,8 @@ def read_json(file: BinaryIO, path: Path) -> dict[str, Any]:
         raise refused(path, f"it is not JSON ({error.msg})") from error
     if not isinstance(value, dict):
         raise refused(path, f"it holds {type(value).__name__}, not an object")
+    if is_deep(value):
+        raise refused(path, "its values are nested too deep")
     return value
 
 
