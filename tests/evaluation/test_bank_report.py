@@ -133,6 +133,8 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     assert curves is not None
     assert curves.accuracy is None
     assert "Rubrics kept" in words
+    chosen = words_of(render_bank_report(bank(dev_metrics={"accuracy": 0.66, "pairs": 24})))
+    assert "On pairs left out of the fit in turn, while the structure was chosen:" in chosen
 
 
 def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show() -> None:
