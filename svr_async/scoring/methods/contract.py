@@ -31,11 +31,13 @@ class Decider(Protocol):
 class BankUse:
     """How a method uses its bank: how many rubrics for a prompt; itself with another number, or with a rephraser.
 
-    `direct`: the bank learned too little, so the judge is asked without its rubrics.
+    `direct`: the bank learned too little, so the judge is asked without its rubrics. `taught_by`: digests of the pairs
+    that it was trained on.
     """
 
     top_k: int
     direct: bool
+    taught_by: frozenset[str]
     with_top_k: Callable[[int], Method]
     with_rephraser: Callable[[Rephraser], Method]
 
