@@ -32,7 +32,7 @@ demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held
 	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
 	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
 	@printf '\n4. Why was one of them decided so?\n'
-	@$(BIN)/svr explain $(DEMO)/bank made-message-05a --data $(DEMO)/test.jsonl
+	@$(BIN)/svr explain $(DEMO)/bank made-message-05a
 	@printf '\n5. Was it worth it?\n'
 	@$(BIN)/python benchmarks/demo_end.py $(DEMO)
 	@printf '\nThe run, as a page:   $(DEMO)/bank/report.html\nThe bank, as a page:  $(DEMO)/trained/report.html\n'
