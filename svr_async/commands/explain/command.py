@@ -215,7 +215,7 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
         table.add_column(head)
     table.add_column("counts", justify="right")  # alpha times the weight of the bank
     table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
-    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("adds", justify="right", no_wrap=True)
     shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
     for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"

@@ -145,9 +145,9 @@ function rubricTable(run, side, place, text) {
     const value = row.contribution ?? 0;
     body.append(make("tr", "", name, verdictCell(row, "A"), verdictCell(row, "B"), barCell(value, largest), make("td", "num", signed(value))));
   }
-  const sum = make("tr", "sum", make("th", "", "Sum"), make("td"), make("td"), make("td", "pole"), make("td", "num", signed(run.margin[place])));
+  const sum = make("tr", "sum", make("th", "", "Margin"), make("td"), make("td"), make("td", "pole"), make("td", "num", signed(run.margin[place])));
   const head = make("tr");
-  for (const [name, kind] of [["Rubric", ""], ["A", ""], ["B", ""], ["← A \u00a0 B →", "poles-head"], ["Margin", "num"]]) {
+  for (const [name, kind] of [["Rubric", ""], ["A", ""], ["B", ""], ["← A \u00a0 B →", "poles-head"], ["Adds", "num"]]) {
     const cell = make("th", kind, name);
     cell.scope = "col";
     head.append(cell);
