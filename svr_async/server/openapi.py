@@ -28,7 +28,10 @@ REFUSALS = {
     "429": "Too many requests are under way; ask again after Retry-After.",
 }
 _NARROW = "<meta name=viewport content='width=device-width'>"
-_STYLE = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}pre{overflow:auto}"
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}pre{overflow:auto}"
+)
 
 
 def document(*, with_token: bool) -> dict[str, Any]:
