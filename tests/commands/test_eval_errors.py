@@ -318,3 +318,11 @@ def test_human_rubrics_that_are_not_there_are_missed_before_anything_is_asked(fa
     code, line = fail("eval", "pairs", "--data", "p.jsonl", "--judge", "rules", "--method", "oracle", "--out", "run")
     assert (code, "and p.jsonl has none — --method self-rubric" in line) == (2, True), line
     assert not (tmp_path / "run").exists()
+
+
+def test_a_number_that_is_none_is_said_to_be_none(fail: Eval) -> None:
+    """Click's own words name a "float range", which nobody types."""
+    assert fail(*BENCH, "--budget", "five") == (
+        2,
+        "svr eval: Invalid value for '--budget': 'five' is not a number — svr eval --help",
+    )
