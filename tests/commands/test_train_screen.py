@@ -172,8 +172,10 @@ def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys: py
         ({"top_k": 6}, "for use   the best 6 of 61 rubrics of round 1 for a prompt"),
         (
             {"top_k": 6, "filler_weight": 0.25},
-            "for use   the best 6 of 61 rubrics of round 1 for a prompt; "
-            "places left free go to others, which weigh 0.25",
+            (
+                "for use   the best 6 of 61 rubrics of round 1 for a prompt; "
+                "places left free go to others, which weigh 0.25"
+            ),
         ),
     ],
 )
