@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-
-import orjson
 
 from svr_async.errors import UsageError
 from svr_async.vocabulary.pair import PreferencePair
@@ -39,16 +36,3 @@ def _parse_limit(limit: str) -> tuple[int, int]:
     if start < 0 or end <= start:
         raise UsageError(f"--limit {limit} is no range", hint="write 100, or 101-200")
     return start, end
-
-
-def usable(pair: PreferencePair) -> bool:
-    """Whether a pair can teach anything: a preference between two different responses."""
-    return pair.has_preference and pair.chosen != pair.rejected
-
-
-def taught_digest(data: str, pairs: Sequence[PreferencePair]) -> str:
-    """Return how a bank names what it was trained on: a digest of its data set's digest and the ids of its pairs."""
-    sha = hashlib.sha256()
-    for part in map(orjson.dumps, (data, [pair.id for pair in pairs])):
-        sha.update(len(part).to_bytes(8, "big") + part)
-    return sha.hexdigest()[:32]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from svr_async.adapters.selection import taught_digest, usable
+from svr_async.adapters.taught import taught_digest, usable
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
 from svr_async.evaluation.items import Item, rephrased_counts
@@ -102,7 +102,9 @@ def _share_notes(run: Prepared) -> tuple[str, ...]:
 def _taught_notes(run: Prepared) -> tuple[str, ...]:
     """Say so where the bank was trained on the data set that is judged."""
     use, data = run.method.facts.bank, run.record.dataset
-    if use is None or taught_digest(data.digest, list(filter(usable, data.pairs))) not in use.taught_by:
+    if use is None or not use.taught_by:
+        return ()
+    if taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) not in use.taught_by:
         return ()
     return ("the bank was trained on these very pairs: how it does on new ones, only others tell (svr data split)",)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
-from svr_async.adapters.selection import select_pairs, usable
+from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.taught import usable
 from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
