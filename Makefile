@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet  # setuptools warns at length of editable installs
 ALONE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
@@ -13,12 +14,12 @@ HELD := pairs --data $(DEMO)/test.jsonl
 
 $(ALONE): pyproject.toml setup.cfg  # the package, which is all that the demo needs
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e .
+	$(PIP) --upgrade pip
+	$(PIP) -e .
 	touch $@
 
 $(STAMP): $(ALONE)
-	$(BIN)/python -m pip install --quiet -e '.[test,lint,hub,fast]'
+	$(PIP) -e '.[test,lint,hub,fast]'
 	touch $@
 
 demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held-out ones, explain a decision
@@ -32,7 +33,7 @@ demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held
 	@$(BIN)/svr eval $(HELD) --judge rules --method vanilla --out $(DEMO)/general -q > /dev/null
 	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
 	@printf '\n4. Why was one of them decided so?\n'
-	@$(BIN)/svr explain $(DEMO)/bank made-message-05a --data $(DEMO)/test.jsonl
+	@$(BIN)/svr explain $(DEMO)/bank made-message-05a
 	@printf '\n5. Was it worth it?\n'
 	@$(BIN)/python benchmarks/demo_end.py $(DEMO)
 	@printf '\nThe run, as a page:   $(DEMO)/bank/report.html\nThe bank, as a page:  $(DEMO)/trained/report.html\n'
@@ -65,7 +66,7 @@ bench: $(STAMP)  ## speed, as ratios from one run
 	$(BIN)/python benchmarks/speed/run_all.py
 
 $(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	touch $@
 
 docs: $(DOCS)  ## the site, in site/, each page as Markdown beside it: opens from the disk
@@ -74,7 +75,7 @@ docs: $(DOCS)  ## the site, in site/, each page as Markdown beside it: opens fro
 	@printf 'The site: site/index.html\n'
 
 release-check: $(STAMP)  ## wheel and sdist, installed and run on each Python here with newest and lowest dependencies
-	$(BIN)/python -m pip install --quiet uv
+	$(PIP) uv
 	$(BIN)/python benchmarks/release_check.py
 
 reference: $(STAMP)  ## docs/reference and docs/llms.txt anew, from Click, the public names and mkdocs.yml

@@ -24,6 +24,8 @@ A failed *item* is not an exception: it is an `Outcome` that is counted.
 
 from __future__ import annotations
 
+import os
+
 
 class SvrError(Exception):
     """Anything this package raises on purpose; `exit_code` is what the command line returns."""
@@ -113,3 +115,9 @@ class GateError(SvrError):
     """A run is worse than its baseline by more than the margin that was tolerated."""
 
     exit_code = 9
+
+
+def system_words(error: OSError) -> str:
+    """Return why a call of the system failed in its own few words, as `Connection refused`; asyncio's name the call."""
+    known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
+    return known if known and "Unknown error" not in known else str(error.strerror or error)

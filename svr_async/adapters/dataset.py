@@ -54,8 +54,9 @@ class OfficialCounts:
         found = sum(pair.chosen_first for pair in pairs)
         if self.first_chosen is None or found == self.first_chosen:
             return ""
-        what = "are they flipped" if len(pairs) - found == self.first_chosen else "are these other pairs"
-        return f"{found} labels prefer the first response, officially {self.first_chosen}: {what}?"
+        flipped = len(pairs) - found == self.first_chosen
+        what = "the labels may be flipped" if flipped else "these may be other pairs, or another version of them"
+        return f"{found} labels prefer the first response, in the official data {self.first_chosen}: {what}"
 
 
 @dataclass(frozen=True, slots=True)

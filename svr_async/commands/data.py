@@ -41,7 +41,7 @@ def list_data(as_json: bool) -> None:
     tell(rows, lambda: safe_console().print(plain_table(heads, told, words=True)), as_json=as_json)
 
 
-@data.command()
+@data.command(short_help="Show the columns of a form, and a file in it.")
 @click.argument("name")
 @click.option("--data", "path", type=PATH, metavar="PATH", help="Read this file or folder.")
 @click.option("--sample", is_flag=True, help="Read the small set that ships with the package.")
@@ -198,6 +198,7 @@ def contamination(
 
 _FACTS = ("chance", "path", "origin", "rows", "pairs", "labels", "first preferred", "left out", "digest", "skipped",
           "notes", "domains")  # fmt: skip
+_WORDS = {"first preferred": "A is better", "gold": "better"}  # of facts whose names tell people little
 
 
 def _told(dataset: Any) -> str:
@@ -225,7 +226,8 @@ def _print(facts: dict[str, Any]) -> None:
         console.print(f"  [cyan]{escape(column)}[/]  {escape(text)}")
     for name in _FACTS:
         if facts.get(name):
-            console.print(f"[dim]{name}[/]  {escape(for_terminal(_listed(facts[name])))}", soft_wrap=True)
-    for name, text in facts.get("pair", {}).items():
+            told = escape(for_terminal(_listed(facts[name])))
+            console.print(f"[dim]{_WORDS.get(name, name)}[/]  {told}", soft_wrap=name != "domains")
+    for name, text in ((name, text) for name, text in facts.get("pair", {}).items() if text):
         shown = "\n".join(text) if isinstance(text, list) else str(text)
-        console.print(f"[cyan]{name}[/]  {escape(for_terminal(shown[:2000]))}")
+        console.print(f"[cyan]{_WORDS.get(name, name)}[/]  {escape(for_terminal(shown[:2000]))}")

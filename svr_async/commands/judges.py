@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svr_async.judges.profile import Profile
 
 
-WIDE = 112  # columns from which there is room for the table
+WIDE = 150  # columns from which the table has room for whole addresses
 
 
 @click.command()

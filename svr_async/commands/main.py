@@ -187,5 +187,6 @@ def _path_of(error: click.ClickException, name: str) -> str:
 
 def _click_message(error: click.ClickException) -> str:
     message = error.format_message().strip().rstrip(".")
+    message = message.replace("a valid float range", "a number").replace("a valid integer range", "a whole number")
     ctx = getattr(error, "ctx", None)
     return f"{message} — {ctx.command_path} --help" if ctx is not None else message

@@ -18,7 +18,7 @@ def pairs() -> None:
     """
 
 
-@pairs.command()
+@pairs.command(short_help="Make preference pairs of what svr rank FILE wrote.")
 @click.argument("ranked", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .jsonl file, or .jsonl.gz."

@@ -35,7 +35,7 @@ def prices(as_json: bool) -> None:
 def _shown(priced: Iterable[Profile]) -> Sheet:
     from svr_async.vocabulary.sheet import Grid, Line
 
-    yield Grid(HEADS, [_row(one) for one in priced], texts=0)
+    yield Grid(HEADS, [_row(one) for one in priced], texts=1)
     yield Line("Others: --price IN/OUT on the command, or price = [in, cached, out] in judges.toml.")
 
 

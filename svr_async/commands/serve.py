@@ -48,10 +48,10 @@ MIB = 2**20
     help="Rewards within a group, or over the request's anchor or label.",
 )
 @scheduled("circle")
-@click.option("--group-size", type=click.IntRange(min=0), default=0, help="Members of a group that does not say it.")
+@click.option("--group-size", type=click.IntRange(min=0), default=0, help="Members of a group, where no request says.")
 @bank_top_k_option
-@click.option("--length-penalty", type=float, default=0.0, help="Taken off a response e times as long as its group.")
-@click.option("--style-penalty", type=float, default=0.0, help="Taken off for each Markdown mark a word more.")
+@click.option("--length-penalty", type=float, default=0.0, help="Taken off a response 2.7 times as long as its group.")
+@click.option("--style-penalty", type=float, default=0.0, help="Taken off per Markdown mark a word above the group.")
 @click.option(
     "--deadline",
     "deadline_s",
@@ -66,14 +66,14 @@ MIB = 2**20
     type=click.FloatRange(min=0.05),
     help="Seconds for members to come. Default: 0.6 --deadline.",
 )
-@click.option("--keep", "keep_s", type=click.FloatRange(min=1), default=900.0, help="Seconds that answers are kept.")
-@click.option("--drain", "drain_s", type=click.FloatRange(min=0), default=30.0, help="Seconds to finish in at the end.")
+@click.option("--keep", "keep_s", type=click.FloatRange(min=1), default=900.0, help="Answers are kept. Default: 900 s.")
+@click.option("--drain", "drain_s", type=click.FloatRange(min=0), default=30.0, help="Time to finish. Default: 30 s.")
 @click.option("--token-env", metavar="NAME", help="Let in who sends the bearer token in this variable, and no others.")
 @click.option("--max-body", type=click.IntRange(min=1), default=4, metavar="MIB", help="Largest body. Default: 4.")
 @click.option("--max-group", type=click.IntRange(min=2), default=64, show_default=True, help="Largest group.")
 @click.option("--max-requests", type=click.IntRange(min=1), default=4096, show_default=True, help="Requests at a time.")
 @click.option("--max-groups", type=click.IntRange(min=1), default=4096, show_default=True, help="Groups in memory.")
-@click.option("--read", "read_s", type=click.FloatRange(min=0.1), default=10.0, help="Seconds to send a request in.")
+@click.option("--read", "read_s", type=click.FloatRange(min=0.1), default=10.0, help="Time to send in. Default: 10 s.")
 @limited
 @config_option
 def serve(**flags: Any) -> None:

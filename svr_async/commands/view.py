@@ -12,7 +12,7 @@ from svr_async.errors import UsageError
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", type=PATH)
-@click.option("--out", type=PATH, metavar="FILE", help="Where to write the page; else a temporary.")
+@click.option("--out", type=PATH, metavar="FILE", help="Where to write the page; else a temporary file.")
 @click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @click.option("--calls", is_flag=True, help="Requests and replies too, from the memo: a larger page.")
 @click.option("--no-open", is_flag=True, help="Write the page and open no browser.")

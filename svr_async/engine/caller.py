@@ -349,7 +349,7 @@ class Caller:
         if silent_s > patience_s:
             error = EndpointDownError(
                 f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
-                hint="start it, or check --base-url, and run the same command again: what is paid is kept",
+                hint="start it, or check the judge's address, and run the same command again: what is paid is kept",
             )
             self.stop_run(error)
             raise error

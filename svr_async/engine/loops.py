@@ -99,8 +99,10 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine of this library to its end and return its result, also inside a running event loop.
 
     It runs on the process's own loop, whatever loop the caller has: an engine that is opened so (`with Engine(…)`) is
-    used so. UsageError inside a coroutine that was started so: it would wait for itself.
+    used so. UsageError inside a coroutine that was started so, as it would wait for itself, and for what is none.
     """
+    if not asyncio.iscoroutine(work):
+        raise UsageError(f"run_sync runs a coroutine, not {type(work).__name__}", hint="run_sync(score_pair(…))")
     own = own_loop()
     if own.here:
         work.close()

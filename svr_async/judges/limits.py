@@ -11,6 +11,7 @@ from svr_async.engine.memo_place import memo_place
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 from svr_async.judges.shares import WHOLE, Share, part_of, read_share, share_of_share
+from svr_async.vocabulary.fitting import settle
 
 if TYPE_CHECKING:
     from svr_async.engine.config import EngineConfig
@@ -55,8 +56,8 @@ class JudgeLimits:
     shared: str | None = None
 
     def __post_init__(self) -> None:
-        text = str(self.concurrency)  # a program may say 8
-        object.__setattr__(self, "concurrency", text)
+        settle(self)
+        text = self.concurrency
         if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MOST_CONCURRENCY):
             hint = "auto finds out how many calls pay"
             raise UsageError(f"--concurrency {text} is not auto or a number from 1 to {MOST_CONCURRENCY}", hint=hint)

@@ -142,7 +142,7 @@ class ServerApp:
         bank = self.rewarder.referee.bank
         return {
             "judge": self.rewarder.label,
-            "bank": "none" if bank is None else bank.name,
+            "bank": "none" if bank is None else bank.name or "without a name",
             "schedule": self.settings.schedule,
             "relative": self.settings.relative,
             "fallback": self.settings.fallback,

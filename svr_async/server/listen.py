@@ -12,7 +12,7 @@ from typing import Self
 from aiohttp import web
 
 from svr_async.engine.descriptors import descriptors_for
-from svr_async.errors import UsageError
+from svr_async.errors import UsageError, system_words
 from svr_async.judges.limits import JudgeLimits
 from svr_async.observability.prometheus import PrometheusMetrics
 from svr_async.scoring.bank import RubricBank
@@ -134,8 +134,8 @@ class RewardServer:
                 gate.over(self._runner.server), settings.host, settings.port, backlog=BACKLOG, reuse_address=True
             )
         except OSError as error:
-            what = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
-            raise UsageError(what, hint="choose another --port") from error
+            what = f"cannot listen on {settings.host}:{settings.port}: {system_words(error)}"
+            raise UsageError(what, hint="choose another port with --listen") from error
         self.port = self._listener.sockets[0].getsockname()[1]
 
 

@@ -27,7 +27,11 @@ REFUSALS = {
     "422": "The body lacks something, or this server cannot judge it.",
     "429": "Too many requests are under way; ask again after Retry-After.",
 }
-_STYLE = "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}pre{overflow:auto}"
+_NARROW = "<meta name=viewport content='width=device-width'>"
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}pre{overflow:auto}"
+)
 
 
 def document(*, with_token: bool) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def page(facts: Mapping[str, Any]) -> str:
     rows = "".join(f"<li>{escape(name)}: <b>{escape(str(value))}</b>" for name, value in facts.items())
     looks = "".join(f"<li><a href='{path}'>{path}</a> {escape(text)}" for path, text in LOOKS)
     routes = "".join(map(_section, ROUTES))
-    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>svr serve</title><style>{_STYLE}</style>"
+    head = f"<!doctype html><html lang=en><meta charset=utf-8>{_NARROW}<title>svr serve</title><style>{_STYLE}</style>"
     return f"{head}<h1>svr serve {escape(__version__)}</h1><ul>{rows}</ul><ul>{looks}</ul>{routes}</html>"
 
 

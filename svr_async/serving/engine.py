@@ -210,6 +210,10 @@ async def opened(engine: Engine | Judge | str) -> AsyncIterator[Engine | Judge]:
     """Yield an engine or a judge that can be asked: what is open as it is, else opened for the length of the block."""
     if isinstance(engine, str):
         engine = Engine(engine)
+    given: object = engine
+    if given is None:
+        hint = "engine='rules' has offline checks, engine='http://HOST:PORT/v1#MODEL' a model"
+        raise UsageError("engine is None: nobody judges", hint=hint)
     if not isinstance(engine, Engine):
         yield engine
     elif engine.is_open:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import orjson
 from aiohttp import web
 
-from svr_async.errors import ConfigError
+from svr_async.errors import ConfigError, system_words
 from svr_async.simulation.batch_routes import BatchRoutes
 from svr_async.simulation.batches import Batches, BatchSettings
 from svr_async.simulation.config import Outage, SimConfig
@@ -157,7 +157,7 @@ class SimServer:
         try:
             await site.start()
         except OSError as error:
-            what = f"cannot listen on {self.config.host}:{self.port}: {error.strerror}"
+            what = f"cannot listen on {self.config.host}:{self.port}: {system_words(error)}"
             raise ConfigError(what, hint="choose another --port") from error
         self._site = site
         self.port = self._runner.addresses[0][1]

@@ -19,7 +19,7 @@ def enough(n_dev: int) -> bool:
 
 def too_few(n_dev: int) -> str:
     """Return what is said in the place of an accuracy."""
-    return f"too few pairs to say: {n_dev} of {ENOUGH_DEV} dev pairs"
+    return f"too few pairs to say: {n_dev} dev pairs of the {ENOUGH_DEV} that it takes"
 
 
 def accuracy_in_words(accuracy: float, n_dev: int) -> str:

@@ -6,10 +6,17 @@ import builtins
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
+
+from svr_async.errors import UsageError
+
+MEANT: tuple[tuple[type, Callable[[Any], Any]], ...] = (  # what a program says, and what a field then holds
+    (str, Path), (Path, str), (int, str), (list, tuple),
+)  # fmt: skip
 
 
 def misfit(record: Any) -> str:
@@ -26,6 +33,22 @@ def misfit_of(kind: type, values: Mapping[str, Any]) -> str:
     hints = _hints(kind)
     wrong = next((name for name, value in values.items() if not fits(value, hints[name])), None)
     return "" if wrong is None else f"{wrong} is {_short(values[wrong])}"
+
+
+def settle(record: Any) -> None:
+    """Make fields of a frozen dataclass what a program means: Path of a text, a text of a number, a tuple of a list.
+
+    UsageError for the first value that is of another kind than its field all the same.
+    """
+    kind_of: type = type(record)
+    hints = _hints(kind_of)
+    for one in fields(record):
+        value, kind = getattr(record, one.name), hints[one.name]
+        meant = (make(value) for said, make in MEANT if isinstance(value, said) and not isinstance(value, bool))
+        found = [value] if fits(value, kind) else [made for made in meant if fits(made, kind)]
+        if not found:
+            raise UsageError(f"{one.name} cannot be {_short(value)}", hint=f"it is of the kind {one.type}")
+        object.__setattr__(record, one.name, found[0])
 
 
 def fits(value: Any, kind: Any) -> bool:

@@ -273,7 +273,7 @@ def test_labels_that_fall_otherwise_than_officially_are_noted(write: Callable[..
     """With official row counts, a different number of labels for the first response is pointed out."""
     rows = [{**GOOD, "id": str(n), "label": "B"} for n in range(2)]
     dataset = counted(OfficialCounts(rows=(2,), first_chosen=2)).load(write("a.jsonl", rows))
-    assert dataset.notes == ("0 labels prefer the first response, officially 2: are they flipped?",)
+    assert dataset.notes == ("0 labels prefer the first response, in the official data 2: the labels may be flipped",)
 
 
 def test_skipped_rows_are_not_official(write: Callable[..., Path]) -> None:

@@ -76,7 +76,10 @@ def test_a_fit_tells_its_epochs_and_leaves_history_and_page(folder: Path, capsys
 def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page."""
+    """Two rounds have their curves and facts; the warning is said, and kept in the record and on the page.
+
+    A run on the pairs of the training says that they are.
+    """
     write_made(folder / "made.jsonl")
     assert svr_here("train", "made.jsonl", *RULES, "--out", "out", "--rounds", "2", "--ablate", "probe") == 0
     said = capsys.readouterr()
@@ -101,7 +104,7 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "OFFLINE RULES" in page
     assert "LEFT OUT" in page
     assert "has a standard error of" in page
-    few = f"too few pairs to say: {record['dev_pairs']} of 100 dev pairs"
+    few = f"too few pairs to say: {record['dev_pairs']} dev pairs of the 100 that it takes"
     assert record["headline"] == few
     assert few in said.out
     assert few in said.err
@@ -111,6 +114,11 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert history.choice is not None
     assert orjson.loads(orjson.dumps(history.choice.as_json())) == record["rounds"][-1]["structure"]
     assert "What the pairs chose" in page
+    write_made(folder / "new.jsonl", 60)
+    for name, seen in (("made", True), ("new", False)):
+        told = ("--bank", "out/bank", *RULES, "--limit", "5", "--out", f"run-{name}", "-q")
+        assert svr_here("eval", "pairs", "--data", f"{name}.jsonl", *told) == 0
+        assert ("the bank was trained on these very pairs" in capsys.readouterr().out) is seen
 
 
 @pytest.fixture

@@ -36,11 +36,11 @@ def fill(folder: Path, count: int) -> None:
 
 
 def test_a_healthy_place_is_all_ok(cli: Cli, tmp_path: Path) -> None:
-    """Memo, disk, device and data are checked, each in a line."""
+    """Memo, disk, device and data are checked, each in a line; a last one says how to have an endpoint examined."""
     write_bench(tmp_path / "bench.jsonl", 5)
     code, out, err = cli("doctor", "--data", "bench.jsonl", "--benchmark", "rubricbench")
     assert (code, err) == (0, "")
-    assert [line.split()[1] for line in out.splitlines()] == ["memo", "disk", "device", "data"]
+    assert [line.split()[1] for line in out.splitlines()] == ["memo", "disk", "device", "data", "judge"]
     assert "FAIL" not in out
     assert "5 pairs" in out
 

@@ -310,3 +310,19 @@ def test_a_failures_file_that_cannot_be_read_is_exit_five(fail: Eval, tmp_path: 
     Path("run/failures.jsonl").rmdir()
     Path("run/failures.jsonl").write_bytes(b"\x00\xff{]\n")
     assert run(group, "svr", [*ASK, "--limit", "3"]) == 0
+
+
+def test_human_rubrics_that_are_not_there_are_missed_before_anything_is_asked(fail: Eval, tmp_path: Path) -> None:
+    """The oracle on pairs without rubrics: one line at once, no run of pairs without a verdict."""
+    (tmp_path / "p.jsonl").write_bytes(orjson.dumps({"prompt": "Hi", "chosen": "Hello!", "rejected": "No."}))
+    code, line = fail("eval", "pairs", "--data", "p.jsonl", "--judge", "rules", "--method", "oracle", "--out", "run")
+    assert (code, "and p.jsonl has none — --method self-rubric" in line) == (2, True), line
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_number_that_is_none_is_said_to_be_none(fail: Eval) -> None:
+    """Click's own words name a "float range", which nobody types."""
+    assert fail(*BENCH, "--budget", "five") == (
+        2,
+        "svr eval: Invalid value for '--budget': 'five' is not a number — svr eval --help",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,11 @@ def test_prices_are_listed_with_their_day(cli: Cli) -> None:
     dear = [one["in"] + one["out"] / 4 for one in found.values()]
     assert dear == sorted(dear)
     assert "2026-10-07" in cli("prices")[1]
+
+
+def test_prices_fit_a_narrow_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On eighty columns every judge is named and no price is cut."""
+    monkeypatch.setattr("svr_async.commands.screen.PLAIN_WIDTH", 80)
+    out = cli("prices")[1]
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    assert re.search(r"gpt-4o-mini +\$0.15 +\$0.075 +\$0.60 +2026-05-27", out)

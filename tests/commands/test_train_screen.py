@@ -158,7 +158,7 @@ def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys: py
     print_rounds(closing_record(60), Path("out"), "0123456789ab", 7.0)
     out = capsys.readouterr().out
     assert "75.0 %" not in out
-    assert "accuracy  too few pairs to say: 60 of 100 dev pairs" in out.splitlines()
+    assert "accuracy  too few pairs to say: 60 dev pairs of the 100 that it takes" in out.splitlines()
     print_rounds(closing_record(100), Path("out"), "0123456789ab", 7.0)
     out = capsys.readouterr().out
     assert "75.0 %" in out
@@ -168,11 +168,14 @@ def test_the_end_of_a_training_tells_no_accuracy_of_too_few_dev_pairs(capsys: py
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "for use   all 61 rubrics for a prompt"),
-        ({"top_k": 6}, "for use   the best 6 of 61 rubrics for a prompt"),
+        ({}, "for use   all 61 rubrics of round 1 for a prompt"),
+        ({"top_k": 6}, "for use   the best 6 of 61 rubrics of round 1 for a prompt"),
         (
             {"top_k": 6, "filler_weight": 0.25},
-            "for use   the best 6 of 61 rubrics for a prompt; places left free go to others, which weigh 0.25",
+            (
+                "for use   the best 6 of 61 rubrics of round 1 for a prompt; "
+                "places left free go to others, which weigh 0.25"
+            ),
         ),
     ],
 )

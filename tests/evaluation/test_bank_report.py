@@ -126,13 +126,15 @@ def test_of_too_few_dev_pairs_the_page_tells_no_accuracy() -> None:
     small = bank(dev_metrics={"accuracy": 0.66, "pairs": 24}, history=made_history(learning_curve=None, choice=None))
     page = render_bank_report(small)
     words = words_of(page)
-    assert "Too few pairs to say: 24 of 100 dev pairs." in words
+    assert "Too few pairs to say: 24 dev pairs of the 100 that it takes." in words
     for gone in ("66.0 %", "64.0 %", "58.0 %", "One weight a rubric", "Unweighted vote", "Dev accuracy by epoch"):
         assert gone not in words, gone
     curves = view_bank(small).curves
     assert curves is not None
     assert curves.accuracy is None
     assert "Rubrics kept" in words
+    chosen = words_of(render_bank_report(bank(dev_metrics={"accuracy": 0.66, "pairs": 24})))
+    assert "On pairs left out of the fit in turn, while the structure was chosen:" in chosen
 
 
 def test_a_bank_that_was_solved_on_too_few_dev_pairs_has_no_curve_to_show() -> None:

@@ -37,6 +37,8 @@ UNTIL = """(async () => { for (;;) {
   if (found) return found instanceof Node || found;
   await new Promise(next => setTimeout(next));
 } })()"""
+BARS = """[...document.querySelectorAll('.contributions tbody tr')].map(row =>
+  [row.querySelector('td.num').textContent[0], parseFloat(row.querySelector('.pole i').style.left) < 50])"""
 STATUS = "document.getElementById('items-status').textContent"
 WATCH_FILES = """(make => { window.saved = [];
   URL.createObjectURL = blob => { saved.push(blob.text()); return make.call(URL, blob) } })(URL.createObjectURL)"""
@@ -212,7 +214,10 @@ async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_items_can_be_read_in_both_schemes_and_on_a_phone(tmp_path: Path, scheme: str) -> None:
-    """Contrast is AA in the table and in an item; with unbroken words nothing is wider than the phone."""
+    """Contrast is AA in the table and in an item; with unbroken words nothing is wider than the phone.
+
+    Bars for A point to the left, as in the summary and in `svr explain`.
+    """
     run = armed_run(tmp_path / "run", "word", tail=LONG)
     texts = {item.id: Texts(prompt=LONG, response_a=f"**{LONG}**", response_b=f"- {LONG}") for item in run.items}
     page = write_item_page(tmp_path / "page.html", [run], texts)
@@ -226,3 +231,5 @@ async def test_items_can_be_read_in_both_schemes_and_on_a_phone(tmp_path: Path, 
             await until(tab, "document.querySelector('#items-opened .contributions')")
             assert await tab.run(TOO_FAINT) == []
             assert (await tab.run(OVERFLOWING))[:2] == [width, width]
+            assert all(left is (sign == "+") for sign, left in await tab.run(BARS) if sign in "+−")
+            assert {sign for sign, _ in await tab.run(BARS)} & {"+", "−"}

@@ -229,6 +229,14 @@ def test_the_headline_is_read_out_fairly(
     assert words in page_of(write_run(tmp_path, metrics=metrics)).text
 
 
+def test_mistakes_of_one_margin_are_not_ranked(tmp_path: Path) -> None:
+    """A judge that is asked directly has margins of one size: no mistake is called more confident than another."""
+    items = [replace(one, margin=(one.margin > 0) - (one.margin < 0), rubrics=()) for one in made_items() if one.margin]
+    text = page_of(write_run(tmp_path, items=items)).text
+    assert "The most confident mistakes" not in text
+    assert "all with the same margin" in text
+
+
 def test_missing_texts_point_to_the_command_that_finds_them(tmp_path: Path) -> None:
     """Without examples.jsonl the rubrics are shown and the texts are explained away."""
     assert "keeps no texts of this pair" in page_of(write_run(tmp_path, texts=None)).text

@@ -168,7 +168,7 @@ async def test_what_cannot_be_served_is_said_at_once(tmp_path: Path) -> None:
     """A port that is taken, settings that contradict each other."""
     async with arena(tmp_path) as at:
         taken = RewardServer("rules", settings=ServerSettings(port=at.server.port))
-        with pytest.raises(UsageError, match="cannot listen on"):
+        with pytest.raises(UsageError, match=r"cannot listen on \S+: Address already in use\n.* with --listen"):
             async with taken:
                 pass
     for wrong, says in (

@@ -202,3 +202,11 @@ async def test_a_verdict_that_failed_says_why() -> None:
     assert "I would rather not" in found._repr_html_()
     assert isinstance(found.to_json(), Mapping)
     await asyncio.sleep(0)
+
+
+def test_nobody_and_nothing_to_run_are_refused_at_once() -> None:
+    """engine=None and a value that is no coroutine: an error, never a wait without end."""
+    with pytest.raises(UsageError, match="nobody judges"):
+        score_pair_sync("Name a colour.", "Blue.", "No.", engine=None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="not int"):
+        run_sync(3)  # type: ignore[arg-type]

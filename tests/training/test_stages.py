@@ -1,6 +1,7 @@
 """Stages on disk: read back where the inputs are the same, computed again where they are not or a run was cut off."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from rig import pairs
 
+from svr_async.adapters.taught import taught_digest
 from svr_async.errors import ArtefactError
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.answers import coverage_counts, unanswered_lines
@@ -191,3 +194,9 @@ def test_a_stage_with_questions_that_have_no_answer_is_computed_again_when_told_
     assert load(again, "judge-1", "d") is not None
     again.save("induce-1", "d", {"outcomes": {"scored": 3}})
     assert load(again, "induce-1", "d") is not None
+
+
+def test_a_bank_names_its_pairs_as_stages_do() -> None:
+    """What tells a run that a bank was trained on its pairs is the digest that stages on disk have."""
+    some = [*pairs(2), replace(pairs(1)[0], id="é\n")]
+    assert taught_digest("d", [pair.id for pair in some]) == digest_of("d", [pair.id for pair in some])

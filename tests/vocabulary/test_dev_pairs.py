@@ -10,7 +10,7 @@ from svr_async.vocabulary.dev_pairs import accuracy_in_words, enough, metrics_in
 def test_an_accuracy_is_told_from_a_hundred_pairs_on() -> None:
     """Below, the line says how many there are and how many are wanted, and holds no percentage."""
     assert accuracy_in_words(0.7134, 100) == "dev accuracy 71.3 %"
-    assert accuracy_in_words(0.7134, 99) == "too few pairs to say: 99 of 100 dev pairs"
+    assert accuracy_in_words(0.7134, 99) == "too few pairs to say: 99 dev pairs of the 100 that it takes"
     assert (enough(100), enough(99), enough(0)) == (True, False, False)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from svr_async.vocabulary.fitting import misfit
+from svr_async.errors import UsageError
+from svr_async.vocabulary.fitting import misfit, settle
 from svr_async.vocabulary.plaintoml import parse_toml
 
 if TYPE_CHECKING:
@@ -52,6 +54,28 @@ def test_what_does_not_fit_is_named(values: dict[str, Any]) -> None:
     """The field, and its value in short."""
     (name,) = values
     assert misfit(Record(**values)).startswith(f"{name} is ")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a program fills in by hand."""
+
+    data: Path | None = None
+    limit: str | None = None
+    domains: tuple[str, ...] = ()
+    sample: bool = False
+    top_k: int | None = None
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+def test_settings_take_what_is_meant() -> None:
+    """A path as a text, a range as a number, a list for a tuple; anything else is refused with its field."""
+    assert Settings("a.jsonl", 20, ["x"]) == Settings(Path("a.jsonl"), "20", ("x",))  # type: ignore[arg-type]
+    for name, value in (("data", 3), ("limit", True), ("domains", "x"), ("sample", "yes"), ("top_k", "6")):
+        with pytest.raises(UsageError, match=f"{name} cannot be {value!r}"):
+            Settings(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000, "a = [", "a = 1\na = 2"])

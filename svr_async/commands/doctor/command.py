@@ -74,7 +74,9 @@ def doctor(
     found.append(local.checked("device", lambda: local.device_finding(_device)))
     if data is not None:
         found.append(local.checked("data", lambda: _data_finding(benchmark, data)))
-    if judge is not None and judge != "rules":
+    if judge is None and repeat is None:
+        found.append(local.no_judge())
+    elif judge is not None and judge != "rules":
         found += _endpoint(judge, base_url, max_calls, quiet=flags["as_json"])
     if repeat is not None and all(finding.state != "fail" for finding in found):
         from svr_async.evaluation.running.noise import noise_finding

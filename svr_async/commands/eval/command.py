@@ -41,7 +41,9 @@ from svr_async.scoring.methods.registry import NAMES
 @click.option(
     "--method",
     type=click.Choice(NAMES),
-    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla.",
+    metavar="METHOD",
+    help="How rubrics are found. Default: svr with --bank, fixed with --rubrics, else vanilla, which has none. "
+    f"One of {', '.join(NAMES)}.",
 )
 @click.option("--option", multiple=True, metavar="NAME=VALUE", help="An option of the method (docs/methods.md).")
 @click.option("--bank", metavar="BANK", help="A trained bank: a folder, or hf:user/name[@revision].")

@@ -36,7 +36,7 @@ BANK_ONLY = ("top_k", "rephrase")
 @click.command(cls=GroupedCommand)
 @click.argument("run", metavar="[RUN]", required=False, type=PATH)
 @click.argument("item", metavar="[ITEM]", required=False)
-@click.option("--data", type=PATH, metavar="PATH", help="Read the pair's texts from this data.")
+@click.option("--data", type=PATH, metavar="PATH", help="The run's data, where it has moved.")
 @click.option("--benchmark", metavar="NAME", help="The format of --data; the run's own benchmark unless given.")
 @click.option("--bank", metavar="BANK", help="Judge a pair now with this bank: a folder, or hf:user/name.")
 @click.option("--prompt", metavar="TEXT|@FILE", help="Judge a pair now: what was asked.")
@@ -215,7 +215,7 @@ def _show_rubrics(console: Console, found: Explanation) -> None:
         table.add_column(head)
     table.add_column("counts", justify="right")  # alpha times the weight of the bank
     table.add_column(f"{'← A':<{BAR_CELLS}} {'B →':>{BAR_CELLS}}", no_wrap=True, min_width=2 * BAR_CELLS + 1)
-    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("adds", justify="right", no_wrap=True)
     shown = found.rows if len(found.rows) <= FEW_ROWS else [row for row in found.rows if counts_at_all(row)]
     for row in shown:
         text = row.text if row.rephrased in {None, row.text} else f"{row.rephrased} (from: {row.text})"

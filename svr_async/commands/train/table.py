@@ -23,15 +23,7 @@ def print_rounds(record: Mapping[str, Any], out: Path, digest: str, wall_s: floa
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    names = (
-        "round",
-        "bank",
-        "kept",
-        "support",
-        "hard_negatives",
-        "judged_entries",
-        "dev_accuracy",
-    )
+    names = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "dev_accuracy")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     told = enough(record["dev_pairs"])
@@ -64,7 +56,7 @@ def _use(record: Mapping[str, Any]) -> str:
     most = min(row["top_k"], row["kept"])
     of = f"all {most:,} rubrics" if most == row["kept"] else f"the best {most:,} of {plural(row['kept'], 'rubric')}"
     filler = f"; places left free go to others, which weigh {row['filler_weight']:g}" if row["filler_weight"] else ""
-    return f"{of} for a prompt{filler}"
+    return f"{of} of round {row['round']} for a prompt{filler}"
 
 
 def print_fit(record: Mapping[str, Any], out: Path) -> None:

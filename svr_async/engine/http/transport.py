@@ -60,7 +60,7 @@ def cannot_connect(name: str, text: str) -> CallFailedError:
 def no_such_host(host: str) -> CallFailedError:
     """A name that does not exist: this ends the run."""
     detail = f"there is no host {host!r}"
-    return CallFailedError(Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint="check --base-url"))
+    return CallFailedError(Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint="check the judge's address"))
 
 
 def broken(name: str, text: str) -> CallFailedError:
@@ -107,7 +107,7 @@ def refused_by_proxy(status: int) -> CallFailedError:
 def bad_url(error: Exception) -> CallFailedError:
     """An address that is none: this ends the run."""
     return CallFailedError(
-        Failure(kind=Kind.RUN, error=RefusedError, detail=f"not a URL: {error}", hint="check --base-url")
+        Failure(kind=Kind.RUN, error=RefusedError, detail=f"not a URL: {error}", hint="check the judge's address")
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from svr_async.adapters.taught import taught_digest, usable
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.costs import JudgeCost, joined
 from svr_async.evaluation.items import Item, rephrased_counts
@@ -86,6 +87,7 @@ def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) ->
             *_rephrase_notes(run, items),
             *_own_notes(run, counted),
             *_share_notes(run),
+            *_taught_notes(run),
         ),
         method=counted,
     )
@@ -95,6 +97,16 @@ def end_judging(run: Prepared, items: Sequence[Item], parts: Sequence[Asked]) ->
 def _share_notes(run: Prepared) -> tuple[str, ...]:
     share = run.settings.limits.share
     return () if share == WHOLE else (f"shard {share_in_words(share)} of a run: svr merge makes the run of all shards",)
+
+
+def _taught_notes(run: Prepared) -> tuple[str, ...]:
+    """Say so where the bank was trained on the data set that is judged."""
+    use, data = run.method.facts.bank, run.record.dataset
+    if use is None or not use.taught_by:
+        return ()
+    if taught_digest(data.digest, (pair.id for pair in data.pairs if usable(pair))) not in use.taught_by:
+        return ()
+    return ("the bank was trained on these very pairs: how it does on new ones, only others tell (svr data split)",)
 
 
 def _own_notes(run: Prepared, counted: Mapping[str, Any]) -> tuple[str, ...]:

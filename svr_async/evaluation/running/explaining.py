@@ -8,6 +8,7 @@ from pathlib import Path
 from svr_async.evaluation.reporting.explain import Explanation, explain_item
 from svr_async.evaluation.runfolder import Run, load_run
 from svr_async.evaluation.running.data import texts_of_run
+from svr_async.evaluation.running.view import known_texts
 
 
 def explain(
@@ -15,12 +16,12 @@ def explain(
 ) -> Explanation:
     """Take one decision of a run, or of the run in a folder, apart: each rubric's verdicts and signed contribution.
 
-    Texts that the run does not keep are read from `data`, in the format of `benchmark` (the run's own unless given).
-    UsageError names the nearest ids where there is no such item.
+    Texts that the run does not keep are read from `data`, in the format of `benchmark` (the run's own unless given), or
+    from the run's own data where that is still as it was. UsageError names the nearest ids where there is no such item.
     """
     loaded = run if isinstance(run, Run) else load_run(run)
     found = explain_item(loaded, item)
     if found.texts is not None and data is None:
         return found
-    texts = texts_of_run(loaded, [item], data, benchmark)
+    texts = known_texts(loaded, None)[0] if data is None else texts_of_run(loaded, [item], data, benchmark)
     return explain_item(loaded, item, texts=texts.get(item))

@@ -9,6 +9,7 @@ from pathlib import Path
 from svr_async.adapters import Dataset, get_adapter
 from svr_async.adapters.selection import select_pairs
 from svr_async.engine.made_with import command_line
+from svr_async.errors import UsageError
 from svr_async.evaluation.running.data import load_dataset
 from svr_async.evaluation.running.judges import SettledJudges, settle_judges
 from svr_async.evaluation.running.method import choose_method
@@ -52,6 +53,11 @@ def _record(settings: EvalSettings, method: Method, judges: SettledJudges, datas
     adapter = get_adapter(settings.benchmark)
     dataset = load_dataset(settings, adapter) if dataset is None else dataset
     pairs = select_pairs(dataset.pairs, settings.limit, settings.domain)
+    if method.facts.human_rubrics and not any(pair.rubrics for pair in pairs):
+        raise UsageError(
+            f"--method {method.name} judges the human rubrics of the data, and {dataset.source} has none",
+            hint="--method self-rubric has the judge write them, --rubrics FILE gives yours",
+        )
     identity = {
         "rubrics": [],
         "bank": None,

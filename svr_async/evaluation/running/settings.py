@@ -15,7 +15,7 @@ from svr_async.evaluation.orders import OrderPolicy
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.shares import WHOLE
 from svr_async.scoring.jury import JuryRule
-from svr_async.vocabulary.fitting import misfit_of
+from svr_async.vocabulary.fitting import misfit_of, settle
 
 R = TypeVar("R")
 UNTOLD = {
@@ -74,6 +74,7 @@ class EvalSettings:
     ray: str | None = None
 
     def __post_init__(self) -> None:
+        settle(self)
         for name, known in (("order", OrderPolicy), ("jury_rule", JuryRule)):
             if (value := getattr(self, name)) not in set(known):
                 raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")

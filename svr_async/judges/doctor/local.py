@@ -24,6 +24,12 @@ def checked(name: str, look: Callable[[], Finding]) -> Finding:
         return failed(name, error)
 
 
+def no_judge() -> Finding:
+    """Say that no endpoint was looked at, and how to have one examined."""
+    cure = "--judge J examines its endpoint: key, model, limits, speed"
+    return Finding(name="judge", state="none", text="none is named", cure=cure)
+
+
 def memo_finding(memo: Path) -> Finding:
     """Open the memo: folder, owner, permissions, database, and whether its pages are in order."""
     from svr_async.engine.memo import Memo

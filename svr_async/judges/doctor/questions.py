@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from svr_async.engine.healing import find_cures
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.wires.contract import QUESTION, Wire
-from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError
+from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError, system_words
 from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
 from svr_async.judges.keys import key_hint
@@ -34,7 +33,7 @@ MOST_WAIT_S = 10.0  # longest wait for a rate limit; a longer one is reported
 MODELS_TIMEOUT_S = 5.0
 MAX_MODELS_BYTES = 2**20
 HTTPS_PORT = 443
-DOWN = "start it, or check --base-url"
+DOWN = "start it, or check the judge's address"
 CHOICES = ("A", "B")
 STATEMENT = "The text is in English."
 WORD = "Answer with the one word: ready"
@@ -209,15 +208,9 @@ async def served(profile: Profile, key: Secret) -> Served:
             return Served(reached=True, rows=_rows(extras.hidden(key).mask_bytes(data)), tls=tls)
     except aiohttp.ClientConnectorError as error:
         netloc = urlsplit(profile.base_url).netloc
-        raise EndpointDownError(f"cannot connect to {netloc}: {_why(error.os_error)}", hint=DOWN) from error
+        raise EndpointDownError(f"cannot connect to {netloc}: {system_words(error.os_error)}", hint=DOWN) from error
     except (aiohttp.ClientError, OSError, TimeoutError):
         return Served()
-
-
-def _why(error: OSError) -> str:
-    """Return the reason of a failed connection in the system's own few words, as `Connection refused`."""
-    known = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
-    return known if known and "Unknown error" not in known else str(error.strerror or error)
 
 
 async def _tls_of(base_url: str) -> str:

@@ -31,11 +31,13 @@ class Decider(Protocol):
 class BankUse:
     """How a method uses its bank: how many rubrics for a prompt; itself with another number, or with a rephraser.
 
-    `direct`: the bank learned too little, so the judge is asked without its rubrics.
+    `direct`: the bank learned too little, so the judge is asked without its rubrics. `taught_by`: digests of the pairs
+    that it was trained on.
     """
 
     top_k: int
     direct: bool
+    taught_by: frozenset[str]
     with_top_k: Callable[[int], Method]
     with_rephraser: Callable[[Rephraser], Method]
 
@@ -66,13 +68,14 @@ class Facts:
 
     `identity` is all of it, besides its name, that can change an item: it goes into the run's digest, and has to be
     what JSON has. `staged`: some of its questions depend on replies to others. `asks_judge`: whether it asks at all; a
-    method that does not is content-blind. `bank` is for methods that choose a bank's rubrics by the prompt, `own` for
-    those that ask in words of their own.
+    method that does not is content-blind. `human_rubrics`: it judges those of the data. `bank` is for methods that
+    choose a bank's rubrics by the prompt, `own` for those that ask in words of their own.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     staged: bool = False
     asks_judge: bool = True
+    human_rubrics: bool = False
     bank: BankUse | None = None
     own: OwnWords | None = None
 

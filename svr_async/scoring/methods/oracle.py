@@ -22,7 +22,7 @@ class Oracle:
     @property
     def facts(self) -> Facts:
         """What a run has to know of it."""
-        return Facts()
+        return Facts(human_rubrics=True)
 
     async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
         """Ask for verdicts on the human rubrics."""

@@ -37,6 +37,7 @@ class Svr:
         use = BankUse(
             top_k=chooser.settings.top_k,
             direct=self._is_direct,
+            taught_by=frozenset(chooser.bank.data_digests.values()),
             with_top_k=lambda top_k: replace(
                 self, chooser=open_chooser(chooser.bank, top_k=top_k, uniform=chooser.uniform)
             ),

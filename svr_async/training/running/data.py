@@ -9,6 +9,7 @@ from typing import Any
 
 from svr_async.adapters import Dataset, get_adapter, refuse_benchmark_for_training
 from svr_async.adapters.selection import select_pairs
+from svr_async.adapters.taught import usable
 from svr_async.adapters.written import refuse_other_names, refuse_to_overwrite, write_pairs
 from svr_async.errors import UsageError
 from svr_async.training.bank.build import refuse_long_names
@@ -66,11 +67,6 @@ def training_pairs(dataset: Dataset, settings: TrainSettings) -> list[Preference
         )
     refuse_long_names(pairs)
     return pairs
-
-
-def usable(pair: PreferencePair) -> bool:
-    """Whether a pair can teach anything: a preference between two different responses."""
-    return pair.has_preference and pair.chosen != pair.rejected
 
 
 def decontaminated(

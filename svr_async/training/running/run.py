@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from svr_async.adapters.taught import taught_digest
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import Stopper
@@ -108,7 +109,7 @@ def open_session(
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
     _say_what_there_is(data, judge, train, dev, listener)
-    digest = digest_of(data.digest, [pair.id for pair in data.pairs])
+    digest = taught_digest(data.digest, (pair.id for pair in data.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
         crew=_crew(settings, judge, listener),

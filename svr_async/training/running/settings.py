@@ -11,6 +11,7 @@ from svr_async.judges.spec import RULES, JudgeSpec
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.fit_terms import FitTerms, config_of
 from svr_async.training.rounds.pools import PoolConfig, PoolPolicy
+from svr_async.vocabulary.fitting import settle
 from svr_async.vocabulary.prefixes import PrefixOrder
 
 
@@ -53,6 +54,7 @@ class TrainSettings:
     licence: str = ""
 
     def __post_init__(self) -> None:
+        settle(self)
         try:
             PrefixOrder(self.prefix)
             train_config(self)

@@ -54,8 +54,8 @@ function verdictLine(run, side, place, text) {
   if (beside()) line.prepend(make("strong", "", run.title), " ");
   line.append(said ? `chose ${said}, ` : "", `margin ${signed(run.margin[place])}`);
   if (margins.length > 1) {
-    line.append(make("span", "muted", ` (${margins.map(([order, margin]) => `shown ${order}: ${signed(margin)}`).join(", ")}${run.swapped[place] ? "; the two orders name different sides" : ""})`));
-  } else line.append(make("span", "muted", `, shown ${named(run.order, place)}`));
+    line.append(make("span", "muted", ` (${margins.map(([order, margin]) => `shown ${shownAs(order)}: ${signed(margin)}`).join(", ")}${run.swapped[place] ? "; the two orders name different sides" : ""})`));
+  } else line.append(make("span", "muted", `, shown ${shownAs(named(run.order, place))}`));
   for (const flag of run.flags.codes[place]) line.append(" ", make("span", "tag", run.flags.names[flag]));
   if (side.detail !== undefined) line.append(make("small", "", text(side.detail)));
   return line;
@@ -124,7 +124,7 @@ function evidence(run, side, place, text) {
   if (side.rows) box.append(rubricTable(run, side, place, text));
   else box.append(make("p", "empty", "This verdict rests on no rubrics."));
   for (const one of side.verdict ?? []) box.append(make("p", "why", make("b", "", whyOf(one)), " ", text(one.text)));
-  for (const vote of side.votes ?? []) box.append(make("p", "why", make("b", "", vote.judge), ` ${vote.predicted ?? "no verdict"}, margin ${signed(vote.margin)}, shown ${vote.order}`));
+  for (const vote of side.votes ?? []) box.append(make("p", "why", make("b", "", vote.judge), ` ${vote.predicted ?? "no verdict"}, margin ${signed(vote.margin)}, shown ${shownAs(vote.order)}`));
   for (const call of side.calls ?? []) box.append(exchange(call, text));
   if (!side.calls && side.keys) box.append(make("p", "empty", `Calls ${side.keys.join(", ")}: svr view --calls puts them here, svr call show --run ${run.folder} --item ${index.id[place]} prints them.`));
   return box;
@@ -138,7 +138,7 @@ function rubricTable(run, side, place, text) {
   const body = make("tbody");
   for (const row of side.rows) {
     const name = make("th", "", make("span", "", text(row.rephrased ?? row.text)));
-    const tags = [...(several ? [`shown ${row.shown}`, row.judge] : []), row.filler ? "filler" : ""].filter(Boolean);
+    const tags = [...(several ? [`shown ${shownAs(row.shown)}`, row.judge] : []), row.filler ? "filler" : ""].filter(Boolean);
     if (tags.length) name.append(" ", make("span", "tag faint", tags.join(", ")));
     if (row.reason !== undefined) name.append(make("small", "", `${whyOf(row)} ${text(row.reason)}`));
     name.scope = "row";
@@ -147,25 +147,35 @@ function rubricTable(run, side, place, text) {
   }
   const sum = make("tr", "sum", make("th", "", "Margin"), make("td"), make("td"), make("td", "pole"), make("td", "num", signed(run.margin[place])));
   const head = make("tr");
-  for (const [name, kind] of [["Rubric", ""], ["A", ""], ["B", ""], ["for B ◂ ▸ for A", "poles-head"], ["Counts", "num"]]) {
+  for (const [name, kind] of [["Rubric", ""], ["A", ""], ["B", ""], ["← A \u00a0 B →", "poles-head"], ["Adds", "num"]]) {
     const cell = make("th", kind, name);
     cell.scope = "col";
     head.append(cell);
   }
-  return make("div", "wide-table", make("table", "contributions", make("thead", "", head), body, make("tfoot", "", sum)));
+  const note = "Margins are above 0 for A, below 0 for B. A rubric that both pass, or both fail, still counts a quarter for the response that comes nearer.";
+  const table = make("table", "contributions", make("thead", "", head), body, make("tfoot", "", sum));
+  return make("div", "wide-table", withRoles(table), make("p", "more", note));
+}
+
+// Say what the parts of a table are, which is lost where its rows are laid out as grids.
+function withRoles(table) {
+  const roles = { THEAD: "rowgroup", TBODY: "rowgroup", TFOOT: "rowgroup", TR: "row", TH: "rowheader", TD: "cell" };
+  for (const node of table.querySelectorAll("*")) if (roles[node.tagName]) node.setAttribute("role", node.scope === "col" ? "columnheader" : roles[node.tagName]);
+  table.setAttribute("role", "table");
+  return table;
 }
 
 function verdictCell(row, side) {
   const chance = row.chances?.[side === "A" ? 0 : 1];
   const said = chance === undefined ? row[side.toLowerCase()] ?? "–" : `${Math.round(100 * chance)} %`;
-  return make("td", `verdict ${said === "pass" || said === "fail" ? said : "none"}`, said);
+  return make("td", `verdict ${side} ${said === "pass" || said === "fail" ? said : "none"}`, said);
 }
 
-// Return a bar from the middle: to the right what counts for A, to the left what counts for B.
+// Return a bar from the middle: to the left what counts for A, to the right what counts for B.
 function barCell(value, largest) {
   const bar = make("i", value > 0 ? "for-a" : "for-b"), size = 50 * Math.abs(value) / largest;
   bar.style.width = `${size}%`;
-  bar.style.left = `${value > 0 ? 50 : 50 - size}%`;
+  bar.style.left = `${value > 0 ? 50 - size : 50}%`;
   const cell = make("td", "pole", make("span", "pole-track", bar));
   cell.setAttribute("aria-hidden", "true");
   return cell;

@@ -85,7 +85,7 @@ function buildForm() {
   offer("domain", counted(index.domain));
   offer("subset", counted(index.subset));
   const flips = last().swapped.filter(Boolean).length;
-  offer("order", [...counted(last().order), ...(flips ? [["flips", `the two name different sides (${count(flips)})`]] : [])]);
+  offer("order", [...counted(last().order).map(([value, words]) => [value, words.replace(/^\w+/, shownAs)]), ...(flips ? [["flips", `the two name different sides (${count(flips)})`]] : [])]);
   const rubrics = counted(last().rubrics, last().rubrics.codes.flat());
   offer("rubric", rubrics.map(([, words], code) => [String(code), words.length > 90 ? `${words.slice(0, 88)}…` : words]));
   offer("label", [["agree", "agree"], ["disagree", "disagree"], ["none", "no label"]]);

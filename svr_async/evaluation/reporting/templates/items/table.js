@@ -15,7 +15,7 @@ function columnsOf() {
   const item = { name: "Item", sort: "id", kind: "item", cell: nameCell };
   const domain = { name: "Domain", sort: "domain", kind: "words", cell: place => named(index.domain, place) };
   const label = { name: "Label", sort: "label", kind: "label", cell: place => ({ none: "" })[kindOfLabel(place)] ?? kindOfLabel(place) };
-  const orders = { name: "Order", sort: "order", kind: "order", cell: place => named(last().order, place) + (last().swapped[place] ? ", flips" : "") };
+  const orders = { name: "Order", sort: "order", kind: "order", cell: place => shownAs(named(last().order, place)) + (last().swapped[place] ? ", flips" : "") };
   if (!two) {
     const subset = { name: "Subset", sort: "subset", kind: "words", cell: place => named(index.subset, place) };
     return [{ name: "Result", sort: "result", kind: "verdict", cell: result(one) }, item, domain, subset,

@@ -19,6 +19,9 @@ function signed(value) {
   return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
 }
 
+// Say which response the judge saw first.
+const shownAs = order => ({ ab: "A first", ba: "B first" })[order] ?? order;
+
 // Return a new element with a class and a text; what follows are its children, elements or texts.
 function make(tag, kind = "", ...children) {
   const node = document.createElement(tag);
