@@ -29,7 +29,7 @@ from svr_async.engine.seen import SeenKeys
 from svr_async.engine.stats import Counters, EngineStats, snapshot
 from svr_async.engine.watched import WatchedCalls
 from svr_async.engine.words import Hear
-from svr_async.errors import SvrError
+from svr_async.errors import SvrError, UsageError
 from svr_async.vocabulary.verdict import Outcome
 
 T = TypeVar("T")
@@ -134,7 +134,16 @@ class CallEngine:
         self._caller.hear = hear
 
     async def close(self) -> None:
-        """Close connections and commit what is waiting."""
+        """Close connections and commit what is waiting; who is asking then has what was answered, or UsageError.
+
+        In a forked child nothing is done: connections, locks and the event loop's sockets are its parent's too.
+        """
+        if os.getpid() != self._pid:
+            return
+        if self._flights and self._caller.fatal is None:
+            hint = "await what asks it before its block ends"
+            self._caller.fatal = UsageError("the engine was closed while it was being asked", hint=hint)
+        self.stop()
         self._probe.stop()
         await self._caller.transport.close()
         await asyncio.to_thread(self.memo.drain)
@@ -350,12 +359,12 @@ class CallEngine:
                 held = await claims.obtain(key, self._is_stopping)
                 found = self._recall(question, self.memo.get(key))
             completion = found or await self._ask(question)
-        except asyncio.CancelledError:
-            self._land(key, lambda joined: joined.cancel())
-            raise
         except Exception as error:
             landed = error
             self._land(key, lambda joined: joined.set_exception(landed))
+            raise
+        except BaseException:  # cancelled or interrupted: one of those who joined asks in its place
+            self._land(key, lambda joined: joined.cancel())
             raise
         else:
             if (joined := self._flights[key]) is not None:

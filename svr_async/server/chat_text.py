@@ -16,7 +16,7 @@ _TURN = re.compile(
     r"|<start_of_turn>(?P<gemma>\w+)\n"
     r"|<\|(?P<phi>system|user|assistant)\|>\n"
 )
-_END = re.compile(r"(?:<\|im_end\|>|<\|eot_id\|>|<end_of_turn>|<\|end\|>|<\|endoftext\|>|<\|end_of_text\|>|<eos>)\s*\Z")
+_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<eos>")
 _ROLES = {"model": "assistant", "ipython": "tool"}
 KNOWN = frozenset({"system", "user", "assistant", "tool", "developer"})
 
@@ -34,7 +34,12 @@ def turns_of(text: str) -> Prompt:
 
 
 def without_end(text: str) -> str:
-    """Return a text without the end marks that a tokenizer leaves behind it."""
-    while (shorter := _END.sub("", text)) != text:
-        text = shorter
-    return text
+    """Return a text without the end marks that a tokenizer leaves behind it; linear, however many there are."""
+    end = seen = len(text)
+    while True:
+        if text.endswith(_ENDS, 0, seen):
+            end = seen = seen - next(len(one) for one in _ENDS if text.endswith(one, 0, seen))
+        elif seen and text[seen - 1].isspace():
+            seen -= 1
+        else:
+            return text[:end]

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 
-_MARK = re.compile(r"^\s*(?:#{1,6}\s|[-*+]\s|\d+[.)]\s|\|)|\*\*|__|```", re.MULTILINE)
+_MARK = re.compile(r"^[^\S\n]*(?:#{1,6}\s|[-*+]\s|\d+[.)]\s|\|)|\*\*|__|```", re.MULTILINE)
 
 
 def length_of(text: str) -> float:

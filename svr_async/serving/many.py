@@ -13,7 +13,7 @@ from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import FREE_WORKERS, Engine, opened
-from svr_async.serving.pairs import PairVerdict, Shown, method_of, score_pair
+from svr_async.serving.pairs import PairVerdict, Shown, method_of, score_open_pair
 from svr_async.serving.texts import as_prompt, as_response
 from svr_async.vocabulary.pair import Prompt
 
@@ -49,7 +49,7 @@ async def judge_pairs(
     rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
     async with opened(engine) as asked:
         method_of(bank, asked, top_k=top_k, rephrase=rephrase)  # what cannot be is refused before any call
-        ask = partial(score_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
+        ask = partial(score_open_pair, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase)
         return await all_of(lambda row: ask(*row), rows, asked)
 
 

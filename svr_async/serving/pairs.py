@@ -122,12 +122,29 @@ async def score_pair(
     conversation = as_prompt(prompt)
     a, b = as_response(a, conversation), as_response(b, conversation)
     async with opened(engine) as asked:
-        method = method_of(bank, asked, top_k=top_k, rephrase=rephrase)
-        decision = await decide_pair(method, judge_of(asked), conversation, a, b, order=order)
-        return _verdict(decision, asked, pair_doubts(decision, conversation, bank, method, asked))
+        return await score_open_pair(
+            conversation, a, b, bank=bank, engine=asked, order=order, top_k=top_k, rephrase=rephrase
+        )
 
 
 score_pair_sync = in_sync(score_pair)
+
+
+async def score_open_pair(
+    prompt: Prompt,
+    a: str,
+    b: str,
+    *,
+    bank: RubricBank | None,
+    engine: Engine | Judge,
+    order: Shown,
+    top_k: int | None,
+    rephrase: bool,
+) -> PairVerdict:
+    """Do the same with an engine that is open; UsageError for one that was closed meanwhile: it is not opened again."""
+    method = method_of(bank, engine, top_k=top_k, rephrase=rephrase)
+    decision = await decide_pair(method, judge_of(engine), prompt, a, b, order=order)
+    return _verdict(decision, engine, pair_doubts(decision, prompt, bank, method, engine))
 
 
 def pair_doubts(

@@ -22,7 +22,7 @@ from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.engine import Engine, opened
 from svr_async.serving.many import all_of
-from svr_async.serving.pairs import PairVerdict, Shown, judge_of, label_of, method_of, score_pair
+from svr_async.serving.pairs import PairVerdict, Shown, judge_of, label_of, method_of, score_open_pair
 from svr_async.serving.potentials import Margins, potentials
 from svr_async.serving.schedules import Pair, Schedule, check_schedule, scheduled
 from svr_async.serving.scores import weighted_rubrics
@@ -125,7 +125,7 @@ async def rank(
         else:
             method_of(bank, asked, rephrase=rephrase)  # an engine that cannot rephrase is refused before any call
             settings: dict[str, Any] = {"bank": bank, "order": order, "top_k": top_k, "rephrase": rephrase}
-            ask = partial(score_pair, conversation, engine=asked, **settings)
+            ask = partial(score_open_pair, conversation, engine=asked, **settings)
             plan = partial(scheduled, schedule, len(texts), rounds=rounds, anchor=texts.index(given[anchor or 0]))
             margins, said = await _side_by_side(texts, ask, asked, plan)
             questions = len({key for verdict in said.values() for key in verdict.requests})

@@ -12,12 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rig import ask, completion, engine_at, scripted_engine, serving
+import pytest
+from rig import ask, completion, engine_at, scripted_engine, serving, until
 
+from svr_async import Engine, judge_pairs
+from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.http.transport import RawReply
 from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question
+from svr_async.errors import UsageError
 from svr_async.simulation.config import SimConfig
+from svr_async.simulation.server import SimServer
 
 N = 60
 
@@ -123,6 +128,81 @@ def test_a_child_of_a_fork_opens_an_engine_of_its_own(memo_folder: Path) -> None
             return code
 
     assert asyncio.run(asyncio.wait_for(parent(), 40)) == 0
+
+
+@pytest.mark.parametrize("client", ["lean", "aiohttp"])
+def test_a_child_of_a_fork_that_closes_the_engine_takes_nothing_from_its_parent(
+    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a child leaves the block by an error: sockets, locks and the event loop's files are its parent's too."""
+    monkeypatch.setenv("SVR_HTTP", client)
+
+    async def parent(sim: SimServer) -> int:
+        async with engine_at(sim.base_url, memo_folder, concurrency=4, timeout_s=3.0) as engine:
+            tasks = [asyncio.create_task(engine.complete(_asked(sim.base_url, n))) for n in range(8)]
+            await until(lambda: sim.stats()["in_flight"] == 4)
+            pid = os.fork()
+            if not pid:
+                os._exit(_alone(lambda: _closed(engine)))
+            code = os.waitstatus_to_exitcode((await asyncio.to_thread(os.waitpid, pid, 0))[1])
+            assert all([(await task).value for task in tasks])
+            assert (engine.stats().retries, engine.stats().sent) == (0, 8)
+            return code
+
+    with serving(SimConfig(latency_ms=300.0)) as sim:
+        assert asyncio.run(asyncio.wait_for(parent(sim), 40)) == 0
+
+
+async def _closed(engine: CallEngine) -> int:
+    await engine.close()
+    return 0
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
+    memo_folder: Path, kind: type[BaseException]
+) -> None:
+    """As in a notebook, whose event loop goes on: one of them asks in its place."""
+    read: list[str] = []
+
+    def parse(text: str) -> str:
+        read.append(text)
+        if len(read) == 1:
+            raise kind
+        return text
+
+    async def asked(engine: CallEngine) -> None:
+        tasks.extend(asyncio.create_task(engine.complete(replace(ask(), parse=parse))) for _ in range(3))
+        await asyncio.wait(tasks)
+
+    tasks: list[asyncio.Task[Completion[str]]] = []
+    context = scripted_engine(memo_folder, lambda *_: _late("q1"))
+    with asyncio.Runner() as runner:
+        engine, _ = runner.run(context.__aenter__())
+        with pytest.raises(kind):
+            runner.run(asked(engine))
+        done, waiting = runner.get_loop().run_until_complete(asyncio.wait(tasks, timeout=10))
+        assert sorted(str(task.exception() or task.result().value) for task in done) == ["", "q1", "q1"]
+        assert not waiting
+        runner.run(context.__aexit__(None, None, None))
+
+
+@pytest.mark.parametrize("client", ["lean", "aiohttp"])
+async def test_an_engine_that_is_closed_while_it_is_asked_sends_nothing_more(
+    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks is told in a line, what was under way is not sent again, and nothing opens the engine anew."""
+    monkeypatch.setenv("SVR_HTTP", client)
+    with serving(SimConfig(latency_ms=50.0)) as sim:
+        engine = await Engine(f"{sim.base_url}#gpt-oss-120b", memo=memo_folder, concurrency=4).open()
+        judging = asyncio.create_task(judge_pairs([(f"q{n}", "a", "b") for n in range(40)], engine=engine))
+        await until(lambda: engine.is_open and (stats := engine.stats()) is not None and stats.sent >= 8)
+        stats = engine.stats()
+        assert stats is not None
+        await engine.close()
+        with pytest.raises(UsageError, match=r"closed while it was being asked|is not open"):
+            await asyncio.wait_for(judging, 10)
+        assert sum(row["paid"] for row in sim.counts().values()) <= stats.sent
 
 
 def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:

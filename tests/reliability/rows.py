@@ -271,7 +271,11 @@ ROWS: dict[int, tuple[str, ...]] = {
         "commands/test_doctor_and_cache.py::test_a_memo_on_a_network_or_in_memory_is_warned_about",
     ),
     78: (f"{D}078_a_clock_that_jumps", f"{CLASSIFY}how_long_to_wait_is_read_from_every_spelling"),
-    79: (f"{D}079_a_forked_child", "engine/test_claims.py::test_row_079_a_fork_after_opening_is_noticed"),
+    79: (
+        f"{D}079_a_forked_child",
+        "engine/test_claims.py::test_row_079_a_fork_after_opening_is_noticed",
+        "engine/test_user_code.py::test_a_child_of_a_fork_that_closes_the_engine_takes_nothing_from_its_parent",
+    ),
     80: (
         f"{D}080_another_event_loop",
         "serving/test_serving_pairs.py::test_a_script_without_an_event_loop_can_judge_too",
@@ -283,6 +287,8 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{ENGINE}cancelled_calls_leak_no_slot",
         "engine/test_user_code.py::test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice",
         f"{ENGINE}when_the_caller_is_cancelled_a_joiner_takes_over",
+        "engine/test_user_code.py::test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it",
+        "engine/test_user_code.py::test_an_engine_that_is_closed_while_it_is_asked_sends_nothing_more",
     ),
     84: (
         f"{LANE}leaving_early_cancels_what_is_left",
@@ -423,6 +429,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     125: (
         f"{READING}a_megabyte_made_to_be_slow_is_not_slow",
         "evaluation/test_safetext.py::test_a_megabyte_of_unfinished_sequences_is_stripped_in_linear_time",
+        "server/test_server_shapes.py::test_responses_made_to_be_slow_are_read_in_linear_time",
     ),
 }
 

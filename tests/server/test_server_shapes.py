@@ -13,8 +13,9 @@ from rig import write_bank
 
 from svr_async import Bank, Engine, score, score_pair
 from svr_async.judges.limits import JudgeLimits
-from svr_async.server.chat_text import turns_of
+from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.listen import RewardServer
+from svr_async.server.penalties import style_of
 from svr_async.server.reading import parsed
 from svr_async.server.refusal import RefusalError
 from svr_async.server.settings import ServerSettings
@@ -202,6 +203,14 @@ def test_chat_templates_are_read_back() -> None:
         assert [(turn.role, turn.content) for turn in turns_of(text)] == [("user", "Hi"), ("assistant", "Yo")]
     assert [turn.role for turn in turns_of(CHATML)] == ["user"]
     assert turns_of("a <|im_start|>robot\nb")[0].content == "a <|im_start|>robot\nb"
+
+
+def test_responses_made_to_be_slow_are_read_in_linear_time() -> None:
+    """A policy that learns to write line breaks, or end marks, by the hundred thousand does not hold the server up."""
+    assert style_of("a" + "\n \n" * 200_000) == 0.0
+    assert style_of("\n\n- a\n\n  1. b\n") == 2 / 4
+    assert without_end("a " + "<eos> \n<|im_end|>" * 50_000 + "\n") == "a "
+    assert without_end("a<eos> b \n") == "a<eos> b \n"
 
 
 def test_half_of_a_surrogate_pair_is_no_broken_body() -> None:

@@ -192,6 +192,9 @@ class LeanTransport:
             if isinstance(error, ConnectionError) and error.errno:  # asyncio's own words name the call and a tuple
                 told = os.strerror(error.errno)
             raise cannot_connect(type(error).__name__, told) from error
+        if origin is not self._origin:
+            connection.abort()
+            raise broken("Closed", "by us, the connection was closed")
         if not (origin.encrypted or connection.silent()):
             connection.abort()
             raise broken("EarlyReply", "bytes came before anything was asked")
