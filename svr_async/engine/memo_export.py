@@ -27,7 +27,7 @@ from svr_async.errors import ArtefactError, ConfigError, StorageError
 from svr_async.vocabulary.atomic import write_atomic_with
 
 PACKED, TABLE = ".gz", ".parquet"
-AT_ONCE = 1024  # rows that are put together
+AT_ONCE, AT_ONCE_CHARS = 1024, 16 * 2**20  # most rows that are put together, and of their texts
 FILES = (".jsonl", ".jsonl.gz", TABLE)  # of a folder
 PLACE = re.compile(r"([a-z][a-z0-9+.-]*)://.+")
 
@@ -147,7 +147,7 @@ def _sources(place: str | Path) -> list[Source]:
     if PLACE.fullmatch(str(place)):
         found = _far_sources(str(place))
     elif Path(place).is_dir():
-        found = [_source(path) for path in Path(place).iterdir() if _is_one(path.name)]
+        found = [_source(path) for path in Path(place).iterdir() if _is_one(path.name) and path.is_file()]
     else:
         return [_source(Path(place))]
     if not found:
@@ -183,16 +183,17 @@ async def _import(memo: Memo, source: Source) -> Counts:
     named = NAMED.fullmatch(name.rpartition("/")[2])
     if named and _digest_of(source) != named[1]:
         raise ArtefactError(f"{name} is not what was exported: its replies have another digest", hint="export it again")
-    added = known = 0
+    added = known = size = 0
     batch: dict[bytes, Reply] = {}
     for key, reply in _rows(source):
         if key in batch or memo.get(key) is not None:
             known += 1
             continue
         batch[key] = reply
-        if len(batch) == AT_ONCE:
+        size += len(reply.text) + len(reply.reasoning)
+        if len(batch) == AT_ONCE or size >= AT_ONCE_CHARS:
             added += await _put(memo, batch)
-            batch = {}
+            batch, size = {}, 0
     return Counts(rows=added + await _put(memo, batch), known=known)
 
 

@@ -102,8 +102,9 @@ class Reply:
             raise TypeError("a reply's usage is no object")
         value["usage"] = counts = Usage(**usage)
         reply = cls(**value)
-        for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
-            if count is not None and token_count(count) is None:
+        told = (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens)
+        for count in (reply.tries, *(count for count in told if count is not None)):
+            if token_count(count) is None:
                 raise TypeError("a reply's counts have other types")
         if type(counts.batch) is not bool:
             raise TypeError("a reply's mark of a batch has another type")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from pyarrow import parquet
 from rig import name_judge, serving, steady_metrics, write_bench
 
+from svr_async.engine import memo_export
 from svr_async.engine.memo import Memo
+from svr_async.engine.memo_lines import line_of
 from svr_async.engine.memo_parquet import COLUMNS, read_replies, write_replies
 from svr_async.engine.reply import Reply
 
@@ -52,6 +55,36 @@ def test_equal_memos_give_equal_files(cli: Cli, paid: Path) -> None:
     assert cli("cache", "export", "b.jsonl.gz", "--memo", "two")[0] == 0
     assert Path("a.jsonl.gz").read_bytes() == Path("b.jsonl.gz").read_bytes()
     assert gzip.decompress(Path("a.jsonl.gz").read_bytes()) == Path("a.jsonl").read_bytes()
+
+
+def test_a_folder_of_traps_is_read_for_what_it_holds(cli: Cli, paid: Path) -> None:
+    """A pipe that nobody writes to is no file of replies; a number of tries that is none makes a row that is none."""
+    Path("traps").mkdir()
+    assert cli("cache", "export", "traps/a.jsonl", "--memo", "one")[0] == 0
+    os.mkfifo("traps/b.jsonl")
+    assert cli("cache", "import", "traps", "--memo", "two")[:2] == (0, "8 replies added to two, 0 were there\n")
+    whole = Path("traps/a.jsonl").read_bytes()
+    for tries in (b'"x"', b"null", b"-1", b"18446744073709551615"):
+        Path("c.jsonl").write_bytes(whole.replace(b'"tries":1', b'"tries":' + tries))
+        code, _, said = cli("cache", "import", "c.jsonl", "--memo", "three")
+        assert (code, "is no reply: a reply's counts" in said) == (7, True), said
+
+
+def test_an_import_holds_few_large_replies_at_a_time(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed file of some megabytes may unfold to as many gigabytes: they are put as they come."""
+    monkeypatch.setattr(memo_export, "AT_ONCE_CHARS", 1000)
+    together: list[int] = []
+    put = memo_export._put
+
+    async def counted(memo: Memo, batch: dict[bytes, Reply]) -> int:
+        together.append(len(batch))
+        return await put(memo, batch)
+
+    monkeypatch.setattr(memo_export, "_put", counted)
+    rows = (line_of(bytes([number]) * 32, Reply(text="x" * 600)) for number in range(7))
+    (tmp_path / "large.jsonl.gz").write_bytes(gzip.compress(b"".join(rows)))
+    assert cli("cache", "import", "large.jsonl.gz", "--memo", "two")[0] == 0
+    assert together == [2, 2, 2, 1]
 
 
 def test_damaged_rows_stay_behind(cli: Cli, paid: Path) -> None:
