@@ -77,6 +77,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     20: (
         f"{A}020_an_answer_before_the_question_was_read",
+        f"{A}020_what_came_before_anything_was_asked_answers_nothing",
         f"{A}020_no_direct_verdict_is_taken_from_another_pairs_reply",
         f"{A}020_no_verdict_is_taken_from_a_reply_about_other_rubrics_of_the_same_pair",
         f"{A}020_an_endpoint_that_once_sent_too_much_gets_a_connection_for_each_unsigned_question",

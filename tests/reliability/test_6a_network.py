@@ -408,6 +408,37 @@ async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path)
         assert (await engine.complete(ask("x" * 300_000))).value == "yes"
 
 
+class SpeaksFirst:
+    """A model that signs nothing, behind a proxy that gives every other connection its last reply unasked."""
+
+    def __init__(self) -> None:
+        self.last = b""
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """Answer each question with its own text."""
+        self.connections += 1
+        if self.connections % 2:
+            out.write(self.last)
+        try:
+            while True:
+                body = completion(orjson.loads(await read_request(reader))["messages"][0]["content"]).body
+                self.last = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+                out.write(self.last)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            out.close()
+
+
+@both_clients
+async def test_row_020_what_came_before_anything_was_asked_answers_nothing(memo_folder: Path) -> None:
+    """Neither client sends a question on a connection that has something to say already."""
+    async with await asyncio.start_server(SpeaksFirst().serve, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with engine_at(address, memo_folder, concurrency=1, attempts=20) as engine:
+            for number in range(8):
+                assert (await engine.complete(ask(str(number)))).value == str(number)
+
+
 class Twice:
     """A judge behind a proxy that repeats itself: a second 200 comes up to 30 ms after each reply, on its connection.
 

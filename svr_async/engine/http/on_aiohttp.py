@@ -4,7 +4,8 @@ Where a reply repeats the signature of its question, a reply to another one is t
 again. aiohttp takes a connection back before a reply can be looked at, and does not say what else arrived on it. So
 each question has a connection of its own until a first reply is signed, and again for good from the first that is not;
 one that is not, and came over a connection that had served before, may be another question's and is asked for again.
-So has a question of whose signature another was asked before: all questions on one pair have the same.
+So has a question of whose signature another was asked before: all questions on one pair have the same. A connection on
+which bytes have come before a question is sent is given up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -36,6 +38,10 @@ from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.contract import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
+
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
 MOST_ASKED = 4096  # questions that are remembered
 
@@ -111,7 +117,7 @@ class AiohttpTransport:
         tracing.on_connection_reuseconn.append(_note_reuse)
         headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **self._extra}
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, **kept),
+            connector=_SilentConnector(limit=0, ttl_dns_cache=60, **kept),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             headers=headers,
             proxy=self._proxy,
@@ -136,6 +142,26 @@ class AiohttpTransport:
             packed = "Content-Encoding" in response.headers
             data = self._hidden.mask_bytes(await _read_capped(response.content, packed=packed))
             return RawReply(status=response.status, headers=response.headers, body=data), bool(reused)
+
+
+class _SilentConnector(aiohttp.TCPConnector):
+    """Gives no connection on which something has arrived that no question of ours can have asked for."""
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  (aiohttp passes it by name)
+    ) -> Connection:
+        """Return a connection for a request; CallFailedError for one that is not silent."""
+        connection = await super().connect(req, traces, timeout)
+        for _ in range(2):  # rounds of the event loop, which reads what has arrived
+            await asyncio.sleep(0)
+        protocol = connection.protocol
+        if protocol is not None and protocol.is_connected() and protocol.should_close:
+            connection.close()
+            raise broken("EarlyReply", "bytes came before anything was asked")
+        return connection
 
 
 async def _note_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
