@@ -168,7 +168,7 @@ def _notes(
     if fallback := collected.unused_fallback():
         notes.append(fallback)
     if same := sum(pair.chosen == pair.rejected for pair in pairs):
-        notes.append(f"{_rows(same)} with two identical responses: such a pair can only tie")
+        notes.append(f"{_rows(same)} with two identical responses: a verdict between them is chance")
     if empty := sum(not pair.chosen.strip() or not pair.rejected.strip() for pair in pairs):
         notes.append(f"{_rows(empty)} with an empty response")
     if contradicting:

@@ -119,10 +119,10 @@ def test_empty_responses_are_legal(write: Callable[..., Path]) -> None:
 
 
 def test_identical_responses_are_kept_and_noted(write: Callable[..., Path]) -> None:
-    """A pair whose responses are equal stays in the evaluation, where it can only tie, and is noted."""
+    """A pair whose responses are equal stays in the evaluation, where a model may call it either way, and is noted."""
     dataset = PAIRS.load(write("a.jsonl", [{**GOOD, "response_b": "a"}]))
     assert len(dataset.pairs) == 1
-    assert "1 row with two identical responses: such a pair can only tie" in dataset.notes
+    assert "1 row with two identical responses: a verdict between them is chance" in dataset.notes
 
 
 def test_the_same_row_twice_gives_two_pairs_with_ids_of_their_own(write: Callable[..., Path]) -> None:
