@@ -33,8 +33,12 @@ def _asked(url: str, number: int) -> Question[str]:
     return replace(question, request=replace(question.request, model="gpt-oss-120b", endpoint=url))
 
 
-async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice(memo_folder: Path) -> None:
+@pytest.mark.parametrize("client", ["lean", "aiohttp"])
+async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice(
+    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Waiting for a slot, sent, being committed: a cancelled call may cost that call, and all slots come back."""
+    monkeypatch.setenv("SVR_HTTP", client)
     rng = random.Random(5)
     with serving(SimConfig(latency_ms=15.0)) as sim:
         async with engine_at(sim.base_url, memo_folder, concurrency=8) as engine:

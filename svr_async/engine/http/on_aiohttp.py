@@ -155,13 +155,20 @@ class _SilentConnector(aiohttp.TCPConnector):
     ) -> Connection:
         """Return a connection for a request; CallFailedError for one that is not silent."""
         connection = await super().connect(req, traces, timeout)
-        for _ in range(2):  # rounds of the event loop, which reads what has arrived
-            await asyncio.sleep(0)
-        protocol = connection.protocol
-        if protocol is not None and protocol.is_connected() and protocol.should_close:
+        try:
+            await _check_silent(connection)
+        except BaseException:
             connection.close()
-            raise broken("EarlyReply", "bytes came before anything was asked")
+            raise
         return connection
+
+
+async def _check_silent(connection: Connection) -> None:
+    for _ in range(2):  # rounds of the event loop, which reads what has arrived
+        await asyncio.sleep(0)
+    protocol = connection.protocol
+    if protocol is not None and protocol.is_connected() and protocol.should_close:
+        raise broken("EarlyReply", "bytes came before anything was asked")
 
 
 async def _note_reuse(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
