@@ -93,8 +93,9 @@ def data_files(path: Path) -> list[Path]:
     """Return the files that `read_rows` reads, sorted by their path; DataError where there are none."""
     with _one_line_errors(path.name):
         folder, there = path.is_dir(), path.exists()
+        below = path.rglob("*") if folder else ()
+        found = sorted(p for p in below if _kind(p) and p.is_file() and not _hidden(p.relative_to(path)))
     if folder:
-        found = sorted(p for p in path.rglob("*") if _kind(p) and p.is_file() and not _hidden(p.relative_to(path)))
         if not found:
             raise DataError(f"no data files below {path}", hint=f"accepted: {_accepted()}")
         return found

@@ -102,13 +102,12 @@ class Reply:
             raise TypeError("a reply's usage is no object")
         value["usage"] = counts = Usage(**usage)
         reply = cls(**value)
-        told = (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens)
-        for count in (reply.tries, *(count for count in told if count is not None)):
-            if token_count(count) is None:
+        for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
+            if count is not None and token_count(count) is None:
                 raise TypeError("a reply's counts have other types")
         if type(counts.batch) is not bool:
             raise TypeError("a reply's mark of a batch has another type")
-        if type(reply.tries) is not int:
+        if token_count(reply.tries) is None:
             raise TypeError("a reply's number of tries has another type")
         for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning):
             if type(text) is not str:

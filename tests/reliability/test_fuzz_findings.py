@@ -7,7 +7,7 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fuzz_seals import reseal
 from rig import svr_here, write_bench
 from small_bank import checked_bank
 
+from svr_async.adapters.tables import data_files
 from svr_async.engine.batch.folder import (
     Export,
     State,
@@ -225,6 +226,17 @@ def test_a_batch_is_of_the_files_that_were_exported(tmp_path: Path, name: str) -
     save_state(tmp_path, replace(state, batches=(replace(state.batches[0], file=name),)))
     with pytest.raises(ArtefactError, match="belongs to another export"):
         load_state(tmp_path, export)
+
+
+def test_a_folder_of_data_that_goes_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As folders below /proc do, which a batch folder may name."""
+
+    def gone(folder: Path, _: str) -> Iterator[Path]:
+        raise FileNotFoundError(2, "No such file or directory", str(folder / "1"))
+
+    monkeypatch.setattr(Path, "rglob", gone)
+    with pytest.raises(DataError, match="cannot be read"):
+        data_files(tmp_path)
 
 
 def test_a_memo_row_whose_count_of_tries_is_no_number() -> None:
