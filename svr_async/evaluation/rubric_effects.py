@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, RubricRow
 from svr_async.vocabulary.statistics import Interval, holm, sign_flip_exact, wilson_interval
 
 ADDS_UP = 1e-6  # contributions are kept to nine digits
@@ -95,15 +95,45 @@ class RubricEffects:
         return counts | (effect if self.summed else dict.fromkeys(effect))
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(NamedTuple):
     """One rubric on one pair: `leans` is whether it counted for the right side, `effect` 1 saved, −1 caused, else 0."""
 
-    group: str
-    item: Item
     used: bool
     leans: bool | None
     effect: int
+
+
+@dataclass(slots=True)
+class _Count:
+    """What a rubric did in a group so far: the numbers of a `Tally`, so that nothing is held of each pair."""
+
+    used: int = 0
+    leaned: int = 0
+    right: int = 0
+    saved: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def add(self, item: Item, use: _Use) -> None:
+        self.used += use.used
+        self.leaned += use.leans is not None
+        self.right += use.leans is True
+        self.saved += use.effect > 0
+        if use.effect < 0:
+            self.errors.append(item.id)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What a rubric did so far, by group, and its net effect by benchmark item, for the p-value."""
+
+    text: str = ""
+    groups: dict[str, _Count] = field(default_factory=dict)
+    flips: Counter[str] = field(default_factory=Counter)
+
+    def add(self, group: str, item: Item, use: _Use) -> None:
+        self.groups.setdefault(group, _Count()).add(item, use)
+        if use.effect:
+            self.flips[item.item] += use.effect
 
 
 def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
@@ -113,19 +143,22 @@ def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
     takes its place. As in strict accuracy a tie is not right. Rubrics are those with the same id, in every order and of
     every judge of an item together.
     """
-    told = [(name, item) for name, items in groups.items() for item in items if _counts(item)]
-    uses: dict[str, list[_Use]] = {}
-    texts: dict[str, str] = {}
-    for name, item in told:
-        texts.update((row.id, row.text) for row in item.rubrics)
-        for key, use in _uses(name, item):
-            uses.setdefault(key, []).append(use)
-    unsummed = sum(not adds_up(item) for _, item in told)
-    found = [_effect(key, texts[key], some) for key, some in uses.items()]
+    sums: defaultdict[str, _Sums] = defaultdict(_Sums)
+    told, unsummed = Counter[str](), 0
+    for name, item in ((name, item) for name, items in groups.items() for item in items if _counts(item)):
+        rows = item.rubrics
+        whole = _adds_up(item, rows)
+        told[name] += 1
+        unsummed += not whole
+        for row in rows:
+            sums[row.id].text = row.text
+        for key, use in _uses(item, rows, whole=whole):
+            sums[key].add(name, item, use)
+    found = [_effect(key, one) for key, one in sums.items()]
     return RubricEffects(
         rubrics=tuple(sorted(_adjusted(found), key=_best_first)),
-        groups=tuple(dict.fromkeys(name for name, _ in told)),
-        n=len(told),
+        groups=tuple(told),
+        n=told.total(),
         unsummed=unsummed,
     )
 
@@ -138,27 +171,26 @@ def by_domain(items: Sequence[Item]) -> dict[str, list[Item]]:
     return dict(sorted(groups.items()))
 
 
-def adds_up(item: Item) -> bool:
+def _adds_up(item: Item, rows: Sequence[RubricRow]) -> bool:
     """Whether an item's margin is the sum of its contributions."""
-    return item.margin is not None and abs(sum(row.contribution for row in item.rubrics) - item.margin) < ADDS_UP
+    return item.margin is not None and abs(sum(row.contribution for row in rows) - item.margin) < ADDS_UP
 
 
 def _counts(item: Item) -> bool:
     return bool(item.rubrics) and item.margin is not None and item.gold is not None
 
 
-def _uses(group: str, item: Item) -> Iterator[tuple[str, _Use]]:
-    """Yield each rubric of an item with what it did there."""
+def _uses(item: Item, rows: Sequence[RubricRow], *, whole: bool) -> Iterator[tuple[str, _Use]]:
+    """Yield each rubric of an item with what it did there; its effect where the margin is the `whole` of them."""
     own: dict[str, float] = {}
     judged: dict[str, bool] = {}
-    for row in item.rubrics:
+    for row in rows:
         own[row.id] = own.get(row.id, 0.0) + row.contribution
         judged[row.id] = judged.get(row.id, False) or row.delta is not None
-    whole = adds_up(item)
     for key, value in own.items():
         effect = int(item.correct is True) - int(_right(item, (item.margin or 0.0) - value)) if whole else 0
         leans = _right(item, value) if abs(value) >= ADDS_UP else None
-        yield key, _Use(group, item, judged[key], leans, effect)
+        yield key, _Use(judged[key], leans, effect)
 
 
 def _right(item: Item, margin: float) -> bool:
@@ -166,36 +198,30 @@ def _right(item: Item, margin: float) -> bool:
     return abs(margin) >= ADDS_UP and (margin > 0) == (item.gold == "A")
 
 
-def _effect(key: str, text: str, uses: Sequence[_Use]) -> RubricEffect:
-    groups: dict[str, list[_Use]] = {}
-    for use in uses:
-        groups.setdefault(use.group, []).append(use)
+def _effect(key: str, sums: _Sums) -> RubricEffect:
+    groups = {name: _tally([count]) for name, count in sums.groups.items()}
     return RubricEffect(
         id=key,
-        text=text,
-        total=_tally(uses),
-        groups={name: _tally(some) for name, some in groups.items()},
-        p_holm=_p_value(uses),
+        text=sums.text,
+        total=_tally(list(sums.groups.values())),
+        groups=groups,
+        p_holm=_p_value(sums.flips),
     )
 
 
-def _tally(uses: Sequence[_Use]) -> Tally:
+def _tally(counts: Sequence[_Count]) -> Tally:
     return Tally(
-        used=sum(use.used for use in uses),
-        leaned=sum(use.leans is not None for use in uses),
-        right=sum(use.leans is True for use in uses),
-        saved=sum(use.effect > 0 for use in uses),
-        errors=tuple(use.item.id for use in uses if use.effect < 0),
+        used=sum(one.used for one in counts),
+        leaned=sum(one.leaned for one in counts),
+        right=sum(one.right for one in counts),
+        saved=sum(one.saved for one in counts),
+        errors=tuple(error for one in counts for error in one.errors),
     )
 
 
-def _p_value(uses: Sequence[_Use]) -> float | None:
+def _p_value(flips: Mapping[str, int]) -> float | None:
     """Return the p-value of a net effect before Holm: that of flipping each prompt's pairs together."""
-    sums: Counter[str] = Counter()
-    for use in uses:
-        if use.effect:
-            sums[use.item.item] += use.effect
-    return sign_flip_exact(list(sums.values())) if sums else None
+    return sign_flip_exact(list(flips.values())) if flips else None
 
 
 def _adjusted(found: Sequence[RubricEffect]) -> list[RubricEffect]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -148,3 +149,14 @@ def _many() -> RubricEffects:
     items = [made(f"g{n}", [("good", 1.0), ("idle", -0.1)]) for n in range(3)]
     items += [made(f"b{n}", [("bad", -1.0), ("idle", 0.1)]) for n in range(3)]
     return rubric_effects({"chat": [*items, made("own", [("own", 1.0)])]})
+
+
+def test_nothing_is_held_of_each_pair() -> None:
+    """Effects are counted as items go by: of 2,000 that no rubric decides less is held than a number for each."""
+    items = [made(str(n), [(f"r{k}", 1.0) for k in range(5)]) for n in range(2000)]
+    tracemalloc.start()
+    try:
+        rubric_effects({"chat": items})
+        assert tracemalloc.get_traced_memory()[1] < 32 * len(items)
+    finally:
+        tracemalloc.stop()
