@@ -10,26 +10,28 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
 from svr_async.errors import ArtefactError, StorageError
 from svr_async.evaluation.items import Item, Reason
-from svr_async.vocabulary.atomic import reason, write_atomic
+from svr_async.vocabulary.atomic import reason, write_atomic_with
 
 FILE = "reasons.json.gz"
 COLUMNS = ("item", "rubric", "shown", "judge", "text")
 MOST_BYTES = 1 << 30  # read of a file, unpacked
+_GZIP = 16 + zlib.MAX_WBITS  # has zlib write gzip's header, without a time, and its trailer
 
 
 def write_reasons(folder: Path, items: Sequence[Item]) -> None:
     """Write the reasons of these items into a run folder, whole; without any there is no file. StorageError."""
     path = folder / FILE
     if any(item.reasons for item in items):
-        write_atomic(path, gzip.compress(orjson.dumps(_columns(items)), compresslevel=5, mtime=0))
+        write_atomic_with(path, lambda file: _write(file, items))
         return
     try:
         path.unlink(missing_ok=True)
@@ -44,9 +46,24 @@ def with_reasons(folder: Path, items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(replace(item, reasons=tuple(found.get(item.id, ()))) for item in items)
 
 
-def _columns(items: Sequence[Item]) -> dict[str, list[str]]:
-    rows = [(item.id, one.rubric, one.shown, one.judge, one.text) for item in items for one in item.reasons]
-    return {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
+def _write(file: BinaryIO, items: Sequence[Item]) -> None:
+    """Write the reasons of an item at a time, so that those of a large run are nowhere together."""
+    packer = zlib.compressobj(5, wbits=_GZIP)
+    file.writelines(packer.compress(part) for part in _json_parts(items))
+    file.write(packer.flush())
+
+
+def _json_parts(items: Sequence[Item]) -> Iterator[bytes]:
+    """Yield the JSON of the columns, as orjson writes it."""
+    for number, name in enumerate(COLUMNS):
+        yield b'%s"%s":[' % (b"," if number else b"{", name.encode())
+        comma = b""
+        for item in items:
+            if told := [item.id if name == "item" else getattr(one, name) for one in item.reasons]:
+                yield comma + orjson.dumps(told)[1:-1]
+                comma = b","
+        yield b"]"
+    yield b"}"
 
 
 def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ class RunFolder:
             path=folder.path,
             manifest=_check(_read_object(folder.manifest), MANIFEST, f"{folder.manifest}"),
             metrics=_check(_read_object(folder.metrics), METRICS, f"{folder.metrics}"),
-            items=_read_items(folder.items) if items is None else _as_read(items),
+            items=_read_items(folder.items) if items is None else tuple(items),
             examples=dict(_example(row, where) for where, row in examples),
         )
 
@@ -189,11 +189,6 @@ def _garbled(where: str, problem: str) -> ArtefactError:
 
 def _read_items(path: Path) -> tuple[Item, ...]:
     return tuple(_item(row, where) for where, row in _read_lines(path))
-
-
-def _as_read(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return items as their lines hold them: without reasons, which lie in a file of their own."""
-    return tuple(replace(item, reasons=()) if item.reasons else item for item in items)
 
 
 def _item(row: dict[str, Any], where: str) -> Item:

@@ -15,8 +15,10 @@ from svr_async.adapters.records import Dataset
 from svr_async.engine.made_with import command_line
 from svr_async.engine.money import Price
 from svr_async.errors import StorageError, UsageError
+from svr_async.evaluation import reasons
 from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item, Reason, RubricRow
+from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.evaluation.running.record import EXAMPLE_CHARS, RunFacts, RunRecord, begin_run, end_run
 from svr_async.evaluation.running.settings import EvalSettings
@@ -77,7 +79,7 @@ def test_a_run_folder_holds_all_its_files(tmp_path: Path) -> None:
 
 
 def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
-    """A run that is loaded with the items that it was written from is the one that its files hold, rubrics included."""
+    """A run that is loaded with the items that it was written from is the one that its files hold, reasons included."""
     row = RubricRow(
         id="r", text="is short", alpha=0.5, weight=1.0, importance=0.5, filler=False, a="pass", b="fail", better="A",
         delta=1.25, contribution=0.625, shown="ab", chances=(0.9, 0.25, 0.75),
@@ -85,7 +87,19 @@ def test_items_that_were_just_written_need_not_be_read(tmp_path: Path) -> None:
     reason = Reason(rubric="r", shown="ab", judge="", text="because")
     items = [replace(item(n), rubrics=(row, replace(row, chances=None)), reasons=(reason,)) for n in range(6)]
     end_run(tmp_path / "run", record(), items, facts())
-    assert RunFolder.load(tmp_path / "run", items) == RunFolder.load(tmp_path / "run")
+    found = RunFolder.load(tmp_path / "run")
+    whole = replace(found, items=with_reasons(found.path, found.items))
+    assert RunFolder.load(tmp_path / "run", items) == whole
+
+
+def test_a_run_with_more_reasons_than_are_read_of_a_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of a run that has just ended does not read its reasons back, of which there may be gigabytes."""
+    monkeypatch.setattr(reasons, "MOST_BYTES", 10)
+    reason = Reason(rubric="", shown="ab", judge="", text="because of what a report shows")
+    end_run(tmp_path / "run", record(), [replace(item(n), reasons=(reason,)) for n in range(6)], facts())
+    assert reason.text in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_metrics_have_their_documented_keys(tmp_path: Path) -> None:

@@ -323,8 +323,9 @@ def _order(order: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def _mistakes(run: Run) -> tuple[Explanation, ...]:
-    found = []
-    for item in with_reasons(run.path, confident_mistakes(run.items, MISTAKES)):
+    found, mistakes = [], confident_mistakes(run.items, MISTAKES)
+    judged_now = any(item.reasons for item in run.items)  # none of those read of a folder has any yet
+    for item in mistakes if judged_now else with_reasons(run.path, mistakes):
         rows = by_size(item.rubrics)
         largest = abs(rows[0].contribution) if rows else 0.0
         found.append(Explanation(item=item, rows=rows, largest=largest, texts=run.examples.get(item.id), caption=""))
