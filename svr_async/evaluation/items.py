@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, overload
 
 import orjson
 
@@ -13,6 +13,7 @@ from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
 from svr_async.vocabulary.pair import PreferencePair, Side
+from svr_async.vocabulary.shelf import Part, Shelf, Shelved
 from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
 
 MAX_REASON_CHARS = 20_000
@@ -80,36 +81,71 @@ class Item:
     correct: bool | None
     margin: float | None
     margins: dict[str, float]
-    rubrics: tuple[RubricRow, ...]
+    rubrics: Sequence[RubricRow]
     flags: tuple[str, ...]
     detail: str
-    requests: tuple[str, ...]
+    requests: Sequence[str]
     judge: str = ""
     votes: tuple[Vote, ...] = ()
-    reasons: tuple[Reason, ...] = ()
+    reasons: Sequence[Reason] = ()
 
     def to_line(self) -> bytes:
         """Return the item as one JSON line, keys in the order of the fields.
 
         What only juries have is else left out, and so is what only decision judges say.
         """
+        value = _kept(self, ("reasons", *(() if self.votes else ("judge", "votes"))))
+        value["rubrics"] = self._row_values()
+        return _json(value, orjson.OPT_APPEND_NEWLINE)
+
+    def put_away(self, shelf: Shelf) -> Item:
+        """Return the item with its rubrics, requests and reasons on a shelf, from where each look reads them again."""
+        number = shelf.put(*map(_json, (self._row_values(), self.requests, self.reasons)))
+        return replace(
+            self,
+            rubrics=Shelved(shelf, number, _ROWS, len(self.rubrics)) if self.rubrics else (),
+            requests=Shelved(shelf, number, _REQUESTS, len(self.requests)) if self.requests else (),
+            reasons=Shelved(shelf, number, _REASONS, len(self.reasons)) if self.reasons else (),
+        )
+
+    def whole(self) -> Item:
+        """Return the item with all that was put away in memory again."""
+        rubrics, requests, reasons = tuple(self.rubrics), tuple(self.requests), tuple(self.reasons)
+        return replace(self, rubrics=rubrics, requests=requests, reasons=reasons)
+
+    def _row_values(self) -> Sequence[RubricRow | Mapping[str, Any]]:
+        if isinstance(self.rubrics, Shelved):
+            return self.rubrics
         alone = () if self.votes else ("judge",)
-        value = _kept(self, ("reasons", *alone, *(() if self.votes else ("votes",))))
-        value["rubrics"] = [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
-        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+        return [_kept(row, alone if row.chances else (*alone, "chances")) for row in self.rubrics]
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Item:
         """Read one parsed line; TypeError or KeyError where it is not an item."""
-        rubrics = tuple(RubricRow(**{**row, "chances": _chances_in(row)}) for row in value["rubrics"])
+        rubrics = tuple(map(_row_from, value["rubrics"]))
         lists = {name: tuple(value[name]) for name in ("flags", "requests")}
         votes = tuple(Vote(**vote) for vote in value.get("votes") or ())
         return cls(**{**value, **lists, "rubrics": rubrics, "votes": votes})
 
 
-def _chances_in(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
+def _row_from(row: Mapping[str, Any]) -> RubricRow:
     held = row.get("chances")
-    return None if held is None else (held[0], held[1], held[2])
+    return RubricRow(**{**row, "chances": None if held is None else (held[0], held[1], held[2])})
+
+
+def _reason_from(value: Mapping[str, str]) -> Reason:
+    return Reason(**value)
+
+
+def _json(value: object, option: int = 0) -> bytes:
+    return orjson.dumps(value, default=_there, option=option)
+
+
+def _there(value: Shelved[Any]) -> orjson.Fragment:
+    return orjson.Fragment(value.text)
+
+
+_ROWS, _REQUESTS, _REASONS = Part(0, _row_from), Part(1, str), Part(2, _reason_from)
 
 
 def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]:
@@ -119,6 +155,29 @@ def _kept(record: RubricRow | Item, left_out: tuple[str, ...]) -> dict[str, Any]
 
 
 ROW_NAMES, ITEM_NAMES = (tuple(field.name for field in fields(kind)) for kind in (RubricRow, Item))
+
+
+class WholeItems(Sequence[Item]):
+    """Items of which parts were put away, each whole when it is looked at: a run's items, for programs."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
+        found = self._items[place]
+        return found.whole() if isinstance(found, Item) else WholeItems(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def build_item(

@@ -146,7 +146,7 @@ def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
     sums: defaultdict[str, _Sums] = defaultdict(_Sums)
     told, unsummed = Counter[str](), 0
     for name, item in ((name, item) for name, items in groups.items() for item in items if _counts(item)):
-        rows = item.rubrics
+        rows = tuple(item.rubrics)
         whole = _adds_up(item, rows)
         told[name] += 1
         unsummed += not whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from svr_async.engine.engine import CallEngine
@@ -14,6 +15,7 @@ from svr_async.evaluation.plan import Plan, Seat, engines_of
 from svr_async.evaluation.unread import Unread
 from svr_async.scoring.methods.contract import Decider
 from svr_async.vocabulary.pair import PreferencePair
+from svr_async.vocabulary.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class Evaluation:
 
     `guessed` tells which decisions are only made up, as in a dry run. `beside` are the engines of judges that the
     method asks for itself, `tallied` tells what it has asked. With `accepts_unread` a judge none of whose replies can
-    be read is asked to the end.
+    be read is asked to the end. In `folder`, where there is one, lies what a long run does not hold in its memory.
     """
 
     pairs: Sequence[PreferencePair]
@@ -33,6 +35,7 @@ class Evaluation:
     beside: tuple[CallEngine, ...] = ()
     tallied: Callable[[], Mapping[str, Any]] = dict
     accepts_unread: bool = False
+    folder: Path | None = None
 
     @property
     def engines(self) -> tuple[CallEngine, ...]:
@@ -49,24 +52,39 @@ async def run_evaluation(
 ) -> list[Item | None]:
     """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged.
 
+    Their rubrics, requests and reasons are put away: `Item.whole` has all of an item in memory again.
+    """
+    items: list[Item | None] = [None] * len(evaluation.pairs)
+    shelf = Shelf(evaluation.folder)
+
+    def keep(place: int, item: Item) -> None:
+        items[place] = item.put_away(shelf)
+        on_item(item)
+
+    await judge_pairs(evaluation, stopper, keep)
+    return items
+
+
+async def judge_pairs(
+    evaluation: Evaluation, stopper: Stopper, on_item: Callable[[int, Item], None] = lambda *_: None
+) -> None:
+    """Judge every pair and tell each item with the place of its pair, as they come; nothing is kept here.
+
     A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the memo.
     """
     stopper.engines = evaluation.engines
-    items: list[Item | None] = [None] * len(evaluation.pairs)
     unread = evaluation.unread()
 
     async def work(pair: PreferencePair) -> Item:
         return await judge_pair(evaluation, pair)
 
-    def keep(index: int, item: Item) -> None:
-        items[index] = item
-        on_item(item)
+    def hear(place: int, item: Item) -> None:
+        on_item(place, item)
         if error := unread.note(item.outcome):
             stopper.fail(error)
 
     workers = max(1, min(len(evaluation.pairs), evaluation.workers))
-    await stopper.run(work, evaluation.pairs, workers=workers, on_result=keep)
-    return items
+    await stopper.run(work, evaluation.pairs, workers=workers, on_result=hear)
 
 
 async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import hashlib
 import signal
+import tracemalloc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,8 +34,10 @@ from svr_async.scoring.methods.vanilla import Vanilla
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
-from svr_async.vocabulary.pair import Presentation
-from svr_async.vocabulary.verdict import Outcome
+from svr_async.vocabulary import shelf
+from svr_async.vocabulary.pair import Presentation, Side
+from svr_async.vocabulary.rubric import Rubric
+from svr_async.vocabulary.verdict import Contribution, Outcome, RubricComparison, Verdict
 
 N = 12
 NO_AUDIT = Orders(audit=0.0)
@@ -64,6 +69,23 @@ class Asking:
         return Decision(margin=None if done.value is None else 1.0, outcome=done.outcome, shown=shown.order)
 
 
+class Wordy:
+    """A method with five rubrics, on each of which the judge wrote a paragraph."""
+
+    name = "wordy"
+    rubrics = tuple(Rubric(text=f"Says what it is about, in {n} words.") for n in range(5))
+
+    async def decide(self, judge: Judge, shown: Presentation, human_rubrics: Sequence[str]) -> Decision:
+        rows = [RubricComparison(r.id, Verdict.PASS, Verdict.FAIL, Side.A, shown.pair_id * 40) for r in self.rubrics]
+        parts = tuple(
+            Contribution(rubric=rubric, comparison=row) for rubric, row in zip(self.rubrics, rows, strict=True)
+        )
+        keys = tuple(hashlib.sha256(f"{shown.pair_id} {n}".encode()).hexdigest() for n in range(3))
+        return Decision(
+            margin=6.25, outcome=Outcome.SCORED, contributions=parts, shown=shown.order, requests=keys
+        ).in_data_order()
+
+
 def by_one(
     *, judge: Any = None, orders: Orders | None = None, engine: CallEngine | None = None, **what: Any
 ) -> Evaluation:
@@ -93,6 +115,24 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
     assert len(seen) == N
     assert len(method.shown) == sum(len(plan.orders(pair)) for pair in pairs(N))
     assert all(not hasattr(one, "chosen") for one in method.shown)
+
+
+async def test_little_is_held_of_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What grows with the rubrics and with what a judge writes is put away: 0.7 kB are held of an item, not 5."""
+    monkeypatch.setattr(shelf, "HELD", 1 << 16)
+    pair = pairs(1)[0]
+    some = [replace(pair, id=f"pair {n}") for n in range(2000)]
+    await run_evaluation(by_one(pairs=some[:10], method=Wordy()), Stopper())
+    tracemalloc.start()
+    try:
+        items = await run_evaluation(by_one(pairs=some, method=Wordy()), Stopper())
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 750 * len(some) + shelf.HELD
+    finally:
+        tracemalloc.stop()
+    last = items[-1]
+    assert last is not None
+    assert (len(last.rubrics), len(last.requests), last.reasons[4].text) == (5, 3, "pair 1999" * 40)
 
 
 async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path) -> None:

@@ -19,6 +19,7 @@ from svr_async.evaluation.reporting.compare import Comparison, compare_runs, ite
 from svr_async.evaluation.reporting.item_page import SCRIPTS, ItemPart
 from svr_async.evaluation.reporting.overlap import Parted, parted
 from svr_async.evaluation.reporting.reportview import MAX_PROMPT_CHARS, MAX_RESPONSE_CHARS, view_run
+from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
 from svr_async.figures.files import Drawn
 from svr_async.vocabulary.safetext import capped, visible
@@ -33,12 +34,14 @@ def render_report(
     comparison: Comparison | None = None,
     figures: Sequence[Drawn] = (),
     items: ItemPart | None = None,
+    effects: RubricEffects | None = None,
 ) -> str:
     """Return the report of one run, or of several with their comparison first, as an HTML document.
 
     Every value is escaped where it is written, and hidden characters (controls, bidi marks) are shown as ⟨U+202E⟩.
     The content security policy forbids all requests, and every script but the one that shows `items`, where there are
-    any; that writes them as text alone. The same runs give the same bytes.
+    any; that writes them as text alone. The same runs give the same bytes. `effects` are those of the rubrics of a lone
+    run, where they are worked out already.
     """
     if not runs:
         raise UsageError("a report needs at least one run", hint="svr report RUN --out report.html")
@@ -47,7 +50,7 @@ def render_report(
     template = environment().get_template("report.html.j2")
     style, script = (template_text("report.css"), "") if items is None else _with_items()
     page = template.render(
-        views=[view_run(run) for run in runs],
+        views=[view_run(run, effects) for run in runs],
         comparison=comparison,
         differences=_differences(runs),
         max_prompt=MAX_PROMPT_CHARS,

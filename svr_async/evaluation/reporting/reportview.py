@@ -17,8 +17,10 @@ from svr_async.evaluation.reasons import with_reasons
 from svr_async.evaluation.reporting.charts import Bin
 from svr_async.evaluation.reporting.compare import accuracy_interval
 from svr_async.evaluation.reporting.explain import MISTAKES, Explanation, by_size, confident_mistakes
-from svr_async.evaluation.reporting.rubric_view import RubricsView, view_rubrics
+from svr_async.evaluation.reporting.rubric_tables import effects_of
+from svr_async.evaluation.reporting.rubric_view import RubricsView, view_effects
 from svr_async.evaluation.reporting.runfacts import Fact, cost_facts, flat_facts, how_facts, moment, number, panel_facts
+from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.caveats import Mark
 from svr_async.vocabulary.statistics import Interval, quantile_groups, wilson_interval
@@ -113,8 +115,8 @@ class RunView:
     config: tuple[Fact, ...]
 
 
-def view_run(run: Run) -> RunView:
-    """Work out what is shown of a run."""
+def view_run(run: Run, effects: RubricEffects | None = None) -> RunView:
+    """Work out what is shown of a run; `effects` are those of its rubrics, by domain, where they are known already."""
     interval, official = accuracy_interval(run), own_scores(run.metrics)
     sizes, subsets = _sizes(run), _subsets(run)
     return RunView(
@@ -136,7 +138,7 @@ def view_run(run: Run) -> RunView:
         headline=_headline(run.metrics),
         domains=_domains(run.metrics),
         subsets=subsets,
-        rubrics=view_rubrics(run),
+        rubrics=view_effects(effects_of([run]) if effects is None else effects, "Domain"),
         official=tuple(_plain_scores(official)),
         official_tables=tuple(_score_tables(official, sizes)),
         official_title="Official scores" if has_official_rule(run.metrics) else "Other scores",

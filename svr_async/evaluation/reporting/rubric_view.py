@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svr_async.evaluation.reporting.rubric_tables import deciding, effects_of, notes_of
+from svr_async.evaluation.reporting.rubric_tables import deciding, notes_of
 from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects
-from svr_async.evaluation.runfolder import Run
 
 MOST_FOLDED = 100
 MOST_ERRORS = 12  # ids listed of a rubric
@@ -27,11 +26,6 @@ class RubricsView:
     summed: bool
     notes: tuple[str, ...]
     untold: int
-
-
-def view_rubrics(run: Run) -> RubricsView | None:
-    """Work out what the rubrics of a run did, by domain; None where no rubric was used on two pairs."""
-    return view_effects(effects_of([run]), "Domain")
 
 
 def view_effects(found: RubricEffects, group: str) -> RubricsView | None:

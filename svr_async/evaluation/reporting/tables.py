@@ -23,6 +23,7 @@ from svr_async.evaluation.reporting.compare import (
 )
 from svr_async.evaluation.reporting.rubric_tables import effects_of, rubric_tables
 from svr_async.evaluation.reporting.table import Table
+from svr_async.evaluation.rubric_effects import RubricEffects
 from svr_async.evaluation.runfolder import Run
 from svr_async.vocabulary.safetext import visible
 
@@ -47,9 +48,19 @@ def render_table(runs: Sequence[Run], suffix: str, *, comparison: Comparison | N
     return render_tables(runs, (kind,), comparison=comparison)[kind]
 
 
-def render_tables(runs: Sequence[Run], kinds: Sequence[str], *, comparison: Comparison | None = None) -> dict[str, str]:
-    """Return the tables of one run, or of several side by side, in some kinds of WRITERS, worked out once."""
-    tables = [build_table(runs, comparison=comparison), *rubric_tables(effects_of(runs), _rubrics_of(runs))]
+def render_tables(
+    runs: Sequence[Run],
+    kinds: Sequence[str],
+    *,
+    comparison: Comparison | None = None,
+    effects: RubricEffects | None = None,
+) -> dict[str, str]:
+    """Return the tables of one run, or of several side by side, in some kinds of WRITERS, worked out once.
+
+    `effects` are those of the runs' rubrics, where they are worked out already.
+    """
+    found = effects_of(runs) if effects is None else effects
+    tables = [build_table(runs, comparison=comparison), *rubric_tables(found, _rubrics_of(runs))]
     return {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds}
 
 

@@ -22,7 +22,7 @@ from svr_async.engine.stopper import Stopper
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.explain import item_of_run
-from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.frontier import settings_of
@@ -168,7 +168,7 @@ async def asked_of(prepared: Prepared, bench: Bench, pairs: Sequence[PreferenceP
     for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
         engine.on_asked = _noting(asked, engine.price)
     stopper = Stopper()
-    await run_evaluation(evaluation_of(prepared, bench, pairs), stopper)
+    await judge_pairs(evaluation_of(prepared, bench, pairs), stopper)
     stopper.reraise()
     return asked
 

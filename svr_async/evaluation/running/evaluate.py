@@ -14,8 +14,8 @@ from svr_async.engine.shared.lending import lending
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
-from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import Evaluation, run_evaluation
+from svr_async.evaluation.items import Item, WholeItems
+from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.cluster.start import need_ray
 from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
@@ -127,7 +127,7 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
         if not planned:
             return None
         stopper = Stopper()
-        await run_evaluation(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
+        await judge_pairs(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
         stopper.reraise()
         before.update(*(one.keys for one in planned.values()))
         own = run.method.facts.own
@@ -158,7 +158,9 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     metrics = end_judging(run, judged, [asked])
     if run.settings.limits.share != WHOLE:
         keep_shard(run, asked)
-    result = EvalResult(folder=run.folder, metrics=metrics, items=judged, total=len(items), signal=stopper.signal)
+    result = EvalResult(
+        folder=run.folder, metrics=metrics, items=WholeItems(judged), total=len(items), signal=stopper.signal
+    )
     listener.ended(result)
     if stopper.error is not None:
         raise _with_progress(stopper.error, result.left)

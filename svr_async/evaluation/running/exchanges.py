@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from svr_async.engine.loops import run_whole
@@ -35,7 +36,7 @@ async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:
         await bench.close()
 
 
-def _of_keys(keys: tuple[str, ...], asked: Asked, bench: Bench, redactor: Redactor) -> list[Exchange]:
+def _of_keys(keys: Sequence[str], asked: Asked, bench: Bench, redactor: Redactor) -> list[Exchange]:
     memos = [judge.engine.memo for judge in bench.judges if judge.engine is not None]
     found = []
     for key in keys:

@@ -107,6 +107,7 @@ def _held(manifest: Path) -> tuple[str | None, Share]:
 def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Write everything that a run folder holds and return the metrics."""
     from svr_async.evaluation.reporting.report import render_report
+    from svr_async.evaluation.reporting.rubric_tables import effects_of
     from svr_async.evaluation.reporting.tables import render_tables
 
     files = RunFolder(folder)
@@ -118,8 +119,9 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
     manifest = _manifest(record, facts.judge, ended=datetime.now(UTC), complete=facts.complete)
     write_atomic(files.manifest, _pretty(manifest))
     run = RunFolder.load(folder, items)
-    write_atomic(files.report, render_report([run]).encode())
-    for suffix, text in render_tables([run], ("md", "tex")).items():
+    effects = effects_of([run])
+    write_atomic(files.report, render_report([run], effects=effects).encode())
+    for suffix, text in render_tables([run], ("md", "tex"), effects=effects).items():
         write_atomic(folder / f"table.{suffix}", text.encode())
     return metrics
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from svr_async.engine.stopper import Stopper
-from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import Prepared, prepare
 from svr_async.evaluation.running.settings import EvalSettings
@@ -38,7 +38,7 @@ class RehearsedEvaluation:
         """Judge every pair as far as the replies go."""
         assert isinstance(opened, Bench)
         stopper = Stopper()
-        await run_evaluation(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), stopper)
+        await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), stopper)
         stopper.reraise()
 
 

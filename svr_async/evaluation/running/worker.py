@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from svr_async.engine.loops import run_whole
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import Word
 from svr_async.errors import SvrError
-from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import run_evaluation
+from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import prepare
 from svr_async.evaluation.running.processes import QUICKLY, report_of
@@ -103,26 +101,14 @@ async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) 
         evaluation = evaluation_of(run, bench)
         for engine in evaluation.engines:
             engine.tell(voice.hear)
-        known = _places_by_id([pair.id for pair in run.record.pairs])
         with _listening(stopper):
             reporting = asyncio.create_task(_report_now_and_then(voice))
             try:
-                await run_evaluation(evaluation, stopper, on_item=lambda item: voice.done.append(_take(known, item)))
+                await judge_pairs(evaluation, stopper, lambda place, _: voice.done.append(place))
             finally:
                 reporting.cancel()
     finally:
         await bench.close()
-
-
-def _places_by_id(ids: Sequence[str]) -> dict[str, deque[int]]:
-    known: dict[str, deque[int]] = defaultdict(deque)
-    for place, name in enumerate(ids):
-        known[name].append(place)
-    return known
-
-
-def _take(known: Mapping[str, deque[int]], item: Item) -> int:
-    return known[item.id].popleft()
 
 
 async def _report_now_and_then(voice: _Voice) -> None:
