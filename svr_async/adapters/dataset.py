@@ -9,7 +9,8 @@ from pathlib import Path
 
 from svr_async.adapters.columns import renamed
 from svr_async.adapters.fields import Fields, RowError
-from svr_async.adapters.records import Dataset, Parsed, pairs_digest
+from svr_async.adapters.pair_shelf import PairShelf, pairs_digest
+from svr_async.adapters.records import Dataset, Parsed
 from svr_async.adapters.source import Source, open_source
 from svr_async.adapters.tables import DEFAULT_CAPS, REPLACED, Caps, Row, read_rows
 from svr_async.errors import DataError
@@ -51,8 +52,7 @@ class OfficialCounts:
 
     def label_note(self, pairs: Sequence[PreferencePair]) -> str:
         """Return a warning where the labels do not fall as officially, or an empty text."""
-        found = sum(pair.chosen_first for pair in pairs)
-        if self.first_chosen is None or found == self.first_chosen:
+        if self.first_chosen is None or (found := sum(pair.chosen_first for pair in pairs)) == self.first_chosen:
             return ""
         flipped = len(pairs) - found == self.first_chosen
         what = "the labels may be flipped" if flipped else "these may be other pairs, or another version of them"
@@ -106,73 +106,55 @@ def load_dataset(
     for row in how.rows(source, repairs, caps):
         collected.add(row)
     collected.refuse_systematic(path)
-    pairs = tuple(collected.used().pairs)
-    if not pairs:
+    used = collected.used()
+    if not used.pairs:
         raise DataError(
             f"0 usable pairs in {path} ({collected.why_none()})", hint="see `svr data show` for the columns"
         )
     mismatch = counts.mismatch(collected.n_rows, collected.groups)
     if mismatch and official:
         raise DataError(f"{path}: {mismatch}", hint="the release has changed; pass the file by --data to use it anyway")
-    contradicting = _contradicting(pairs)
-    made = _dataset(name, path, pairs, collected)
     return replace(
-        made,
-        notes=tuple(_notes(collected, pairs, counts, mismatch, repairs, contradicting)),
+        _dataset(name, path, collected),
+        notes=tuple(_notes(collected, counts, mismatch, repairs)),
         official=bool(counts.rows) and not mismatch and not collected.invalid,
         readings=tuple(readings),
         origin=source.origin,
-        contradicting=contradicting,
     )
 
 
-def _dataset(name: str, path: Path, pairs: tuple[PreferencePair, ...], collected: _Collector) -> Dataset:
+def _dataset(name: str, path: Path, collected: _Collector) -> Dataset:
     """Return what was collected, without what is said of it."""
+    used = collected.used()
     return Dataset(
         name=name,
-        pairs=pairs,
+        pairs=used.pairs,
         source=path,
-        digest=pairs_digest(pairs),
+        digest=pairs_digest(used.pairs),
         n_rows=collected.n_rows,
         skipped=dict(collected.skipped()),
         repeated=collected.repeated(),
-        tied=tuple(collected.used().tied),
+        contradicting=used.contradicting,
+        tied=used.tied,
     )
 
 
-def _contradicting(pairs: Sequence[PreferencePair]) -> int:
-    """Return how many pairs prefer the other response of two than an earlier pair does, for the same prompt."""
-    preferred: dict[int, str] = {}
-    against = 0
-    for pair in pairs:
-        if pair.has_preference and pair.chosen != pair.rejected and not pair.item:
-            key = hash((pair.prompt, frozenset((pair.chosen, pair.rejected))))
-            against += preferred.setdefault(key, pair.chosen) != pair.chosen
-    return against
-
-
-def _notes(
-    collected: _Collector,
-    pairs: tuple[PreferencePair, ...],
-    counts: OfficialCounts,
-    mismatch: str,
-    repairs: Counter[str],
-    contradicting: int,
-) -> list[str]:
+def _notes(collected: _Collector, counts: OfficialCounts, mismatch: str, repairs: Counter[str]) -> list[str]:
+    used = collected.used()
     notes = [f"{mismatch}: scores are not benchmark scores"] if mismatch else []
-    if note := "" if mismatch else counts.label_note(pairs):
+    if note := "" if mismatch else counts.label_note(used.pairs):
         notes.append(note)
     if collected.invalid:
         notes.append(f"{_rows(collected.invalid)} left out as invalid")
-    notes += [f"{note}: {_rows(count)}" for note, count in collected.used().notes.items()]
+    notes += [f"{note}: {_rows(count)}" for note, count in used.notes.items()]
     if fallback := collected.unused_fallback():
         notes.append(fallback)
-    if same := sum(pair.chosen == pair.rejected for pair in pairs):
-        notes.append(f"{_rows(same)} with two identical responses: a verdict between them is chance")
-    if empty := sum(not pair.chosen.strip() or not pair.rejected.strip() for pair in pairs):
-        notes.append(f"{_rows(empty)} with an empty response")
-    if contradicting:
-        notes.append(f"{_rows(contradicting)} with the label turned round from an earlier row with the same texts")
+    if used.same:
+        notes.append(f"{_rows(used.same)} with two identical responses: a verdict between them is chance")
+    if used.empty:
+        notes.append(f"{_rows(used.empty)} with an empty response")
+    if used.contradicting:
+        notes.append(f"{_rows(used.contradicting)} with the label turned round from an earlier row with the same texts")
     if repairs[REPLACED]:
         notes.append(f"{repairs[REPLACED]} {REPLACED}")
     return notes
@@ -182,14 +164,30 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
-    """Pairs with the counts that belong to them."""
+    """Pairs with the counts that belong to them.
 
-    pairs: list[PreferencePair] = field(default_factory=list)
+    `contradicting` are those that prefer the other response of two than an earlier pair does, for the same prompt.
+    """
+
+    pairs: PairShelf = field(default_factory=PairShelf)
     skipped: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
-    tied: list[PreferencePair] = field(default_factory=list)
+    tied: PairShelf = field(default_factory=PairShelf)
+    same: int = 0
+    empty: int = 0
+    contradicting: int = 0
+    _preferred: dict[int, int] = field(default_factory=dict)
+
+    def add(self, pair: PreferencePair) -> None:
+        """Take in a pair."""
+        self.pairs.append(pair)
+        self.same += pair.chosen == pair.rejected
+        self.empty += not pair.chosen.strip() or not pair.rejected.strip()
+        if pair.has_preference and pair.chosen != pair.rejected and not pair.item:
+            key, chosen = hash((pair.prompt, frozenset((pair.chosen, pair.rejected)))), hash(pair.chosen)
+            self.contradicting += self._preferred.setdefault(key, chosen) != chosen
 
 
 class _Collector:
@@ -202,7 +200,7 @@ class _Collector:
         self._main, self._spare = _Part(), _Part()
         self._spare_rows: Counter[str] = Counter()
         self._invalid_reasons: Counter[str] = Counter()
-        self._seen: dict[str, tuple[tuple[PreferencePair, ...], str]] = {}
+        self._seen: dict[str, int] = {}
         self._repeats: Counter[str] = Counter()
         self._kept: set[str] = set()
         self._lost: dict[str, tuple[str, int]] = {}
@@ -221,7 +219,7 @@ class _Collector:
                 self._lost[error.value] = first, count + 1
             self._invalid_reasons[f"invalid: {error.reason}"] += 1
             return
-        self._take(parsed, row)
+        self._take(parsed)
 
     def _parse_row(self, row: Row) -> Parsed:
         if row.problem:
@@ -262,7 +260,7 @@ class _Collector:
                     hint="say what the value means with --labels, as 1=a,2=b or x=skip, or name the right --columns",
                 )
 
-    def _take(self, parsed: Parsed, row: Row) -> None:
+    def _take(self, parsed: Parsed) -> None:
         if parsed.group:
             self.groups[parsed.group] += 1
         part = self._main
@@ -276,15 +274,17 @@ class _Collector:
         if parsed.tied:
             part.tied.append(parsed.tied)
         if parsed.pairs:
-            part.pairs.extend(self._distinct(parsed, row, part))
+            for pair in self._distinct(parsed, part):
+                part.add(pair)
 
-    def _distinct(self, parsed: Parsed, row: Row, part: _Part) -> tuple[PreferencePair, ...]:
+    def _distinct(self, parsed: Parsed, part: _Part) -> tuple[PreferencePair, ...]:
         """Return the row's pairs, with a suffix after their ids where an earlier row has the same texts."""
         key = parsed.id or parsed.pairs[0].item or parsed.pairs[0].id
-        earlier = self._seen.setdefault(key, (parsed.pairs, row.where))
-        if earlier[1] == row.where:
+        contents = hash(parsed.pairs)
+        if key not in self._seen:
+            self._seen[key] = contents
             return parsed.pairs
-        same = earlier[0] == parsed.pairs
+        same = self._seen[key] == contents
         part.notes[_REPEATED if same else _SAME_ID if parsed.id else _CONTRADICTED] += 1
         return _renamed(parsed.pairs, f"#{self._next(key)}")
 

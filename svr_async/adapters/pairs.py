@@ -45,12 +45,12 @@ class Shape:
     """A form of row that its publisher describes: it applies where all `columns` are present."""
 
     name: str
-    columns: tuple[str, ...]
+    columns: frozenset[str]
     parse: RowParser
 
     def fits(self, values: Mapping[str, Any]) -> bool:
         """Whether a row has this form."""
-        return all(column in values for column in self.columns)
+        return self.columns <= values.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ def _parse_pandalm(fields: Fields) -> Parsed:
 
 
 SHAPES = (
-    Shape("HelpSteer3", ("context", "response1", "response2", "overall_preference"), helpsteer3.parse),
-    Shape("RMB", rmb.PAIR_COLUMNS, rmb.parse),
-    Shape("RMB best-of-N", rmb.BEST_OF_N_COLUMNS, rmb.parse),
-    Shape("PandaLM", ("instruction", "response1", "response2", *ANNOTATORS), _parse_pandalm),
+    Shape("HelpSteer3", frozenset(("context", "response1", "response2", "overall_preference")), helpsteer3.parse),
+    Shape("RMB", frozenset(rmb.PAIR_COLUMNS), rmb.parse),
+    Shape("RMB best-of-N", frozenset(rmb.BEST_OF_N_COLUMNS), rmb.parse),
+    Shape("PandaLM", frozenset(("instruction", "response1", "response2", *ANNOTATORS)), _parse_pandalm),
 )
 _PLAIN_COLUMNS = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
 
@@ -157,7 +157,7 @@ def _by_label(fields: Fields, layout: Layout, readings: Readings) -> Parsed:
             return replace(_tied(_finish(fields, Ends(*layout.two))), value=value)
         return Parsed(skipped=(TIE,), value=value)
     try:
-        return replace(_finish(fields, Ends(*layout.two, verdict is Verdict.A)), value=value)
+        return _finish(fields, Ends(*layout.two, verdict is Verdict.A), value)
     except RowError as error:
         error.value = error.value or value
         raise
@@ -211,8 +211,8 @@ def _unknown_form(fields: Fields) -> RowError:
     )
 
 
-def _finish(fields: Fields, ends: Ends) -> Parsed:
-    """Build the pair from two response columns."""
+def _finish(fields: Fields, ends: Ends, value: str = "") -> Parsed:
+    """Build the pair from two response columns; `value` is what the row's label says."""
     given = prompt_of(fields)
     alone = all(turn.role == "system" for turn in given)
     answers = []
@@ -223,7 +223,7 @@ def _finish(fields: Fields, ends: Ends) -> Parsed:
             raise fields.unfit(column, str(error).removeprefix("expected "), fields.value(column)) from error
     (before, a), (other_before, b) = answers
     if before != other_before:
-        return Parsed(skipped=(DIFFERENT_PROMPTS,))
+        return Parsed(skipped=(DIFFERENT_PROMPTS,), value=value)
     prompt = fields.filled(join_prompt(given, before), fields.first(PROMPT_COLUMNS) or ends.first)
     own_id = fields.identifier(ID_COLUMNS)
     pair_id = own_id or content_id(prompt, a, b)
@@ -241,7 +241,7 @@ def _finish(fields: Fields, ends: Ends) -> Parsed:
         rubrics=fields.rubrics(column) if column else (),
         source=_source(fields),
     )
-    return Parsed(pairs=(pair,), id=own_id)
+    return Parsed(pairs=(pair,), id=own_id, value=value)
 
 
 def _source(fields: Fields) -> str:

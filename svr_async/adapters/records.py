@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from svr_async.vocabulary.pair import PreferencePair, Prompt, hashed_fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """Pairs in the data's order, with what a report has to say about them.
+    """Pairs in the data's order, which may lie on disk (`PairShelf`), with what a report has to say about them.
 
     `digest` is the SHA-256 of the pairs' canonical contents, whatever file format they came in.
     `n_rows` counts the rows read; `skipped` counts rows or pairs left out, by reason; `notes` are for people.
@@ -26,7 +26,7 @@ class Dataset:
     """
 
     name: str
-    pairs: tuple[PreferencePair, ...]
+    pairs: Sequence[PreferencePair]
     source: Path
     digest: str
     n_rows: int
@@ -37,7 +37,7 @@ class Dataset:
     origin: str = ""
     repeated: int = 0
     contradicting: int = 0
-    tied: tuple[PreferencePair, ...] = ()
+    tied: Sequence[PreferencePair] = ()
 
     def left_out(self) -> dict[str, int]:
         """Return how many rows are not, or not once, among the pairs: ties, other skipped rows; and odd pairs."""
@@ -114,18 +114,3 @@ def drawn_first(pair_id: str) -> bool:
     Without it the data's order would give the answer away.
     """
     return hashed_fraction("listed first", pair_id) < 0.5
-
-
-def pairs_digest(pairs: Iterable[PreferencePair]) -> str:
-    """Return the SHA-256 over the pairs' contents, one canonical JSON line a pair."""
-    digest = hashlib.sha256()
-    for pair in pairs:
-        digest.update(orjson.dumps(_canonical(pair), option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()
-
-
-def _canonical(p: PreferencePair) -> list[object]:
-    turns = [[turn.role, turn.content] for turn in p.prompt]
-    kind = [p.domain, p.subset, p.chosen_first, p.has_preference, p.strength]
-    named = [p.source] if p.source else []  # pairs without a source keep the digest that they always had
-    return [p.id, turns, p.chosen, p.rejected, *kind, p.rubrics, p.item, p.slot, *named]

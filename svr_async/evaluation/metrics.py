@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,16 +16,16 @@ from svr_async.vocabulary.pair import Order, PreferencePair, Side
 from svr_async.vocabulary.statistics import share_interval
 from svr_async.vocabulary.verdict import Outcome
 
-NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
+NO_PROMPTS: Mapping[str, Hashable] = MappingProxyType({})
 SCORED = {Outcome.SCORED.value, Outcome.TIE.value}
 
 
-def accuracy_block(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPTS) -> dict[str, Any]:
+def accuracy_block(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_PROMPTS) -> dict[str, Any]:
     """Return the accuracies over items that have a right answer; every item stays in the denominator of `accuracy`.
 
     `n_scored` counts verdicts, ties included. `accuracy` is strict: a tie or an unscored item is wrong. The bounds
-    take every tie and unscored item as wrong, and as right. `prompts` tells the prompt of a pair by its id; where
-    pairs share one, the interval is of prompts, which `accuracy_ci95_unit` says.
+    take every tie and unscored item as wrong, and as right. `prompts` tells by a pair's id what only pairs of its
+    prompt have; where pairs share one, the interval is of prompts, which `accuracy_ci95_unit` says.
     """
     judged = [item for item in items if item.gold is not None]
     n, right = len(judged), sum(1 for item in judged if item.correct)
@@ -45,7 +46,7 @@ def accuracy_block(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPT
     }
 
 
-def by_domain(items: Sequence[Item], prompts: Mapping[str, str] = NO_PROMPTS) -> dict[str, Any]:
+def by_domain(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_PROMPTS) -> dict[str, Any]:
     """Return n, strict accuracy, its interval, and half credit for each domain, in alphabetical order."""
     groups: dict[str, list[Item]] = {}
     for item in items:
@@ -119,12 +120,23 @@ def _first_side(item: Item) -> str | None:
 
 
 def official_block(
-    adapter: Adapter, pairs: Sequence[PreferencePair], items: Sequence[Item], tie_credit: float
+    adapter: Adapter, pairs: Iterable[PreferencePair], items: Sequence[Item], tie_credit: float
 ) -> dict[str, Any]:
     """Return the benchmark's own scores; margins are oriented chosen minus rejected for it."""
     margins = {item.id: item.margin for item in items if item.outcome in SCORED}
-    results = [PairResult(pair, _chosen_minus_rejected(pair, margins.get(pair.id))) for pair in pairs]
-    return adapter.official_scores(pairs, results, tie_credit=tie_credit)
+    kinds: dict[Hashable, PreferencePair] = {}
+    results = [PairResult(_nameless(pair, kinds), _chosen_minus_rejected(pair, margins.get(pair.id))) for pair in pairs]
+    return adapter.score(results, tie_credit)
+
+
+def _nameless(pair: PreferencePair, kinds: dict[Hashable, PreferencePair]) -> PreferencePair:
+    """Return what scores look at of a pair, one object for all that are alike in it: no text is held for scores."""
+    kind = (
+        pair.domain, pair.subset, pair.chosen_first, pair.has_preference, pair.strength, pair.item, pair.slot,
+    )  # fmt: skip
+    if kind not in kinds:
+        kinds[kind] = replace(pair, id="", prompt=(), chosen="", rejected="", rubrics=(), source="")
+    return kinds[kind]
 
 
 def _chosen_minus_rejected(pair: PreferencePair, margin: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 from svr_async.errors import UsageError
 
@@ -36,13 +36,13 @@ def part_of(total: int, share: Share) -> int:
     return total // count + (number < total % count)
 
 
-def places_of(prompts: Sequence[Hashable], share: Share) -> list[int]:
+def places_of(prompts: Iterable[Hashable], share: Share) -> list[int]:
     """Return the places of a share. What has one prompt stays together: it asks about the same rubrics."""
     number, count = share
     return [place for place, group in enumerate(_groups_of(prompts)) if group % count == number]
 
 
-def all_places(prompts: Sequence[Hashable], count: int) -> list[list[int]]:
+def all_places(prompts: Iterable[Hashable], count: int) -> list[list[int]]:
     """Return the places of each of so many shares, in one look; of those that there are none for, none."""
     places: list[list[int]] = [[] for _ in range(count)]
     for place, group in enumerate(_groups_of(prompts)):
@@ -50,7 +50,7 @@ def all_places(prompts: Sequence[Hashable], count: int) -> list[list[int]]:
     return places
 
 
-def _groups_of(prompts: Sequence[Hashable]) -> Iterator[int]:
+def _groups_of(prompts: Iterable[Hashable]) -> Iterator[int]:
     groups: dict[Hashable, int] = {}
     return (groups.setdefault(prompt, len(groups)) for prompt in prompts)
 

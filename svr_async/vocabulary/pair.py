@@ -145,6 +145,12 @@ def present(pair: PreferencePair, order: Order) -> Presentation:
     return Presentation(pair_id=pair.id, prompt=pair.prompt, response_a=a, response_b=b, order=order)
 
 
+def prompt_digest(pair: PreferencePair) -> bytes:
+    """Return 16 bytes that are the same for pairs of one prompt alone, to be held in place of its text."""
+    turns = "".join(f"{turn.role} {len(turn.content)} {turn.content}" for turn in pair.prompt)
+    return hashlib.blake2b(turns.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def hashed_order(pair_id: str, salt: str = "svr") -> Order:
     """Return the order that a bit of SHA-256(salt ‖ pair id) picks: balanced, and free of seeds and threads."""
     digest = hashlib.sha256(f"{salt}\x1f{pair_id}".encode()).digest()

@@ -30,7 +30,7 @@ class Shelf:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder if folder is not None and folder.is_dir() else None
+        self._folder = folder
         self._ends = array("Q", [0])
         self._held = bytearray()
         self._room = HELD
@@ -59,19 +59,19 @@ class Shelf:
         try:
             found = _read_at(self._file, end - start, start)
         except OSError as error:
-            raise StorageError(f"cannot read what was put away in {self._place}: {reason(error)}") from error
+            raise self._lost(reason(error)) from error
         if len(found) < end - start:
-            raise StorageError(f"cannot read what was put away in {self._place}: the file is too short")
+            raise self._lost("the file was cut")
         return found
 
-    @property
-    def _place(self) -> str:
-        return str(self._folder or tempfile.gettempdir())
+    def _lost(self, why: str) -> StorageError:
+        place = self._folder or "the folder for temporary files"
+        return StorageError(f"cannot read what was put away in {place}: {why}", hint="run the same command again")
 
     def _to_file(self) -> None:
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115  (closed with the shelf)
+                self._file = _nameless_file(self._folder)
                 weakref.finalize(self, self._file.close)
             self._file.seek(self._filed)
             left = memoryview(bytes(self._held))
@@ -83,6 +83,11 @@ class Shelf:
             self._filed = self._ends[-1]
             self._held.clear()
             self._room = HELD
+
+
+def _nameless_file(folder: Path | None) -> BinaryIO:
+    there = folder is not None and folder.is_dir()
+    return tempfile.TemporaryFile(buffering=0, dir=folder if there else None)
 
 
 def _read_at(file: BinaryIO, size: int, start: int) -> bytes:

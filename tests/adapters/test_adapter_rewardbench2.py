@@ -46,7 +46,7 @@ def ties_row(n: str, right: int, wrong: int) -> dict[str, Any]:
     return row("Ties", n, [f"r{i}" for i in range(right)], [f"w{i}" for i in range(wrong)])
 
 
-def by_completion_scores(pairs: tuple[PreferencePair, ...], scores: dict[str, list[int]]) -> list[PairResult]:
+def by_completion_scores(pairs: Sequence[PreferencePair], scores: dict[str, list[int]]) -> list[PairResult]:
     """Judge pairs by given scores of the completions: margin = score of the first minus score of the second."""
     return [PairResult(pair, scores[pair.item][pair.slot[0]] - scores[pair.item][pair.slot[1]]) for pair in pairs]
 

@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 import svr_async.errors
+from svr_async.adapters.pair_shelf import pairs_at
 from svr_async.engine.events import tell_whole_run
 from svr_async.engine.stats import EngineStats
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
@@ -126,7 +127,7 @@ async def run_shared(
     told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
     left = [place for place, item in enumerate(items) if item is None]
     if left and not stopper.stopped:
-        rest = replace(evaluation, pairs=[evaluation.pairs[place] for place in left])
+        rest = replace(evaluation, pairs=pairs_at(evaluation.pairs, left))
         _put(items, left, await run_evaluation(rest, stopper, on_item=shared.listener.done))
     tell_whole_run(bench.stats(), _model_of(bench), closing=True)
     return items
@@ -150,7 +151,7 @@ async def _replay(evaluation: Evaluation, done: list[int], stopper: Stopper) -> 
     """Read back from the memo what the workers have done."""
     items: list[Item | None] = [None] * len(evaluation.pairs)
     reader = Stopper()
-    pairs = [evaluation.pairs[place] for place in done]
+    pairs = pairs_at(evaluation.pairs, done)
     _put(items, done, await run_evaluation(replace(evaluation, pairs=pairs), reader))
     if reader.error is not None:
         stopper.fail(reader.error)

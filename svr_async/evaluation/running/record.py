@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from svr_async.adapters.contract import Adapter
+from svr_async.adapters.pair_shelf import pairs_named
 from svr_async.adapters.records import Dataset
 from svr_async.engine.made_with import versions
 from svr_async.engine.stats import EngineStats
@@ -128,7 +129,9 @@ def end_run(folder: Path, record: RunRecord, items: Sequence[Item], facts: RunFa
 
 def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> dict[str, Any]:
     """Return metrics.json; keys are stable, accuracies are fractions of 1."""
-    settings, prompts = record.settings, {pair.id: prompt_text(pair.prompt) for pair in record.pairs}
+    settings, prompts = record.settings, dict[str, int]()
+    pairs = _noting_prompts(record.pairs, prompts)
+    official = counting.official_block(record.adapter, pairs, items, float(settings.tie_credit))
     return {
         "benchmark": record.dataset.name,
         "method": record.method,
@@ -137,7 +140,7 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "bank": settings.bank,
         **counting.accuracy_block(items, prompts),
         "by_domain": counting.by_domain(items, prompts),
-        "official": counting.official_block(record.adapter, record.pairs, items, float(settings.tie_credit)),
+        "official": official,
         "outcomes": dict(counting.outcome_counts(items)),
         "order": counting.order_block(items, OrderPolicy(settings.order), settings.audit_below),
         **plan_block(items),
@@ -148,6 +151,13 @@ def build_metrics(record: RunRecord, items: Sequence[Item], facts: RunFacts) -> 
         "left_out": record.dataset.left_out(),
         "notes": [*record.dataset.notes, *facts.notes],
     }
+
+
+def _noting_prompts(pairs: Iterable[PreferencePair], prompts: dict[str, int]) -> Iterator[PreferencePair]:
+    """Yield the pairs, each of which may have to be read again, and note by its id a number for its prompt."""
+    for pair in pairs:
+        prompts[pair.id] = hash(prompt_text(pair.prompt))
+        yield pair
 
 
 def _manifest(record: RunRecord, judge: Mapping[str, Any], *, ended: datetime | None, complete: bool) -> dict[str, Any]:
@@ -193,8 +203,7 @@ def _examples(pairs: Sequence[PreferencePair], items: Sequence[Item]) -> bytes:
                 "response_b": _capped(pair.response_b),
             }
         )
-        for pair in pairs
-        if pair.id in wanted
+        for pair in pairs_named(pairs, wanted)
     ]
     return b"".join(line + b"\n" for line in lines)
 

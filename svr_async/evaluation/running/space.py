@@ -17,7 +17,9 @@ from svr_async.errors import StorageError
 
 BYTES_A_CALL = 600  # a row of the memo: key, index, facts of the reply, the database's slack; measured: 520
 BYTES_A_TOKEN = 2.0  # a token of a packed reply; measured: 0.4 (verdicts on many rubrics) to 1.9 (short prose)
-BYTES_A_PAIR = 12_000  # in the run folder; measured: 0.6 (direct verdicts) to 9.1 kB (a bank's rubrics)
+BYTES_A_PAIR = (
+    20_000  # in the run folder, twice the items; measured: 0.6 (direct verdicts) to 9.1 kB (a bank's rubrics)
+)
 BASE_BYTES = 16 * 2**20  # the write-ahead log, the report's frame
 MOST_CALLS = 8  # a pair and judge: both orders, rubrics, a rephrasing, questions asked again
 MOST_TOKENS = 1500  # mean length of such a reply, at most
