@@ -12,7 +12,7 @@ from svr_async.engine.endpoint_json import clean_text
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled
-from svr_async.vocabulary.pair import PreferencePair, Side
+from svr_async.vocabulary.pair import Order, PreferencePair, Side
 from svr_async.vocabulary.shelf import Part, Shelf, Shelved
 from svr_async.vocabulary.verdict import Chances, Contribution, Outcome
 
@@ -59,6 +59,35 @@ class Reason:
     text: str
 
 
+class Margins(Mapping[str, float]):
+    """The margins of one order or of two, in the order of asking: a dict of them takes three times the room."""
+
+    __slots__ = ("_first", "_margin", "_other")
+
+    def __init__(self, first: str, margin: float, other: float | None = None) -> None:
+        self._first, self._margin, self._other = first, margin, other
+
+    @classmethod
+    def of(cls, margins: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the same margins; those of none as they are."""
+        return cls(next(iter(margins)), *margins.values()) if margins else margins
+
+    def __len__(self) -> int:
+        return 1 if self._other is None else 2
+
+    def __iter__(self) -> Iterator[str]:
+        yield self._first
+        if self._other is not None:
+            yield next(order.value for order in Order if order != self._first)
+
+    def __getitem__(self, order: str) -> float:
+        if order == self._first:
+            return self._margin
+        if self._other is None or order not in tuple(Order):
+            raise KeyError(order)
+        return self._other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One judged pair. `order` is `ab`, `ba`, `both` or `mixed`; `margin` > 0 favours response A of the data set.
@@ -80,7 +109,7 @@ class Item:
     gold: str | None
     correct: bool | None
     margin: float | None
-    margins: dict[str, float]
+    margins: Mapping[str, float]
     rubrics: Sequence[RubricRow]
     flags: tuple[str, ...]
     detail: str
@@ -95,16 +124,18 @@ class Item:
         What only juries have is else left out, and so is what only decision judges say.
         """
         value = _kept(self, ("reasons", *(() if self.votes else ("judge", "votes"))))
-        value["rubrics"] = self._row_values()
+        value["margins"], value["rubrics"] = dict(self.margins), self._row_values()
         return _json(value, orjson.OPT_APPEND_NEWLINE)
 
     def put_away(self, shelf: Shelf) -> Item:
         """Return the item with its rubrics, requests and reasons on a shelf, from where each look reads them again."""
+        margins = Margins.of(self.margins)
         if not (self.rubrics or self.requests or self.reasons):
-            return self
+            return replace(self, margins=margins)
         number = shelf.put(*map(_json, (self._row_values(), self.requests, self.reasons)))
         return replace(
             self,
+            margins=margins,
             rubrics=Shelved(shelf, number, _ROWS, len(self.rubrics)) if self.rubrics else (),
             requests=Shelved(shelf, number, _REQUESTS, len(self.requests)) if self.requests else (),
             reasons=Shelved(shelf, number, _REASONS, len(self.reasons)) if self.reasons else (),
@@ -113,7 +144,7 @@ class Item:
     def whole(self) -> Item:
         """Return the item with all that was put away in memory again."""
         rubrics, requests, reasons = tuple(self.rubrics), tuple(self.requests), tuple(self.reasons)
-        return replace(self, rubrics=rubrics, requests=requests, reasons=reasons)
+        return replace(self, margins=dict(self.margins), rubrics=rubrics, requests=requests, reasons=reasons)
 
     def _row_values(self) -> Sequence[RubricRow | Mapping[str, Any]]:
         if isinstance(self.rubrics, Shelved):

@@ -86,6 +86,7 @@ def test_an_item_is_the_same_with_its_parts_put_away(held: int, monkeypatch: pyt
     vote = Vote(judge="j", part="jury", order="ab", outcome="scored", margin=1.0, predicted="A")
     for made in (
         item(1 / 3), item(None, Outcome.TRUNCATED), bare, replace(item(1.0), reasons=(reason, reason)),
+        replace(item(1.0), margins={"ab": 1.0, "ba": 0.5}), replace(bare, margins={"ba": 1.0, "ab": 0.5}),
         replace(item(1.0), rubrics=(likely, *item(1.0).rubrics), judge="j", votes=(vote,)),
     ):  # fmt: skip
         away = made.put_away(shelf)
@@ -94,6 +95,9 @@ def test_an_item_is_the_same_with_its_parts_put_away(held: int, monkeypatch: pyt
         assert orjson.dumps(away.whole()) == orjson.dumps(made)
         assert WholeItems([away, away])[1:] == [made]
         assert away.put_away(shelf).to_line() == made.to_line()
+        assert [away.margins.get(order) for order in ("ab", "ba", "c")] == [
+            made.margins.get(o) for o in ("ab", "ba", "c")
+        ]
 
 
 def test_rows_show_what_the_judge_saw_of_each_rubric() -> None:
