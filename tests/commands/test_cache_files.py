@@ -67,7 +67,7 @@ def test_a_folder_of_traps_is_read_for_what_it_holds(cli: Cli, paid: Path) -> No
     for tries in (b'"x"', b"null", b"-1", b"18446744073709551615"):
         Path("c.jsonl").write_bytes(whole.replace(b'"tries":1', b'"tries":' + tries))
         code, _, said = cli("cache", "import", "c.jsonl", "--memo", "three")
-        assert (code, "is no reply: a reply's counts" in said) == (7, True), said
+        assert (code, "is no reply: a reply's number of tries" in said) == (7, True), said
 
 
 def test_an_import_holds_few_large_replies_at_a_time(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
