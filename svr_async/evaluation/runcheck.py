@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from svr_async.vocabulary.fitting import short
 from svr_async.vocabulary.numbers import is_number, is_whole
 
 Test = Callable[[Any], bool]
@@ -154,7 +155,7 @@ def problem(value: Mapping[str, Any], schema: Schema) -> str:
     """Return what is wrong with the first key of the wrong type; empty where nothing is. A missing key is null."""
     for name, (test, words) in schema.items():
         if not test(value.get(name)):
-            return f"{name} is {_short(value.get(name))}, not {words}"
+            return f"{name} is {short(value.get(name))}, not {words}"
     return ""
 
 
@@ -172,8 +173,3 @@ def _problem_in(what: str, rows: list[Any], schema: Schema) -> str:
         if found:
             return f"{what} {place}: {found}"
     return ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"

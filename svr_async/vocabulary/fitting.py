@@ -32,7 +32,7 @@ def misfit_of(kind: type, values: Mapping[str, Any]) -> str:
     """Return the same of values that a dataclass is to be made of, by the names of its fields."""
     hints = _hints(kind)
     wrong = next((name for name, value in values.items() if not fits(value, hints[name])), None)
-    return "" if wrong is None else f"{wrong} is {_short(values[wrong])}"
+    return "" if wrong is None else f"{wrong} is {short(values[wrong])}"
 
 
 def settle(record: Any) -> None:
@@ -47,7 +47,7 @@ def settle(record: Any) -> None:
         meant = (make(value) for said, make in MEANT if isinstance(value, said) and not isinstance(value, bool))
         found = [value] if fits(value, kind) else [made for made in meant if fits(made, kind)]
         if not found:
-            raise UsageError(f"{one.name} cannot be {_short(value)}", hint=f"it is of the kind {one.type}")
+            raise UsageError(f"{one.name} cannot be {short(value)}", hint=f"it is of the kind {one.type}")
         object.__setattr__(record, one.name, found[0])
 
 
@@ -105,6 +105,10 @@ class _Names(dict[str, Any]):
         return Any
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+def short(value: Any, most: int = 60) -> str:
+    """Return a value as Python writes it, in at most so many characters; where it nests without end, say that."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "nested too deep"
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -51,6 +52,7 @@ from svr_async.training.store.entry_files import read_entries
 from svr_async.training.store.files import open_verified
 from svr_async.training.store.reader import FORMAT, read_meta
 from svr_async.training.store.records import SCHEMA_VERSION
+from svr_async.vocabulary.fitting import misfit_of
 from svr_async.vocabulary.rubric import Rubric
 
 DEEP = "[" * 400 + "]" * 400
@@ -276,6 +278,11 @@ def test_settings_and_items_of_run_folders(tmp_path: Path) -> None:
     assert item_problem(whole) == ""
     assert "margins" in item_problem({**whole, "margins": {"ab": 1, "x": 2}})
     assert "flags" in item_problem({**whole, "flags": [[]]})
+    endless: list[Any] = []
+    for _ in range(5000):
+        endless = [endless]
+    assert item_problem({**whole, "flags": endless}) == "flags is nested too deep, not a list of texts"
+    assert misfit_of(Trial, {"error": endless}) == "error is nested too deep"
     assert item_problem({**whole, "requests": ["0f" * 32]}) == ""
     assert "requests" in item_problem({**whole, "requests": ["0f" * 31 + "xy"]})
     (tmp_path / "items.jsonl").write_text("")
