@@ -74,7 +74,7 @@ def test_another_model_is_refused_on_demand(command: tuple[str, ...], ask: Cli) 
 def test_a_call_ends_after_the_time_that_it_was_given(command: tuple[str, ...], ask: Cli) -> None:
     """With --timeout a call that takes longer has failed, so that the one that follows meets the cap on calls."""
     with serving(SimConfig(latency_ms=50_000.0, latency_sigma=0.0)) as slow:
-        code, out, err = ask(slow, *command, "--timeout", "0.1", "--max-calls", "1", "--concurrency", "1")
+        code, out, err = ask(slow, *command, "--timeout", "0.5", "--max-calls", "1", "--concurrency", "1")
         asked = slow.stats()["calls"]
     assert (code, "--max-calls 1 is reached" in out + err, asked) == (4, True, 1)
 
