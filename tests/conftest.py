@@ -114,8 +114,8 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Take two workers more than there are cores, unless told otherwise: many tests wait for another process."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
+    """Take a worker more than there are cores, unless told otherwise: many tests wait for another process."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection(session: pytest.Session) -> None:

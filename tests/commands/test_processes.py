@@ -22,14 +22,15 @@ from svr_async.judges.limits import JudgeLimits, config_share
 from svr_async.judges.shares import part_of, places_of, share_of_share
 from svr_async.vocabulary.verdict import Outcome
 
-N = 48
+N, LATENCY_MS = 48, 80
+FEW = 12  # of the 96 calls of a run: at 4 in flight nearly two seconds are left to stop it in
 prepare = partial(prepared, pairs=N, price=PRICE)
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Yield the URL of a simulated endpoint in a process of its own, and its log."""
-    with logged_endpoint(tmp_path_factory.mktemp("sim"), 40) as served:
+    with logged_endpoint(tmp_path_factory.mktemp("sim"), LATENCY_MS) as served:
         yield served
 
 
@@ -46,7 +47,7 @@ def workers_of(parent: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
-@pytest.mark.parametrize(("processes", "concurrency"), [(1, 1), (2, 8), (4, 64)])
+@pytest.mark.parametrize(("processes", "concurrency"), [pytest.param(1, 1, marks=pytest.mark.soak), (2, 8), (4, 64)])
 def test_items_and_metrics_do_not_depend_on_processes_or_concurrency(
     tmp_path: Path, endpoint: tuple[str, Path], whole: Path, processes: int, concurrency: int
 ) -> None:
@@ -115,8 +116,8 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(
     url, log = endpoint
     prepare(tmp_path, url)
     start = len(read_lines(log))
-    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
-        wait_until(lambda: len(read_lines(log)) - start > 30)
+    with background(*FLAGS, "--processes", "2", "--concurrency", "4", cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > FEW)
         os.kill(workers_of(process.pid)[0], signal.SIGKILL)
         _, errors = process.communicate(timeout=50)
     assert process.returncode == 0, errors
@@ -124,17 +125,17 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(
     assert run_items(tmp_path / "run") == run_items(whole)
     counts = paid(log, start)
     assert max(counts.values()) <= 2
-    assert sum(counts.values()) - len(counts) <= 4
+    assert sum(counts.values()) - len(counts) <= 2
 
 
 def test_a_cap_holds_over_the_lives_of_a_worker(tmp_path: Path, endpoint: tuple[str, Path]) -> None:
     """A worker that takes the place of a killed one has what is left of its part of the cap, not all of it again."""
     url, log = endpoint
     prepare(tmp_path, url)
-    start, most = len(read_lines(log)), 60
+    start, most = len(read_lines(log)), 80
     flags = (*FLAGS, "--processes", "2", "--concurrency", "4", "--max-calls", str(most))
     with background(*flags, cwd=tmp_path) as process:
-        wait_until(lambda: len(read_lines(log)) - start > 44)
+        wait_until(lambda: len(read_lines(log)) - start > FEW)
         os.kill(workers_of(process.pid)[0], signal.SIGKILL)
         _, errors = process.communicate(timeout=50)
     assert process.returncode == 4, errors
@@ -184,8 +185,8 @@ def test_a_signal_drains_all_workers_and_the_run_goes_on_later(
     url, log = endpoint
     prepare(tmp_path, url)
     start = len(read_lines(log))
-    with background(*FLAGS, "--processes", "2", "--concurrency", "8", cwd=tmp_path) as process:
-        wait_until(lambda: len(read_lines(log)) - start > 40)
+    with background(*FLAGS, "--processes", "2", "--concurrency", "4", cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines(log)) - start > FEW)
         process.send_signal(signal.SIGTERM)
         out, errors = process.communicate(timeout=20)
     assert process.returncode == 143, errors
@@ -207,7 +208,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, endpoint: tup
     prepare(tmp_path, url)
     start = len(read_lines(log))
     with background(*FLAGS, "--processes", "2", "--concurrency", "4", cwd=tmp_path) as process:
-        wait_until(lambda: len(read_lines(log)) - start > 30)
+        wait_until(lambda: len(read_lines(log)) - start > FEW)
         workers = workers_of(process.pid)
         process.kill()
         process.wait(20)
