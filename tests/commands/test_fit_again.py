@@ -67,6 +67,7 @@ def test_the_rounds_before_the_last_hold_what_was_measured_and_mined(trained: Pa
     assert "SIMULATED" in second.header.judge
 
 
+@pytest.mark.soak
 def test_the_papers_preset_and_an_ablation_come_out_again_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_killed_at_stage_after_stage_the_bank_is_that_of_a_run_without_a_stop(
 DESCENT = ("train", "made.jsonl", "--judge", "rules", "--out", "out", "--preset", "paper", "--rounds", "1", "-q")
 
 
+@pytest.mark.soak  # tests/fit stops such a fit within, in small
 def test_killed_within_a_fit_that_descends_the_bank_is_that_of_a_run_without_a_stop(tmp_path: Path) -> None:
     """Two kills between the epochs of the paper's preset: fit and calibration go on from their checkpoints."""
     folders = [tmp_path / "whole", tmp_path / "killed"]

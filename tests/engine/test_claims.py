@@ -424,7 +424,7 @@ def paid(log: Path) -> Counter[str]:
     return Counter(line["key"] for line in read_lines(log) if line["paid"])
 
 
-@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.soak), 16])
 def test_row_075_four_processes_pay_once_for_each_question(tmp_path: Path, concurrency: int) -> None:
     """Four processes with overlapping questions, each in an order of its own: every key is paid exactly once."""
     log = tmp_path / "log.jsonl"

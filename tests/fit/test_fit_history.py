@@ -36,7 +36,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_the_provisional_best_is_what_the_fit_takes(name: str, seed: int) -> None:
     """The epoch that is marked at the end is the one that the fit took, with an informed start or without."""
     train, dev = split(with_sources(made_arrays(seed=seed)))
