@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from svr_async.engine.secrets import refuse_key_in_url
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import key_variable
 from svr_async.judges.profile import Profile
@@ -42,6 +43,7 @@ def _at(url: str, model: str) -> Profile:
     """Return the profile of a model at an address; without a model, of the only one that is served there."""
     base, _, last = url.rpartition("/")
     base, wire = (base, last) if last in SHAPES else (url, USUAL)
+    base = refuse_key_in_url(base)
     label = f"{REWARDS}{model or urlsplit(base).netloc}"
     return Profile(name=label, model=model, base_url=base, wire=wire, key_env=key_variable(base), source="--judge")
 

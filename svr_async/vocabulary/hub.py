@@ -7,14 +7,27 @@ import socket
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from svr_async.errors import ConfigError
+
 PUBLIC_HUB = "https://huggingface.co"
 SCHEME = "hf:"
 PROBE_TIMEOUT_S = 5.0
 
 
 def hub_server(endpoint: str | None = None) -> str:
-    """Return the address of the hub: `endpoint`, else the variable HF_ENDPOINT, else the public one."""
-    return endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    """Return the address of the hub: `endpoint`, else the variable HF_ENDPOINT, else the public one.
+
+    ConfigError for what is no address of a server.
+    """
+    server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    try:
+        parts = urlsplit(server)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(f"the hub's address {server[:80]!r} is none", hint="write HF_ENDPOINT as https://HOST")
+    return server
 
 
 def reachable(server: str) -> bool:

@@ -11,8 +11,8 @@ import pytest
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.hub import Wanted, choose_files, fetch, fetch_split, fetch_whole, parse_hub
-from svr_async.errors import DataError, UsageError
-from svr_async.vocabulary.hub import reachable
+from svr_async.errors import ConfigError, DataError, UsageError
+from svr_async.vocabulary.hub import hub_server, reachable
 
 COMMIT = "c" * 40
 FILES = (
@@ -135,6 +135,14 @@ def test_an_address_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no data set of the hub"):
         parse_hub(text)
     assert parse_hub("hf:a/b@v1.0:data/train") == ("a/b", "v1.0", "data/train")
+
+
+@pytest.mark.parametrize("server", ["http://[x", "http://h:99999", "nowhere", "file:///etc"])
+def test_a_hub_at_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    """What HF_ENDPOINT holds is told in a line before anything is asked."""
+    monkeypatch.setenv("HF_ENDPOINT", server)
+    with pytest.raises(ConfigError, match="hub's address"):
+        hub_server()
 
 
 def test_an_official_file_with_other_counts_is_refused(hub: list[str], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from rig import svr
 
 from svr_async.commands.dotenv import load_dotenv, read_dotenv
+from svr_async.errors import ConfigError
 
 TEXT = """
 # keys
@@ -47,6 +48,14 @@ def test_the_environment_goes_over_the_file(tmp_path: Path) -> None:
         before = dict(environment)
         load_dotenv(tmp_path / name, environment)
         assert environment == before
+
+
+@pytest.mark.parametrize("address", ["http://[x", "http://[2J]/v1", "https://elsewhere.example/v1"])
+def test_an_address_of_the_file_gets_no_key_of_the_environment(tmp_path: Path, address: str) -> None:
+    """Whether it is an address or not, it is named, and refused."""
+    (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={address}\n")
+    with pytest.raises(ConfigError, match=r"sends \$OPENAI_API_KEY"):
+        load_dotenv(tmp_path / ".env", {"OPENAI_API_KEY": "sk-own"})
 
 
 def test_a_command_takes_keys_and_flags_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

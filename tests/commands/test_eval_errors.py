@@ -71,6 +71,8 @@ def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
     [
         (("eval", "rubricbenhc", "--sample", "--judge", "rules"), "did you mean rubricbench?"),
         (("eval", "zzz", "--sample", "--judge", "rules"), "there are rubricbench"),
+        (("eval", "rubricbench", "--sample", "--judge", "http://[x#m"), "the base URL cannot be read"),
+        (("eval", "rubricbench", "--sample", "--judge", "rm:http://[x"), "the base URL cannot be read"),
         (("eval", "pairs", "--judge", "rules"), "needs --data PATH"),
         (("eval", "rubricbench", "--data", "missing.jsonl", "--judge", "rules"), "missing.jsonl"),
         (("eval", "rmbench", "--sample", "--judge", "rules"), "no sample for rmbench"),

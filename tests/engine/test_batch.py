@@ -504,6 +504,7 @@ def test_an_export_is_read_back(tmp_path: Path) -> None:
         lambda data: data.replace(b'"command"', b'"comand"'),
         lambda data: data.replace(b"requests-0001", b"../requests-1"),
         lambda data: data.replace(b'"sha256"', b'"sha265"'),
+        lambda data: data.replace(b"127.0.0.1:1", b"[2J"),
     ],
 )
 def test_a_damaged_export_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
@@ -530,13 +531,17 @@ def test_changed_requests_are_refused(tmp_path: Path) -> None:
 def test_a_state_of_another_export_is_refused(tmp_path: Path) -> None:
     """Ids of other batches, or a damaged batch.json, are never taken for ours: that would pay twice or mix replies."""
     export = export_to(tmp_path)
-    state = fresh_state(export, "u", "24h")
+    state = fresh_state(export, export.base_url, "24h")
     save_state(tmp_path, replace(state, digest="0" * 64))
     with pytest.raises(ArtefactError, match="another export"):
         load_state(tmp_path, export)
     save_state(tmp_path, replace(state, batches=state.batches[:1]))
     with pytest.raises(ArtefactError, match="another export"):
         load_state(tmp_path, export)
+    for damaged in (replace(state, base_url="http://[2J]/v1"), replace(state, base_url="http://a:b@h/v1")):
+        save_state(tmp_path, damaged)
+        with pytest.raises(ArtefactError, match="damaged"):
+            load_state(tmp_path, export)
     (tmp_path / "batch.json").write_bytes(b'{"format": 1, "batches": [{}]}')
     with pytest.raises(ArtefactError, match="damaged"):
         load_state(tmp_path, export)
@@ -545,7 +550,7 @@ def test_a_state_of_another_export_is_refused(tmp_path: Path) -> None:
 def test_requests_whose_results_are_to_come_are_known_beside_a_folder(tmp_path: Path) -> None:
     """A file is awaited from when its batch is asked for until its results are here; damage elsewhere is no bar."""
     export = export_to(tmp_path / "one", count=2)
-    state = fresh_state(export, "u", "24h")
+    state = fresh_state(export, export.base_url, "24h")
     for changed, waits in (
         ({}, False),
         ({"asking": True}, True),

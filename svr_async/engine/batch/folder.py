@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from svr_async.engine.batch.requests import RequestFile, file_sha256
+from svr_async.engine.secrets import is_base_url
 from svr_async.errors import ArtefactError, StorageError, SvrError, UsageError
 from svr_async.vocabulary.atomic import reason, write_atomic
 from svr_async.vocabulary.fitting import misfit
@@ -112,6 +113,7 @@ def load_export(folder: Path, *, checked: bool = False) -> Export:
         export = Export(**{**value, "command": tuple(value["command"]), "files": files})
         good = all(_is_ours(file.name) for file in files) and not any(map(misfit, (export, *files)))
         good = good and not any("\0" in word for word in export.command)  # no command line can hold one
+        good = good and is_base_url(export.base_url)
     except (TypeError, KeyError, AttributeError):
         good = False
     if not good:
@@ -147,7 +149,7 @@ def load_state(folder: Path, export: Export) -> State | None:
     try:
         batches = tuple(Submission(**row) for row in value.pop("batches"))
         state = State(**value, batches=batches)
-        good = not any(map(misfit, (state, *batches)))
+        good = not any(map(misfit, (state, *batches))) and is_base_url(state.base_url)
     except (TypeError, KeyError, AttributeError):
         good = False
     if not good:
