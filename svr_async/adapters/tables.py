@@ -310,43 +310,55 @@ def _read_parquet(path: Path, name: str, repairs: Counter[str], caps: Caps) -> I
 
 
 def _parquet_source(path: Path, name: str, caps: Caps) -> Any:
+    """Return what a parquet file is opened from, as often as wanted: its path, or what a packed one holds."""
     if not path.name.lower().endswith(".gz"):
         return path
+    import pyarrow as pa
+
     with _one_line_errors(name), _open(path, name, caps, caps.max_whole_bytes) as stream:
-        return io.BytesIO(stream.read())
+        return pa.py_buffer(stream.read())
+
+
+def _opened(source: Any, **settings: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source if isinstance(source, Path) else pa.BufferReader(source), pre_buffer=False, **settings)
 
 
 def _parquet_rows(source: Any, name: str, repairs: Counter[str], caps: Caps) -> Iterator[Row]:
-    import pyarrow.parquet as pq
-
-    size = source.getbuffer().nbytes if isinstance(source, io.BytesIO) else source.stat().st_size
+    size = source.stat().st_size if isinstance(source, Path) else source.size
     allowed = min(caps.max_bytes, max(caps.free_bytes, caps.max_ratio * size))
-    with pq.ParquetFile(source, pre_buffer=False) as plain:
-        _check_parquet_size(plain.metadata, name, caps, allowed)
-        shared = _shared_columns(plain.metadata)
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    with pq.ParquetFile(source, read_dictionary=shared, pre_buffer=False) as file:
-        number = unfolded = 0
-        for batch in file.iter_batches(_PARQUET_BATCH_ROWS, use_threads=False):
-            for values in _values_of(batch):
-                unfolded += _text_bytes(values)
-                if unfolded > allowed:
-                    raise DataError(f"{name}: unfolds to more than {allowed / _MIB:,.0f} MiB", hint=_BOMB)
-                number += 1
-                yield Row(name, number, _scrub(values, repairs))
+    with _opened(source) as file:
+        _check_parquet_size(file.metadata, name, caps, allowed)
+        with _opened(source, read_dictionary=_text_columns(file.metadata)) as coded:
+            number = unfolded = 0
+            for batch in _batches(file, coded):
+                for values in _values_of(batch):
+                    unfolded += _text_bytes(values)
+                    if unfolded > allowed:
+                        raise DataError(f"{name}: unfolds to more than {allowed / _MIB:,.0f} MiB", hint=_BOMB)
+                    number += 1
+                    yield Row(name, number, _scrub(values, repairs))
 
 
-def _shared_columns(metadata: Any) -> list[str]:
-    """Return the columns of which a value may stand once for many rows, which then share it in memory, too."""
-    columns = range(metadata.num_columns) if metadata.num_row_groups else ()
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    return [
-        metadata.schema.column(column).path
-        for column in columns
-        if metadata.schema.column(column).physical_type == "BYTE_ARRAY"
-        and any(group.column(column).has_dictionary_page for group in groups)
-    ]
+def _text_columns(metadata: Any) -> list[str]:
+    """Return the columns of text. Arrow ends the process where a damaged file's groups are asked for their columns."""
+    columns = map(metadata.schema.column, range(metadata.num_columns if metadata.num_row_groups else 0))
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _batches(file: Any, coded: Any) -> Iterator[Any]:
+    """Yield the rows of a file, fewer at once where a value is large that may stand once for many of them.
+
+    `coded` is the same file read as values and their places. Only the first row is read so, for all the values of a
+    group come with it: with each batch they would come again.
+    """
+    for group in range(file.num_row_groups):
+        only = {"row_groups": [group], "use_threads": False}
+        held = next((batch.nbytes for batch in coded.iter_batches(1, **only)), 0)
+        rows = max(1, min(_PARQUET_BATCH_ROWS, _LARGE_BATCH_BYTES // max(1, held)))
+        yield from file.iter_batches(rows, **only)
 
 
 def _values_of(batch: Any) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rig import svr
 
 from svr_async.adapters.tables import REPLACED, SUFFIXES, Caps, data_files, read_rows
 from svr_async.errors import DataError
@@ -203,6 +204,35 @@ def test_a_parquet_bomb_is_refused_before_it_unfolds(tmp_path: Path, *, shared: 
     with pytest.raises(DataError, match="unfolds to"):
         read()
     assert max(held) < 24 * MIB
+
+
+def test_little_is_held_of_a_parquet_file_of_texts_that_differ(tmp_path: Path) -> None:
+    """What a group holds beyond its dictionary is read a batch at a time, and not once more with every batch."""
+    path, drawn = tmp_path / "long.parquet", random.Random(0)
+    texts = [f"{drawn.getrandbits(64):x}" * 256 for _ in range(6000)]
+    pq.write_table(pa.table({"prompt": texts}), path, dictionary_pagesize_limit=MIB)
+    assert pq.ParquetFile(path).metadata.num_row_groups == 1
+    before, held = pa.total_allocated_bytes(), []
+    for row, text in zip(read_rows(path), texts, strict=True):
+        assert row.values["prompt"] == text
+        held.append(pa.total_allocated_bytes() - before)
+    assert sum(map(len, texts)) > 20 * MIB > 2 * max(held)
+
+
+@pytest.mark.parametrize("kind", [0x00, 0x01, 0x04, 0x12])
+def test_a_parquet_file_whose_columns_are_other_than_their_pages_is_one_line(tmp_path: Path, kind: int) -> None:
+    """Arrow ends the process where such a file's groups are asked for their columns; nobody asks."""
+    pq.write_table(
+        pa.table({name: ["a", "b", "c"] for name in ("prompt", "chosen", "rejected")}), tmp_path / "p.parquet"
+    )
+    raw = bytearray((tmp_path / "p.parquet").read_bytes())
+    place = raw.index(b"\x06prompt", len(raw) - 8 - int.from_bytes(raw[-8:-4], "little"))
+    assert raw[place - 2] == 0x02  # may be null
+    raw[place - 2] = kind
+    (tmp_path / "p.parquet").write_bytes(raw)
+    done = svr("data", "check", "p.parquet", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "damaged or not a parquet file" in done.stderr
 
 
 def test_ordinary_packing_is_below_the_cap(write: Callable[..., Path]) -> None:
