@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.address import LOOPBACK, host_of
 from svr_async.vocabulary.plainfile import read_plain
 
 FILE = Path(".env")
@@ -33,7 +32,7 @@ def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.en
     found = dict(read_dotenv(text))
     if ADDRESS in found and ADDRESS not in environment and KEY in environment and not _is_here(found[ADDRESS]):
         raise ConfigError(
-            f"{path} sends ${KEY} of the environment to {_host_of(found[ADDRESS]) or found[ADDRESS][:80]}",
+            f"{path} sends ${KEY} of the environment to {host_of(found[ADDRESS]) or found[ADDRESS][:80]}",
             hint=f"set {ADDRESS} yourself, put the key into {path} too, or take the address out of it",
         )
     for name, value in found.items():
@@ -43,14 +42,7 @@ def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.en
 
 def _is_here(address: str) -> bool:
     """Whether an address is one of this machine."""
-    return _host_of(address) in {"127.0.0.1", "::1", "localhost"}
-
-
-def _host_of(address: str) -> str:
-    """Return the host of an address; empty where it has none, or is none."""
-    with contextlib.suppress(ValueError):
-        return urlsplit(address).hostname or ""
-    return ""
+    return host_of(address) in LOOPBACK
 
 
 def read_dotenv(text: str) -> Iterator[tuple[str, str]]:

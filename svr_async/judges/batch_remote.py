@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, fresh_state, load_export, load_state, result_paths
@@ -16,7 +15,8 @@ from svr_async.errors import CoverageError, RefusedError, UsageError
 from svr_async.judges.access import extras_of
 from svr_async.judges.keys import naming_keys
 from svr_async.judges.profiles import load_profiles
-from svr_async.judges.trust import LOOPBACK, refuse_unasked
+from svr_async.judges.trust import refuse_unasked
+from svr_async.vocabulary.address import LOOPBACK, host_of
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 60.0
 Step = Callable[[BatchClient, State], Awaitable[State]]
@@ -70,7 +70,7 @@ def secret_of(export: Export) -> Secret:
 
 def _vouched(address: str, key_env: str, given: str) -> bool:
     """Whether the user, not the folder alone, says that a key goes to an address: a flag, a profile, this machine."""
-    if given or urlsplit(address).hostname in LOOPBACK:
+    if given or host_of(address) in LOOPBACK:
         return True  # a flag that names another address has been refused before
     vouching = [one for one in load_profiles().values() if one.base_url == address and one.key_env == key_env]
     for profile in vouching:

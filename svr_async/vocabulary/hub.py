@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from svr_async.errors import ConfigError
+from svr_async.vocabulary.address import is_server
 
 PUBLIC_HUB = "https://huggingface.co"
 SCHEME = "hf:"
@@ -20,12 +21,7 @@ def hub_server(endpoint: str | None = None) -> str:
     ConfigError for what is no address of a server.
     """
     server = endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
-    try:
-        parts = urlsplit(server)
-        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
+    if not is_server(server):
         raise ConfigError(f"the hub's address {server[:80]!r} is none", hint="write HF_ENDPOINT as https://HOST")
     return server
 

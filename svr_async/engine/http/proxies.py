@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from svr_async.errors import UsageError
+from svr_async.vocabulary.address import is_server
 
 
 def proxy_for(url: str) -> str | None:
@@ -21,7 +22,7 @@ def proxy_for(url: str) -> str | None:
     if not named or _is_here(host) or proxy_bypass(host):
         return None
     proxy = named if "://" in named else f"http://{named}"
-    if not _is_address(proxy):
+    if not is_server(proxy):
         raise UsageError(
             f"{parts.scheme.upper()}_PROXY holds no address of an http proxy",
             hint="write http://HOST:PORT, or name the endpoint in NO_PROXY",
@@ -34,11 +35,3 @@ def _is_here(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _is_address(proxy: str) -> bool:
-    try:
-        parts = urlsplit(proxy)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
