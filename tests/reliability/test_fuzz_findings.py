@@ -193,17 +193,23 @@ def test_a_stage_without_what_it_should_hold(tmp_path: Path) -> None:
         Stages(tmp_path).load("fit-1", "d", lambda values, _: values["x"])
 
 
+def export_of(file: RequestFile) -> Export:
+    """Return an export of one file."""
+    texts = dict.fromkeys(("judge", "model", "key_env", "version", "created", "digest"), "x")
+    return Export(command=("eval",), base_url="http://h/v1", files=(file,), plan={}, **texts)
+
+
 def test_batch_folders(tmp_path: Path) -> None:
     """Fields of other kinds, requests that are none of ours, and results that cannot be written again."""
     file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
-    texts = dict.fromkeys(("judge", "model", "base_url", "key_env", "version", "created", "digest"), "x")
-    save_export(tmp_path, Export(command=("eval",), files=(file,), plan={}, **texts))
+    save_export(tmp_path, export_of(file))
     assert load_export(tmp_path).files == (file,)
     path, whole = tmp_path / "export.json", (tmp_path / "export.json").read_text()
     for good, bad in (
         ('"key_env": "x"', '"key_env": {}'),
         ('"eval"', '"ev\\u0000al"'),
         (file.name, "requests-\\u0000.jsonl"),
+        ("//h/", "//[2J]/"),
     ):
         path.write_text(whole.replace(good, bad))
         assert path.read_text() != whole
@@ -220,9 +226,8 @@ def test_batch_folders(tmp_path: Path) -> None:
 def test_a_batch_is_of_the_files_that_were_exported(tmp_path: Path, name: str) -> None:
     """Results are written beside the file that it names: one elsewhere, or none, would be written there."""
     file = RequestFile(name="requests-0001.jsonl", requests=1, bytes=3, sha256="")
-    texts = dict.fromkeys(("judge", "model", "base_url", "key_env", "version", "created", "digest"), "x")
-    export = Export(command=("eval",), files=(file,), plan={}, **texts)
-    state = fresh_state(export, "x", "24h")
+    export = export_of(file)
+    state = fresh_state(export, export.base_url, "24h")
     save_state(tmp_path, state)
     assert load_state(tmp_path, export) == state
     save_state(tmp_path, replace(state, batches=(replace(state.batches[0], file=name),)))
