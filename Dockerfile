@@ -2,7 +2,7 @@
 #   docker build -t svr-async .                               # all of it
 #   docker build -t svr-async --build-arg PARTS=judge .       # judging alone: a sixth of the size, no training
 #   docker run --rm -v "$PWD:/data" svr-async eval rubricbench --sample --judge rules
-# Runs and the memo of paid replies lie in /data: mount a folder there that the user 1000 may write to.
+# Runs and the cache of paid replies lie in /data: mount a folder there that the user 1000 may write to.
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml setup.cfg svr_judge.py README.md LICENSE ./
@@ -19,6 +19,6 @@ RUN if [ "$PARTS" = judge ]; then pip install --no-cache-dir -r /tmp/requirement
  && install --directory --owner svr /data
 USER svr
 WORKDIR /data
-ENV SVR_MEMO=/data/cache/memo
+ENV SVR_CACHE=/data/cache/replies
 ENTRYPOINT ["svr"]
 CMD ["--help"]

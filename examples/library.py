@@ -78,7 +78,7 @@ def digits(reply: str) -> int:
 
 
 async def own_questions(judge: str) -> list[Answer[int]]:
-    """Put questions of our own: kept in the memo, retried, within a cap. An answer without a value says why."""
+    """Put questions of our own: kept in the cache, retried, within a cap. An answer without a value says why."""
     async with Engine(judge, max_calls=50) as engine:
         questions = [f"How many letters has the word {word!r}? Digits only." for word in ("seven", "eleven")]
         return await asyncio.gather(*(engine.ask(text, read=digits, max_tokens=200) for text in questions))

@@ -13,9 +13,9 @@ notebooks show below it; `error.one_line()` is both.
     │   ├── QuotaError            the account has no credit left
     │   ├── ModelError            the endpoint does not serve this model or path
     │   └── BudgetError           --budget or --max-calls was reached
-    ├── StorageError              the memo or the run folder cannot be read or written   exit 5
+    ├── StorageError              the cache or the run folder cannot be read or written   exit 5
     ├── EndpointDownError         no success from the endpoint for too long              exit 6
-    ├── ArtefactError             a bank, store or memo that fails its checks            exit 7
+    ├── ArtefactError             a bank, store or cache that fails its checks            exit 7
     ├── DegenerateFitError        nothing to learn from, or a fit that is not finite     exit 8
     └── GateError                 a run lost to its baseline by more than was tolerated  exit 9
 
@@ -88,7 +88,7 @@ class BudgetError(RefusedError):
 
 
 class StorageError(SvrError):
-    """The memo or the run folder cannot be read or written."""
+    """The cache or the run folder cannot be read or written."""
 
     exit_code = 5
 
@@ -100,7 +100,7 @@ class EndpointDownError(SvrError):
 
 
 class ArtefactError(SvrError):
-    """A bank, feature store or memo that fails its checks."""
+    """A bank, feature store or cache that fails its checks."""
 
     exit_code = 7
 

@@ -143,9 +143,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 
 @pytest.fixture
-def memo_folder(tmp_path: Path) -> Path:
-    """Return where a test's memo lies; it is not made yet."""
-    return tmp_path / "memo"
+def cache_folder(tmp_path: Path) -> Path:
+    """Return where a test's cache lies; it is not made yet."""
+    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="module")

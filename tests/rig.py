@@ -23,12 +23,12 @@ from forks import Forked
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.http.client import HttpTransport
 from svr_async.engine.http.transport import RawReply
-from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
@@ -108,7 +108,7 @@ def writer(base_url: str = "http://127.0.0.1:1/v1", **settings: Any) -> Question
 @contextlib.asynccontextmanager
 async def engine_at(
     base_url: str,
-    memo: Path,
+    cache: Path,
     *,
     key: str = "",
     timeout_s: float = 20.0,
@@ -121,7 +121,7 @@ async def engine_at(
     """Open an engine with short waits on an endpoint."""
     settings = EngineConfig(**{"concurrency": 16, **QUICK, **config})
     transport = HttpTransport(base_url, Secret(key), timeout_s=timeout_s)
-    opened = Memo.open(memo, patience_s=0.2)
+    opened = Cache.open(cache, patience_s=0.2)
     async with CallEngine(
         transport, opened, config=settings, budget=budget, price=price, failures=failures, shared=shared
     ) as engine:
@@ -129,9 +129,9 @@ async def engine_at(
 
 
 @contextlib.asynccontextmanager
-async def judge_at(base_url: str, memo: Path, **config: Any) -> AsyncIterator[ModelJudge]:
+async def judge_at(base_url: str, cache: Path, **config: Any) -> AsyncIterator[ModelJudge]:
     """Open a model judge with short waits on an endpoint."""
-    async with engine_at(base_url, memo, **config) as engine:
+    async with engine_at(base_url, cache, **config) as engine:
         yield ModelJudge(engine, writer(base_url), "sim")
 
 
@@ -161,13 +161,13 @@ class Scripted:
 
 @contextlib.asynccontextmanager
 async def scripted_engine(
-    memo: Path, answer: Callable[[Request, int], Any], **settings: Any
+    cache: Path, answer: Callable[[Request, int], Any], **settings: Any
 ) -> AsyncIterator[tuple[CallEngine, Scripted]]:
     """Open an engine on a script; `budget`, `price` and `failures` go to the engine, the rest to its config."""
     transport = Scripted(answer)
     parts = {name: settings.pop(name) for name in ("budget", "price", "failures") if name in settings}
     config = EngineConfig(**{"concurrency": 8, **QUICK, **settings})
-    async with CallEngine(transport, Memo.open(memo, patience_s=0.2), config=config, **parts) as engine:
+    async with CallEngine(transport, Cache.open(cache, patience_s=0.2), config=config, **parts) as engine:
         yield engine, transport
 
 
@@ -324,15 +324,15 @@ def in_a_thread(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
         thread.join(20)
 
 
-def own_memo(folder: Path) -> None:
-    """Say that the memo of commands in a folder lies in it."""
+def own_cache(folder: Path) -> None:
+    """Say that the cache of commands in a folder lies in it."""
     (folder / "cache").mkdir(exist_ok=True)
     (folder / "cache" / ".svr").touch()
 
 
 def name_judge(folder: Path, base_url: str, **settings: Any) -> str:
-    """Write a judges.toml with the judge `sim`, whose memo identity does not depend on the port; return its name."""
-    own_memo(folder)
+    """Write a judges.toml with the judge `sim`, whose cache identity does not depend on the port; return its name."""
+    own_cache(folder)
     values = {"model": "gpt-oss-120b", "base_url": base_url, "key_env": "", "identity": "sim"} | settings
     text = "".join(f"{name} = {orjson.dumps(value).decode()}\n" for name, value in values.items())
     (folder / "judges.toml").write_text(f"[sim]\n{text}")

@@ -106,7 +106,7 @@ async def test_its_own_questions_go_through_the_engine(
 ) -> None:
     """A simulated endpoint answers them with no digits: it is asked again each time, and there is an outcome."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SVR_MEMO", str(tmp_path / "memo"))
+    monkeypatch.setenv("SVR_CACHE", str(tmp_path / "cache"))
     with serving() as server:
         judge = f"{server.base_url}#gpt-oss-120b"
         verdicts, ranking = await library.many(judge)

@@ -110,7 +110,7 @@ def _evaluate(folder: Path, url: str, name: str, flags: Sequence[str]) -> None:
 
 
 def _endpoint(folder: Path, url: str) -> list[str]:
-    return ["--judge", JUDGE, "--base-url", url, "--memo", str(folder / "memo")]
+    return ["--judge", JUDGE, "--base-url", url, "--cache", str(folder / "cache")]
 
 
 def _svr(*args: str) -> None:

@@ -1,10 +1,10 @@
-"""Rebuild every table at full size against the simulated endpoint, killed at random, and once more from the memo.
+"""Rebuild every table at full size against the simulated endpoint, killed at random, and once more from the cache.
 
     python benchmarks/paper/repro_kills.py --out FOLDER --kills 5
 
 The world is written and its judge served; `svr repro all --dry-run` counts; then `svr repro all` is killed with SIGKILL
 so many times, at moments drawn from --seed; what is left is counted again, which is exact where all banks are trained
-by then; and it is let end. The second time it has a new folder and the same memo; the third time it has the first
+by then; and it is let end. The second time it has a new folder and the same cache; the third time it has the first
 folder again. Printed are times, calls named, calls paid, and whether both folders have the same bytes. All of it is
 SIMULATED.
 """
@@ -50,14 +50,14 @@ def served(out: Path, seed: int, port: int) -> Iterator[str]:
 
 
 def repro(flags: argparse.Namespace, url: str, folder: str, *more: str) -> list[str]:
-    """Return the command that rebuilds everything in a folder, with the memo that all of them share."""
+    """Return the command that rebuilds everything in a folder, with the cache that all of them share."""
     root = url.removesuffix("/v1")
     own = {"skywork": f"rm:{root}", "rm-r1": f"{url}#sim-weak", "rubric-arm": f"{url}#sim-strong"}
     own["rubric-arm-proposer"] = own["qwen3-8b"] = own["rm-r1"]
     if flags.rrd:  # some 234,000 calls more; without it RRD's row is absent, since the endpoint lists no such model
         own["gpt-4o"] = own["gemini-2.5-pro"] = own["rubric-arm"]
     judges = [text for role, judge in own.items() for text in ("--judge", f"{role}={judge}")]
-    same = ["--data", str(flags.out / "data"), "--base-url", url, "--memo", str(flags.out / "memo")]
+    same = ["--data", str(flags.out / "data"), "--base-url", url, "--cache", str(flags.out / "cache")]
     return svr(
         "repro", *flags.tables, *same, *judges, "--rounds", str(flags.rounds), "--out", str(flags.out / folder), *more
     )
@@ -113,7 +113,7 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--between", type=float, nargs=2, default=(60.0, 240.0), help="seconds until a kill")
     parser.add_argument("--seed", type=int, default=0, help="of the world and of the moments")
-    parser.add_argument("--port", type=int, default=0, help="of the endpoint; the same one finds the same memo again")
+    parser.add_argument("--port", type=int, default=0, help="of the endpoint; the same one finds the same cache again")
     parser.add_argument("--train", type=int, default=1500, help="training pairs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rrd", action="store_true", help="RRD's row too, some 234,000 calls")
@@ -160,7 +160,7 @@ def main() -> None:
         third, _ = timed([*first, "-q"], capture_output=True)
         later = len(paid_calls(log)) - len(calls)
     sent = re.search(r"([\d,]+) calls sent", said)
-    print(f"from the memo {second:.0f} s, {sent[1] if sent else '?'} calls sent; {said.strip()}")
+    print(f"from the cache {second:.0f} s, {sent[1] if sent else '?'} calls sent; {said.strip()}")
     print(f"the same command in the same folder once more: {third:.0f} s; {later} calls paid for in both")
     same = digest(flags.out / "first") == digest(flags.out / "second")
     print(f"the tables have {'the same bytes' if same else 'OTHER BYTES'}: {digest(flags.out / 'first')[:16]}")

@@ -156,7 +156,7 @@ def ask(way: Way, options: argparse.Namespace, out: Path, tally: Tally) -> Mappi
         rubrics=out / "rubrics.txt" if way.method == "fixed" else None,
         order="both",
         out=folder,
-        limits=JudgeLimits(memo=out / "memo", concurrency=options.concurrency, timeout_s=options.timeout),
+        limits=JudgeLimits(cache=out / "cache", concurrency=options.concurrency, timeout_s=options.timeout),
     )
     began = time.monotonic()
     with observing(tally):

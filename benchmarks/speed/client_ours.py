@@ -1,4 +1,4 @@
-"""Our whole engine: memo miss, call, parse, durable put, counts; then the same questions again, which are memo hits.
+"""Our whole engine: cache miss, call, parse, durable put, counts; then the same questions again, which are cache hits.
 
 `--way aiohttp` takes the engine's other HTTP client, `--way uvloop` the other event loop.
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 from calls import KEY, Meter, bodies, check, emit, loop_factory, options
 
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 
@@ -61,17 +61,17 @@ async def main(args: Any) -> None:
     config = EngineConfig(concurrency=args.in_flight)
     client = "aiohttp" if "aiohttp" in args.way else None
     with tempfile.TemporaryDirectory() as folder:
-        memo = Memo.open(Path(folder) / "memo")
+        cache = Cache.open(Path(folder) / "cache")
         meter = Meter()
-        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
+        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), cache, config=config) as engine:
             answered = await ask_all(engine, args.calls, args.run, time.monotonic() + args.cap)
         emit(meter.row("ours", answered, args.calls))
-        memo = Memo.open(Path(folder) / "memo")
+        cache = Cache.open(Path(folder) / "cache")
         meter = Meter()
-        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), memo, config=config) as engine:
+        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), cache, config=config) as engine:
             hits = await ask_all(engine, answered, args.run, time.monotonic() + args.cap)
             assert engine.stats().sent == 0 or answered < args.calls
-        emit(meter.row("ours, memo hit", hits, answered))
+        emit(meter.row("ours, cache hit", hits, answered))
 
 
 if __name__ == "__main__":

@@ -21,18 +21,18 @@ from client_ours import questions
 from engine import server
 from targets import Figure, hand_over
 
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
 
 
 async def drain(url: str, calls: int, config: EngineConfig) -> float:
     """Return the seconds that it took to have all answers."""
     with tempfile.TemporaryDirectory() as folder:
-        memo = Memo.open(Path(folder) / "memo")
-        async with CallEngine(HttpTransport(url, Secret("none")), memo, config=config) as engine:
+        cache = Cache.open(Path(folder) / "cache")
+        async with CallEngine(HttpTransport(url, Secret("none")), cache, config=config) as engine:
             began, answered = time.monotonic(), 0
             async with aclosing(engine.map(questions(calls, "drain"), workers=config.workers)) as results:
                 async for _, done in results:

@@ -6,7 +6,7 @@
 
 A server that costs next to nothing runs on the last core, each client as a process of its own on the first, in turn and
 repeatedly; medians, and of ratios the median of those of neighbouring runs. The main figure is the CPU time of the
-client process, which other work on the machine disturbs least. "Ours" is the whole engine: a look in the memo, the
+client process, which other work on the machine disturbs least. "Ours" is the whole engine: a look in the cache, the
 call, the verdict parsed and checked, the reply on disk with fsync before it is handed over, counts. "aiohttp task"
 sends the same bodies with a task a call and keeps nothing.
 """
@@ -31,7 +31,7 @@ from chart import Line, svg
 from targets import Figure, hand_over
 
 HERE = Path(__file__).resolve().parent
-RAW, POOL, OURS, HIT = "aiohttp task", "aiohttp pool", "ours", "ours, memo hit"
+RAW, POOL, OURS, HIT = "aiohttp task", "aiohttp pool", "ours", "ours, cache hit"
 SDK = "OpenAI SDK, aiohttp"
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0, 1]
 
@@ -214,7 +214,7 @@ def figures(found: dict[tuple[int, int], dict[str, dict]]) -> list[Figure]:
                       target=85, beyond=95, at_least=True))  # fmt: skip
     hits = [rows[HIT]["cpu_us"] for place, rows in found.items() if HIT in rows and place[0] == 0]
     hit = statistics.median(hits) if hits else None
-    out.append(Figure(name="memo hit through the whole engine", value=hit, unit="µs", target=40, beyond=20))
+    out.append(Figure(name="cache hit through the whole engine", value=hit, unit="µs", target=40, beyond=20))
     return out
 
 

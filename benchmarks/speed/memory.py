@@ -2,7 +2,7 @@
 
     python benchmarks/speed/memory.py --questions 1000000
 
-The calls are answered within the process, and the memo forgets what it is given, so that a million take a minute and no
+The calls are answered within the process, and cache forgets what it is given, so that a million take a minute and no
 disk; everything else is the whole engine. What is in flight
 is in the figure: about 30 KB a call here.
 """
@@ -24,10 +24,10 @@ from client_ours import questions
 from fast_server import completion
 from targets import Figure, hand_over
 
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.transport import RawReply
-from svr_async.engine.memo import Memo
 from svr_async.engine.request import Request
 
 
@@ -73,9 +73,9 @@ def resident_mb() -> float:
 async def answer(count: int, in_flight: int) -> int:
     answered = 0
     with tempfile.TemporaryDirectory() as folder:
-        memo = Memo(Path(folder), Forgetful(), writable=True)
+        cache = Cache(Path(folder), Forgetful(), writable=True)
         async with (
-            CallEngine(Echo(), memo, config=EngineConfig(concurrency=in_flight)) as engine,
+            CallEngine(Echo(), cache, config=EngineConfig(concurrency=in_flight)) as engine,
             aclosing(engine.map(questions(count, "memory"))) as results,
         ):
             async for _, done in results:

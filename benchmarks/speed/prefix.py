@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svr_async.adapters import get_adapter
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret
@@ -49,7 +49,7 @@ def pool(pair: PreferencePair, size: int) -> list[Rubric]:
 
 
 async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[PoolTask]) -> tuple[Usage, int]:
-    """Judge all pools in one order on a fresh endpoint with a fresh memo; return the tokens and the calls."""
+    """Judge all pools in one order on a fresh endpoint with a fresh cache; return the tokens and the calls."""
     config = SimConfig(latency_ms=args.latency_ms, prefix_blocks=args.blocks)
     async with SimServer(config) as server:
         server.service.prefix = PrefixCache(args.blocks, lag_s=args.lag_ms / 1000)
@@ -58,7 +58,7 @@ async def measure(args: argparse.Namespace, order: PrefixOrder, tasks: Sequence[
         transport = HttpTransport(server.base_url, Secret(""))
         with tempfile.TemporaryDirectory() as folder:
             settings = EngineConfig(concurrency=args.in_flight)
-            async with CallEngine(transport, Memo.open(Path(folder)), config=settings) as engine:
+            async with CallEngine(transport, Cache.open(Path(folder)), config=settings) as engine:
                 crew = Crew(
                     judge=ModelJudge(engine, writer, "sim"),
                     author=ModelAuthor(engine, writer),

@@ -1,11 +1,11 @@
-"""Several processes on one memo: what a claim costs, and what more processes answer, in one run.
+"""Several processes on one cache: what a claim costs, and what more processes answer, in one run.
 
     python benchmarks/speed/processes.py --calls 8000
 
-A claim is measured in one process: alone on the memo, and beside another one, with so many claims held. Then 1, 2 and 4
-processes ask a fast local endpoint through whole engines that share a memo, each its part of the calls and of what may
+A claim is measured in one process: alone on the cache, and beside another one, with N claims held. Then 1, 2 and 4
+processes ask a fast local endpoint through whole engines that share a cache, each its part of the calls and of what may
 be in flight. The endpoint is a process too and takes a good part of a core, so that on two cores two processes cannot
-be twice as fast. What sharing costs is told by the CPU of a call beside that of as many processes with a memo each.
+be twice as fast. What sharing costs is told by the CPU of a call beside that of as many processes with a cache each.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import orjson
 from calls import Meter
 from client_ours import ask_all
 
+from svr_async.engine.cache import Cache
 from svr_async.engine.claims import FileClaims
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.memo import Memo
 from svr_async.engine.secrets import Secret
 
 HERE = Path(__file__).resolve().parent
@@ -58,9 +58,11 @@ async def claim_us(held: int, *, among: bool) -> float:
     return 1e6 * spent / CLAIMS
 
 
-async def ask(url: str, memo: Path, in_flight: int, calls: int, run: str) -> None:
+async def ask(url: str, cache: Path, in_flight: int, calls: int, run: str) -> None:
     """Ask as one of several processes: say ready, wait for a line, ask, print the result."""
-    engine = CallEngine(HttpTransport(url, Secret("none")), Memo.open(memo), config=EngineConfig(concurrency=in_flight))
+    engine = CallEngine(
+        HttpTransport(url, Secret("none")), Cache.open(cache), config=EngineConfig(concurrency=in_flight)
+    )
     async with engine:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -104,7 +106,7 @@ def claims_table() -> None:
 
 
 def asking_table(args: argparse.Namespace) -> None:
-    print("\n| latency, ms | processes | calls a second | × one process | µs CPU a call | with a memo each |")
+    print("\n| latency, ms | processes | calls a second | × one process | µs CPU a call | with a cache each |")
     print("|---|---|---|---|---|---|")
     for latency in args.latency_ms:
         command = [sys.executable, str(HERE / "fast_server.py"), "--latency-ms", str(latency)]
@@ -139,8 +141,8 @@ def main() -> None:
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        url, memo, in_flight, calls, run = args.worker
-        asyncio.run(ask(url, Path(memo), int(in_flight), int(calls), run))
+        url, cache, in_flight, calls, run = args.worker
+        asyncio.run(ask(url, Path(cache), int(in_flight), int(calls), run))
         return
     claims_table()
     asking_table(args)

@@ -2,7 +2,7 @@
 
 make bench                                          about twelve minutes
 python benchmarks/speed/run_all.py --quick          two minutes, figures too coarse to be held to anything
-python benchmarks/speed/run_all.py --only engine memo --peers-env DIR --plot docs/images/engine-cpu.svg
+python benchmarks/speed/run_all.py --only engine cache --peers-env DIR --plot docs/images/engine-cpu.svg
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from targets import handed_over, table
 
 HERE = Path(__file__).resolve().parent
 FIT = ["--rounds", "1", "--epochs", "2", "--calibration", "1", "--contenders", "ours-default", "ours-paper"]
-WITH_TARGETS = ("startup", "engine", "retry", "memo", "memory", "drain", "serve")
+WITH_TARGETS = ("startup", "engine", "retry", "cache", "memory", "drain", "serve")
 
 
 def main() -> int:

@@ -6,7 +6,7 @@
 The simulated judge, the server and the client are processes of their own. "Bare" asks the same kind of questions with
 the library's `score_pair` and `score` in the client's process; "served" by `/v1/svr/compare` and `/score`. Both ask new
 questions each time, in turn and repeatedly, with as many under way; the ratio is the median of those of neighbouring
-runs. Then each trainer's shape: 504 requests at once, 63 groups of eight in a circle, nothing of it in the memo: the
+runs. Then each trainer's shape: 504 requests at once, 63 groups of eight in a circle, nothing of it in the cache: the
 time to the reply of each, and whether every group has its rewards (none the fallback, their sum zero).
 """
 
@@ -101,7 +101,7 @@ async def ratios(
     connector = aiohttp.TCPConnector(limit=0)
     async with (
         aiohttp.ClientSession(connector=connector) as client,
-        Engine(judge, memo=folder / "bare", concurrency=args.in_flight) as engine,
+        Engine(judge, cache=folder / "bare", concurrency=args.in_flight) as engine,
     ):
 
         async def told(path: str, body: Any) -> Any:
@@ -207,7 +207,7 @@ def main() -> None:
         slow = ("--latency-ms", args.latency_ms) if args.latency_ms else ()
         with running("sim", "--port", 0, *slow) as endpoint:
             judge = f"{endpoint}#gpt-oss-120b"
-            limits = ("--concurrency", args.in_flight, "--memo", folder / "served")
+            limits = ("--concurrency", args.in_flight, "--cache", folder / "served")
             serve = ("serve", "--judge", judge, "--bank", folder / "bank", "--listen", 0, *limits)
             with running(*serve) as url:
                 figures = asyncio.run(ratios(questions, bank, judge, url, folder, args))

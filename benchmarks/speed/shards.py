@@ -3,7 +3,7 @@
     python benchmarks/speed/shards.py --pairs 400 --latency-ms 2000 --at-once 8
 
 Work that waits for the endpoint: `svr sim` answers after so many milliseconds in the median, and each machine, a
-process of `svr eval --shard I/N` with a memo of its own, has so many calls under way. The rate of a machine is its
+process of `svr eval --shard I/N` with a cache of its own, has so many calls under way. The rate of a machine is its
 calls over the seconds that it judged, as its run says; that of several is the sum. Workers on Ray (where that is
 installed: `svr eval --ray local --processes N`) take half a minute to begin, so their rate is that of the endpoint's
 log: the calls after the first ones, over the seconds from the first to the last. SIMULATED endpoint; all on one
@@ -66,7 +66,7 @@ def judge(folder: Path, name: str, machines: int, args: argparse.Namespace, extr
     outs = [folder / f"{name}-{machines}-{number}" for number in range(machines)]
     running = [
         subprocess.Popen(
-            [*SVR, *ASKED, *limits, "--shard", f"{n + 1}/{machines}", "--memo", f"{out}.memo", "--out", str(out)],
+            [*SVR, *ASKED, *limits, "--shard", f"{n + 1}/{machines}", "--cache", f"{out}.cache", "--out", str(out)],
             cwd=folder,
             stdout=subprocess.DEVNULL,
         )
@@ -84,7 +84,7 @@ def judge_on_ray(folder: Path, workers: int, args: argparse.Namespace) -> float:
     log, out = folder / "log.jsonl", folder / f"ray-{workers}"
     seen = len(log.read_bytes().splitlines())
     limits = ("--ray", "local", "--processes", str(workers), "--concurrency", str(args.at_once * workers))
-    places = ("--memo", f"{out}.memo", "--out", str(out))
+    places = ("--cache", f"{out}.cache", "--out", str(out))
     subprocess.run([*SVR, *ASKED, *limits, *places], cwd=folder, stdout=subprocess.DEVNULL, check=True)
     times = sorted(orjson.loads(line)["t"] for line in log.read_bytes().splitlines()[seen:])
     assert len(times) == args.pairs

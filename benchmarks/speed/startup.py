@@ -1,9 +1,9 @@
-"""How long commands take to start and to answer from the memo, beside a bare interpreter, in one run: whole processes.
+"""How long commands take to start and to answer from the cache, beside a bare interpreter, in one run: whole processes.
 
     python benchmarks/speed/startup.py --repeats 7
 
-The memoised run judges 1,147 planted pairs (RubricBench's number) once against the simulated endpoint, which is then
-ended; what is timed is the same command again, which finds everything in the memo. Medians and the quickest.
+The cached run judges 1,147 planted pairs (RubricBench's number) once against the simulated endpoint, which is then
+ended; what is timed is the same command again, which finds everything in the cache. Medians and the quickest.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def sim(folder: str) -> Iterator[str]:
         process.wait()
 
 
-def memoised(folder: str, pairs: int) -> list[str]:
-    """Judge planted pairs once; return the command that does it again, from the memo."""
+def cached(folder: str, pairs: int) -> list[str]:
+    """Judge planted pairs once; return the command that does it again, from the cache."""
     world = [*SVR, "sim", "world", "--test", str(pairs), "--train", "1", "--out", "world"]
     subprocess.run(world, cwd=folder, check=True, capture_output=True)
     with sim(folder) as url:
-        judge = ["--judge", "gpt-oss-120b", "--base-url", url, "--method", "vanilla", "--memo", "memo", "-q"]
+        judge = ["--judge", "gpt-oss-120b", "--base-url", url, "--method", "vanilla", "--cache", "cache", "-q"]
         command = [*SVR, "eval", "rubricbench", "--data", "world/rubricbench.jsonl", *judge]
         subprocess.run([*command, "--out", "first"], cwd=folder, check=True, capture_output=True)
     return [*command, "--out", "again"]
@@ -67,14 +67,14 @@ def main() -> None:
     parser.add_argument("--figures", type=Path)
     args = parser.parse_args()
     repeats, pairs = (2, 200) if args.quick else (args.repeats, PAIRS)
-    eval_name = f"svr-eval, {pairs:,} pairs, all in the memo"
+    eval_name = f"svr-eval, {pairs:,} pairs, all in the cache"
     with tempfile.TemporaryDirectory() as folder:
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "svr --help": [*SVR, "--help"],
             "svr eval --help": [*SVR, "eval", "--help"],
             "svr-eval, sample, rules": [*SVR, *SAMPLE],
-            eval_name: memoised(folder, pairs),
+            eval_name: cached(folder, pairs),
         }
         found = {name: times(command, folder, repeats) for name, command in commands.items()}
     bare = statistics.median(found["python -c pass"])

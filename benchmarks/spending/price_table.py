@@ -2,7 +2,7 @@
 
     python benchmarks/spending/price_table.py                    # a minute or two; sends nothing
 
-By the code of `--dry-run`, with an empty memo, so by its assumptions. The pairs are made: a prompt of 600 characters
+By the code of `--dry-run`, with an empty cache, so by its assumptions. The pairs are made: a prompt of 600 characters
 and two responses of 1,500 each, no two alike.
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
 def count_for(folder: Path, size: int) -> dict[str, Count]:
     """Return what evaluating and training with so many pairs would ask."""
     file = write_pairs(folder / f"{size}.jsonl", size)
-    limits = JudgeLimits(memo=folder / "memo", concurrency="1")
+    limits = JudgeLimits(cache=folder / "cache", concurrency="1")
     told: dict[str, Count] = {}
     for method in ("vanilla", "self-rubric"):
         dry = EvalSettings(benchmark="pairs", data=file, judge=JUDGE, method=method, limits=limits, out=folder / "run")

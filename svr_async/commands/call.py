@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from svr_async.commands.options import PATH, common, given_flags, memo_option
+from svr_async.commands.options import PATH, cache_option, common, given_flags
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def call() -> None:
 @click.option("--run", type=PATH, metavar="RUN", help="The run that made it: its request too.")
 @click.option("--item", metavar="ITEM", help="With --run: the calls of this item; KEY may be left out.")
 @click.option("--log", type=PATH, metavar="FILE", help="A log with its time and attempts.")
-@memo_option
+@cache_option
 @common
-def show(key: str | None, run: Path | None, item: str | None, log: Path | None, memo: Path, as_json: bool) -> None:
-    """Show what was asked and replied, why, and at what price. KEY is a memo key, or the beginning of one.
+def show(key: str | None, run: Path | None, item: str | None, log: Path | None, cache: Path, as_json: bool) -> None:
+    """Show what was asked and replied, why, and at what price. KEY is a cache key, or the beginning of one.
 
-    The keys of an item stand in items.jsonl as `requests`. The memo keeps replies; with --run the request is made out
+    The keys of an item stand in items.jsonl as `requests`. The cache keeps replies; with --run the request is made out
     again from the run's data and settings, without a call.
 
     \b
@@ -51,7 +51,7 @@ def show(key: str | None, run: Path | None, item: str | None, log: Path | None, 
     from svr_async.observability.redaction import Redactor
     from svr_async.vocabulary.safetext import json_for_terminal
 
-    found = _find(key, run, item, memo if "memo" in given_flags(click.get_current_context()) else None, memo)
+    found = _find(key, run, item, cache if "cache" in given_flags(click.get_current_context()) else None, cache)
     redactor = Redactor(found.secrets)
     logged = [None if log is None else calls_in_log(log, one.key) for one in found.calls]
     if as_json:
@@ -59,23 +59,23 @@ def show(key: str | None, run: Path | None, item: str | None, log: Path | None, 
         click.echo(json_for_terminal(redactor.line(orjson.dumps(told, option=orjson.OPT_INDENT_2))))
         return
     for one, lines in zip(found.calls, logged, strict=True):
-        _show(one, lines, found.memo, redactor)
+        _show(one, lines, found.cache, redactor)
 
 
-def _find(key: str | None, run: Path | None, item: str | None, given: Path | None, memo: Path) -> Found:
-    from svr_async.evaluation.running.calls import call_in_memo, calls_of_run
+def _find(key: str | None, run: Path | None, item: str | None, given: Path | None, cache: Path) -> Found:
+    from svr_async.evaluation.running.calls import call_in_cache, calls_of_run
 
     if run is None and item is not None:
         raise UsageError("--item needs the run that it is of", hint="--run RUN names it")
     if run is None:
         if key is None:
             raise UsageError("svr call show takes a KEY, or --run RUN and --item ITEM", hint="see --help")
-        return call_in_memo(memo, key)
+        return call_in_cache(cache, key)
     if key is None and item is None:
         raise UsageError("--run needs a KEY or --item ITEM", hint="svr explain RUN ITEM shows which calls an item has")
     from svr_async.evaluation.runfolder import RunFolder
 
-    found = calls_of_run(RunFolder.load(run), item_id=item, begins=key, memo=given)
+    found = calls_of_run(RunFolder.load(run), item_id=item, begins=key, cache=given)
     if not found.calls:
         raise UsageError(f"no call was made for {item}", hint="checks, recordings and equal responses need none")
     return found
@@ -85,11 +85,11 @@ def _as_json(one: Call, logged: tuple[dict[str, Any], ...] | None) -> dict[str, 
     return one.to_json() | {"logged": None if logged is None else list(logged)}
 
 
-def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, memo: Path, redactor: Redactor) -> None:
+def _show(one: Call, logged: tuple[dict[str, Any], ...] | None, cache: Path, redactor: Redactor) -> None:
     from svr_async.evaluation.running.call_words import call_facts, call_texts
     from svr_async.vocabulary.safetext import one_line
 
-    for name, value in call_facts(one, logged, memo):
+    for name, value in call_facts(one, logged, cache):
         click.secho(f"{name:<9} ", nl=False, dim=True)
         click.echo(one_line(redactor.text(value), 400))
     for name, text in call_texts(one):

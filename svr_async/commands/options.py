@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from svr_async.engine.memo_place import memo_place, told_place
+from svr_async.engine.cache_place import cache_place, told_place
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.limits import FLAGS, JudgeLimits
 from svr_async.tracking.registry import NAMES, require_installed
@@ -114,8 +114,8 @@ base_url_option = click.option(
     metavar="URL",
     help="Where the endpoint is, over the profile's. Repeat it for several that serve the same model.",
 )
-memo_option = click.option(
-    "--memo", type=PATH, default=memo_place, show_default=told_place(), metavar="DIR", help="Where replies are kept."
+cache_option = click.option(
+    "--cache", type=PATH, default=cache_place, show_default=told_place(), metavar="DIR", help="Where replies are kept."
 )
 limited = together(  # --base-url and how a judge may be asked
     base_url_option,
@@ -152,7 +152,7 @@ limited = together(  # --base-url and how a judge may be asked
         metavar="paper|DIR",
         help="Prompt templates in place of the shipped ones: the paper's layouts, or a folder.",
     ),
-    memo_option,
+    cache_option,
 )
 
 
@@ -222,7 +222,7 @@ bank_top_k_option = click.option(
     "--top-k", type=click.IntRange(min=1), help="With --bank: rubrics used. Default: the bank's."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send nothing.")
-offline_option = click.option("--offline", is_flag=True, help="Use the memo only; open no socket.")
+offline_option = click.option("--offline", is_flag=True, help="Use the cache only; open no socket.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 learning_curve_option = click.option(
     "--learning-curve",

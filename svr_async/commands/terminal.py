@@ -26,7 +26,7 @@ WIDE = 112  # columns from which there is room for all of the bar
 
 
 class RunProgress:
-    """Counts judged items; shows rate, calls in flight, retries, memo hits, cost and time left.
+    """Counts judged items; shows rate, calls in flight, retries, cache hits, cost and time left.
 
     On a terminal it draws a bar; elsewhere it prints a line now and then; `quiet` prints nothing.
     """

@@ -1,1 +1,1 @@
-"""The judge-call engine: asyncio, memo, retries, limits, money. It knows requests and replies, not rubrics."""
+"""The judge-call engine: asyncio, cache, retries, limits, money. It knows requests and replies, not rubrics."""

@@ -1,14 +1,14 @@
-"""Claims: a question is asked by one process at a time of those that share a memo; the others wait for its reply.
+"""Claims: a question is asked by one process at a time of those that share a cache; the others wait for its reply.
 
-A claim is a lock of the kernel on a file beside the memo, so it ends with its process, however that ends. A process
+A claim is a lock of the kernel on a file beside the cache, so it ends with its process, however that ends. A process
 that is alone holds all claims at once by one lock on the gate, and a claim costs it a look into a set. When another one
 waits (it locks the byte _KNOCK), the first locks what it is asking, question by question, and gives up the rest of the
 gate; from then on each call takes a lock.
 A process that runs but does not renew its lease (it is stopped, or the disk is full) loses its claims when the lease
 ends. A lost claim costs at most a question that is paid for twice.
 
-A reply is in the memo before its question is released, and the lock is kept for LINGER_S after that. So a process that
-has just missed a question in the memo, and then gets its lock, need not read the memo again.
+A reply is in the cache before its question is released, and the lock is kept for LINGER_S after that. So a process that
+has just missed a question in the cache, and then gets its lock, need not read the cache again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from weakref import WeakValueDictionary
 from svr_async.engine.filelocks import LockFile, available
 
 FOLDER = "claims"
-SLOTS = 128  # processes that can share a memo, each with a byte of the gate; one that is alone locks all of them
+SLOTS = 128  # processes that can share a cache, each with a byte of the gate; one that is alone locks all of them
 SHARDS = 16  # files for the locks of questions; the kernel searches the locks of a file one by one
 LEASE_S = 30.0
 RENEW_S = 1.0
 LISTEN_S = 0.02
-LINGER_S = 0.1  # a lock is kept so long after its release; after an older miss the memo is read again
+LINGER_S = 0.1  # a lock is kept so long after its release; after an older miss the cache is read again
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.25
 LOOKS_PER_S = 2000.0  # most tries to lock a second, of all waiting questions together
@@ -44,13 +44,13 @@ class Claims(Protocol):
     """What an engine asks before it calls."""
 
     def hold(self, key: bytes) -> bool:
-        """Claim a question that the memo has just missed; False means: `obtain` it, then look again."""
+        """Claim a question that the cache has just missed; False means: `obtain` it, then look again."""
 
     async def obtain(self, key: bytes, stopped: Callable[[], bool]) -> bool:
         """Wait for a claim; False where there is none to be had and to be released: a stop, or a lease that ended."""
 
     def release(self, key: bytes) -> None:
-        """Let the next one claim a question; its reply is in the memo, or it has none."""
+        """Let the next one claim a question; its reply is in the cache, or it has none."""
 
     def alone(self) -> int:
         """Return a number that stays the same while nobody else can have asked anything; 0 where somebody may."""
@@ -60,7 +60,7 @@ class Claims(Protocol):
 
 
 class NoClaims:
-    """Claims of a memo that nobody else can be asked to respect: each process for itself."""
+    """Claims of a cache that nobody else can be asked to respect: each process for itself."""
 
     def hold(self, key: bytes) -> bool:  # noqa: ARG002  (the protocol's signature)
         """Claim nothing."""
@@ -81,12 +81,12 @@ class NoClaims:
         """Close nothing."""
 
 
-def open_claims(memo: Path) -> Claims:
-    """Open the claims of a memo on the running event loop; its engines share them.
+def open_claims(cache: Path) -> Claims:
+    """Open the claims of a cache on the running event loop; its engines share them.
 
     Where there are no such locks (another system than Linux, a file system without them), each process asks by itself.
     """
-    place = (str(memo.resolve()), id(asyncio.get_running_loop()))
+    place = (str(cache.resolve()), id(asyncio.get_running_loop()))
     opened = _opened.get(place)
     if opened is not None and opened.users:
         opened.join()
@@ -94,7 +94,7 @@ def open_claims(memo: Path) -> Claims:
     if not available():
         return NoClaims()
     try:
-        opened = _opened[place] = FileClaims(memo / FOLDER)
+        opened = _opened[place] = FileClaims(cache / FOLDER)
     except OSError:
         return NoClaims()
     return opened
@@ -137,7 +137,7 @@ class FileClaims:
         self._times_alone += 1
 
     def hold(self, key: bytes) -> bool:
-        """Claim a question that the memo has just missed, if that takes no wait."""
+        """Claim a question that the cache has just missed, if that takes no wait."""
         if key in self._held or self._mode is _Mode.IDLE:
             return False
         if self._mode is _Mode.AMONG:

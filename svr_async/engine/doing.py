@@ -26,7 +26,7 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     parts = [f"{now.in_flight}/{now.limit} in flight" if now.waiting else f"{now.in_flight} in flight"]
     parts += [] if now.usd is None else [f"${now.usd:.2f}"]  # early: a narrow terminal cuts the end off
     parts += _held(now)
-    parts += [f"{now.memo_hits} from memo"] if now.memo_hits else []
+    parts += [f"{now.cache_hits} from cache"] if now.cache_hits else []
     parts += [f"{now.retries} retries"] if now.retries else []
     parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
     if len(now.lanes) > 1:

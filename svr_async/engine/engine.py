@@ -1,4 +1,4 @@
-"""The engine: memo, single flight, slot, send, classify, retry or keep, commit, hand over: in that order."""
+"""The engine: cache, single flight, slot, send, classify, retry or keep, commit, hand over: in that order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from svr_async.engine.admission.lane import LaneStoppedError
+from svr_async.engine.cache import Cache
 from svr_async.engine.caller import Caller, ItemFailedError, RetryableError, SettingRefusedError
 from svr_async.engine.claims import Claims, NoClaims, open_claims
 from svr_async.engine.config import EngineConfig
@@ -21,7 +22,6 @@ from svr_async.engine.healing import FILE as REFUSED_FILE
 from svr_async.engine.healing import Cure, Healer
 from svr_async.engine.http.transport import Transport
 from svr_async.engine.lag import LagProbe
-from svr_async.engine.memo import Memo
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply, preview
 from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejectedError, Request, estimate_tokens
@@ -43,14 +43,14 @@ MAX_NAMES_KEPT = 64  # most system fingerprints, and models, that are kept for t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(Generic[T]):
-    """What came of a question: a value, or the outcome that says why there is none. `key` is the memo key in hex."""
+    """What came of a question: a value, or the outcome that says why there is none. `key` is the cache key in hex."""
 
     value: T | None
     outcome: Outcome
     key: str
     reply: Reply | None = None
     detail: str = ""
-    from_memo: bool = False
+    from_cache: bool = False
 
 
 class CallEngine:
@@ -62,7 +62,7 @@ class CallEngine:
     def __init__(
         self,
         transport: Transport,
-        memo: Memo,
+        cache: Cache,
         *,
         config: EngineConfig | None = None,
         budget: Budget | None = None,
@@ -72,7 +72,7 @@ class CallEngine:
         shared: str | None = None,
     ) -> None:
         self.config = config or EngineConfig()
-        self.memo = memo
+        self.cache = cache
         self.price = price
         self._planned: set[bytes] = set()
         self._claims: Claims | None = None
@@ -91,7 +91,7 @@ class CallEngine:
             budget=budget or Budget(),
             price=price,
             under_way=self._flights.__len__,
-            healer=Healer(memo.folder / REFUSED_FILE),
+            healer=Healer(cache.folder / REFUSED_FILE),
             watch=watch,
         )
         self._calls = self._caller if watch is None else WatchedCalls(self._caller.call, price, watch)
@@ -146,11 +146,11 @@ class CallEngine:
         self.stop()
         self._probe.stop()
         await self._caller.transport.close()
-        await asyncio.to_thread(self.memo.drain)
+        await asyncio.to_thread(self.cache.drain)
         if self._claims is not None:
             await self._claims.close()
             self._claims = None
-        self.memo.close()
+        self.cache.close()
         self._tell_facts(closing=True)
 
     def reload_failures(self) -> None:
@@ -177,18 +177,18 @@ class CallEngine:
         await self._caller.lane.turn()
 
     async def complete(self, question: Question[T]) -> Completion[T]:
-        """Answer a question from the memo, from a call already under way, or by a call.
+        """Answer a question from the cache, from a call already under way, or by a call.
 
         A failed item is a `Completion` without a value; what stops the run (key, quota, budget, storage, endpoint
         down) is an `SvrError`. The reply is on disk when this returns.
         """
         if asyncio.get_running_loop() is not self._loop:
             self._settle()
-        found = self._recall(question, self.memo.get(question.request.key))
+        found = self._recall(question, self.cache.get(question.request.key))
         return await self._complete_missing(question) if found is None else found
 
     async def _complete_missing(self, question: Question[T]) -> Completion[T]:
-        """Answer a question that the memo has just missed: as it is, without what the endpoint refuses of it."""
+        """Answer a question that the cache has just missed: as it is, without what the endpoint refuses of it."""
         while True:
             healed = self._healed(question)
             found = self._recall_elsewhere(question, healed)
@@ -203,7 +203,7 @@ class CallEngine:
         if asked.request.spelled:
             others += [replace(one, request=one.request.as_spelled()) for one in (asked, *others)]
         for other in others:
-            found = self._recall(other, self.memo.get(other.request.key))
+            found = self._recall(other, self.cache.get(other.request.key))
             known = self._failures.get(other.request.key.hex()) if self._failures and found is None else None
             if found is not None or known is not None:
                 return found or _failed(other.request, *(known or (Outcome.API_ERROR, "")))
@@ -219,7 +219,7 @@ class CallEngine:
         return replace(question, request=request)
 
     async def _complete_sent(self, question: Question[T]) -> Completion[T]:
-        """Answer a question, as it is sent, that is not in the memo."""
+        """Answer a question, as it is sent, that is not in the cache."""
         request = question.request
         self.on_asked(request)
         known = self._failures.get(request.key.hex()) if self._failures else None
@@ -229,7 +229,7 @@ class CallEngine:
             return self._plan(question)
         if self.config.offline:
             self.on_missing(question)
-            return _failed(request, Outcome.API_ERROR, "not in the memo (--offline)")
+            return _failed(request, Outcome.API_ERROR, "not in the cache (--offline)")
         missed_now = True
         while request.key in self._flights:
             flight = self._flights[request.key]
@@ -271,11 +271,11 @@ class CallEngine:
         self._loop = asyncio.get_running_loop()
 
     def _open_claims(self) -> Claims:
-        own = open_claims(self.memo.folder) if self.memo.writable else NoClaims()
-        if self._shared is not None and self.memo.writable:
+        own = open_claims(self.cache.folder) if self.cache.writable else NoClaims()
+        if self._shared is not None and self.cache.writable:
             from svr_async.engine.shared.claims import SharedClaims
 
-            self._claims = SharedClaims(own, self.memo, self._shared, self._caller.tell_once)
+            self._claims = SharedClaims(own, self.cache, self._shared, self._caller.tell_once)
         else:
             self._claims = own
         return self._claims
@@ -284,7 +284,7 @@ class CallEngine:
         return self._stopped or self._caller.fatal is not None
 
     def _look_ahead(self, questions: Iterable[Question[T]]) -> Iterator[_LookedUp[T]]:
-        """Yield questions with their rows in the memo.
+        """Yield questions with their rows in the cache.
 
         Many are looked up at once while some are found, or while nobody else asks: then what is missing stays so.
         """
@@ -292,13 +292,13 @@ class CallEngine:
             self._settle()
         source, at_once = iter(questions), LOOK_AHEAD
         while some := list(islice(source, at_once)):
-            hits, alone = self._counters.memo_hits, self._alone()
-            rows = self.memo.rows([question.request.key for question in some]) if at_once > 1 else None
+            hits, alone = self._counters.cache_hits, self._alone()
+            rows = self.cache.rows([question.request.key for question in some]) if at_once > 1 else None
             if rows is None:
                 rows, alone = {}, 0
             for question in some:
                 yield question, rows.get(question.request.key), alone
-            at_once = LOOK_AHEAD if self._counters.memo_hits > hits or self._alone() else 1
+            at_once = LOOK_AHEAD if self._counters.cache_hits > hits or self._alone() else 1
 
     def _alone(self) -> int:
         return 0 if self._claims is None else self._claims.alone()
@@ -311,14 +311,14 @@ class CallEngine:
         question, row, alone = looked_up
         key = question.request.key
         if row:
-            found = self._recall(question, self.memo.read(key, row))
+            found = self._recall(question, self.cache.read(key, row))
             return await self.complete(question) if found is None else found
         if alone and alone == self._alone() and key not in self._behind:
             return await self._complete_missing(question)
         return await self.complete(question)
 
     def _recall(self, question: Question[T], reply: Reply | None) -> Completion[T] | None:
-        """Return what a reply from the memo says, None where there is none or it cannot be read."""
+        """Return what a reply from the cache says, None where there is none or it cannot be read."""
         if reply is None:
             return None
         try:
@@ -326,15 +326,15 @@ class CallEngine:
         except ReplyRejectedError:
             return None
         if reply.model != question.request.model:
-            self._caller.vet(question.request, reply, who="the endpoint, as the memo has it,")
-        self._counters.memo_hits += 1
+            self._caller.vet(question.request, reply, who="the endpoint, as the cache has it,")
+        self._counters.cache_hits += 1
         self._count_usage(question.request, reply)
         self.on_asked(question.request)
         if self.config.dry_run:
             known = question.expected_tokens if question.expected_of is None else question.expected_of(value)
             self.on_recalled(question.request, reply, known)
         key = question.request.key.hex()
-        return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_memo=True)
+        return Completion(value=value, outcome=Outcome.SCORED, key=key, reply=reply, from_cache=True)
 
     def _plan(self, question: Question[T]) -> Completion[T]:
         request = question.request
@@ -357,7 +357,7 @@ class CallEngine:
         try:
             if not held:  # another process may be asking this, or may have asked it a moment ago
                 held = await claims.obtain(key, self._is_stopping)
-                found = self._recall(question, self.memo.get(key))
+                found = self._recall(question, self.cache.get(key))
             completion = found or await self._ask(question)
         except Exception as error:
             landed = error
@@ -386,7 +386,7 @@ class CallEngine:
 
     async def _ask(self, question: Question[T]) -> Completion[T]:
         """Call until a reply can be read, then keep it under the key of the question as first asked."""
-        self._check_memo()
+        self._check_cache()
         request, tries, refusals, doubts = question.request, 0, 0, 0
         rejected, reply = ReplyRejectedError(), None
         while tries <= self.config.repairs:
@@ -452,16 +452,16 @@ class CallEngine:
         named = reply.whole and (tries > 1 or isinstance(error, AmbiguousReplyError))
         return first.with_repair(reply.answer, str(error)) if named else last.fresh()
 
-    def _check_memo(self) -> None:
+    def _check_cache(self) -> None:
         """End the run before a call is paid for whose reply could not be kept."""
-        error = self.memo.refuse_to_keep()
+        error = self.cache.refuse_to_keep()
         if error is not None:
             self._caller.stop_run(error)
             raise error.with_traceback(None)
 
     async def _keep(self, request: Request, reply: Reply) -> None:
         try:
-            await self.memo.put(request.key, reply)
+            await self.cache.put(request.key, reply)
         except SvrError as error:
             self._caller.stop_run(error)
             raise

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from svr_async.engine.request import Request
     from svr_async.engine.stats import EngineStats
 
-KEY_CHARS = 12  # of a memo key's hex: enough to find its row, 48 bits
+KEY_CHARS = 12  # of a cache key's hex: enough to find its row, 48 bits
 SAME_PAUSE_S = 0.25
 WHOLE_RUN = 0
 _SOURCES = count(WHOLE_RUN + 1)
@@ -294,7 +294,7 @@ class Watch:
 
 
 def key_of(request: Request) -> str:
-    """Return the beginning of a request's memo key in hex."""
+    """Return the beginning of a request's cache key in hex."""
     return request.key.hex()[:KEY_CHARS]
 
 

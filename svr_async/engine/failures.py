@@ -1,4 +1,4 @@
-"""Final failures of a run, kept apart from the memo: a resumed run does not ask again what could not be answered."""
+"""Final failures of a run, kept apart from the cache: a resumed run does not ask again what could not be answered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svr_async.vocabulary.plainfile import read_plain
 from svr_async.vocabulary.verdict import Outcome
 
 _MOST_BYTES = 2**31  # some ten million failures
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside the memo would have lines written elsewhere
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside the cache would have lines written elsewhere
 
 
 class FailureLog:

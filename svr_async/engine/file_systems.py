@@ -1,4 +1,4 @@
-"""Which kind of file system a path lies on, and which kinds are no place for a memo."""
+"""Which kind of file system a path lies on, and which kinds are no place for a cache."""
 
 from __future__ import annotations
 

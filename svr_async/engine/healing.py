@@ -1,6 +1,6 @@
 """Settings that an endpoint refuses: read from its words, left out from then on, kept for the next run.
 
-A request is known in the memo by what is sent. So a reply that came without a refused setting is found again under the
+A request is known in the cache by what is sent. So a reply that came without a refused setting is found again under the
 same key when the profile leaves the setting out, and a run that asks for the setting as before finds it too: it looks
 for what it asks for, then for what it would send.
 """

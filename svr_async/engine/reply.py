@@ -1,4 +1,4 @@
-"""Replies: what is kept of a model's answer, the row that the memo has of it, and what all wires read it with."""
+"""Replies: what is kept of a model's answer, the row that the cache has of it, and what all wires read it with."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One complete answer of a model, as kept in the memo. `reasoning` is what it thought, where that comes apart."""
+    """One complete answer of a model, as kept in the cache. `reasoning` is what it thought, where that comes apart."""
 
     text: str
     finish_reason: str = "stop"
@@ -74,7 +74,7 @@ class Reply:
         return self.finish_reason in REFUSED
 
     def to_bytes(self) -> bytes:
-        """Return the reply as JSON for the memo: what orjson makes of the object itself, in half the time."""
+        """Return the reply as JSON for the cache: what orjson makes of the object itself, in half the time."""
         usage = self.usage
         counts = {
             "prompt_tokens": usage.prompt_tokens,

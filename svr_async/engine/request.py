@@ -1,4 +1,4 @@
-"""Requests: the bytes sent to an endpoint, and the memo key they are known by."""
+"""Requests: the bytes sent to an endpoint, and the cache key they are known by."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class once(Generic[T]):  # noqa: N801  (a decorator)
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One question to an endpoint. `endpoint` is its identity in the memo key: the base URL, or a name for it.
+    """One question to an endpoint. `endpoint` is its identity in the cache key: the base URL, or a name for it.
 
     `params` are further fields of the body (temperature, response_format …) as the endpoint spells them. `spelled` is
     how earlier versions had the endpoint in the key, where that was otherwise. `no_cache` asks gateways in between for
@@ -146,7 +146,7 @@ class AmbiguousReplyError(ReplyRejectedError):
 class Question(Generic[T]):
     """A request with the pure function that reads its reply.
 
-    `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never memoised. `salvage` reads
+    `parse` raises `ReplyRejectedError` on a reply that is no answer; such a reply is never cached. `salvage` reads
     more than `parse` does, by repairing what is broken; it is tried only when asking again did not help.
     `sketch` gives a plausible value for a dry run; `expected_tokens` is the guess of the answer's length for its price,
     `expected_of` the same once its value is known.

@@ -1,4 +1,4 @@
-"""A set of memo keys that may grow to hundreds of millions: 8 bytes of each key in open-addressed tables.
+"""A set of cache keys that may grow to hundreds of millions: 8 bytes of each key in open-addressed tables.
 
 A Python set of the keys takes some 130 bytes each and stands still for seconds while it grows; here it is 12 to 24, and
 one of 256 small tables grows at a time. Two keys that agree in 8 of their 32 bytes would be taken for one: of a hundred

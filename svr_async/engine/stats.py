@@ -26,7 +26,7 @@ class EngineStats:
     in_flight: int
     waiting: int
     limit: int
-    memo_hits: int
+    cache_hits: int
     joined: int
     sent: int
     retries: int
@@ -57,7 +57,7 @@ class EngineStats:
 class Counters:
     """The engine's own tallies behind `EngineStats`."""
 
-    memo_hits: int = 0
+    cache_hits: int = 0
     joined: int = 0
     sent: int = 0
     retries: int = 0

@@ -1,6 +1,6 @@
 """Ending a run before its end: an error or a signal begins nothing more, and calls under way get a while to end.
 
-They will be billed, so their replies should be in the memo when the same command is given again.
+They will be billed, so their replies should be in the cache when the same command is given again.
 """
 
 from __future__ import annotations

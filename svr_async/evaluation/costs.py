@@ -10,7 +10,7 @@ from svr_async.engine.money import BATCH_PRICE_SHARE, Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
 
-CALLS = ("sent", "memo_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
+CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     """Return calls of this process, tokens behind the results (whenever they were paid), and their cost."""
     if stats is None:
         zero = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
-        calls = {"sent": 0, "memo_hits": 0, "retries": 0, "failed": 0}
+        calls = {"sent": 0, "cache_hits": 0, "retries": 0, "failed": 0}
         return {"calls": calls, "usage": zero, "cache": cache_block(zero, None), "cost_usd": 0.0, "paid_usd": 0.0}
     tokens = {name: getattr(stats, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
     return {

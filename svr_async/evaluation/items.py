@@ -270,7 +270,7 @@ def _reasons(rows: Rows, alone: bool) -> Iterator[Reason]:
 
 def _capped(text: str) -> str:
     over = len(text) - MAX_REASON_CHARS
-    return text if over <= 0 else f"{text[:MAX_REASON_CHARS]}… {over} more characters, in the memo"
+    return text if over <= 0 else f"{text[:MAX_REASON_CHARS]}… {over} more characters, in the cache"
 
 
 def rephrased_counts(items: Sequence[Item]) -> tuple[int, int]:

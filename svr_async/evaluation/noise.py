@@ -96,7 +96,7 @@ def noise_effect(noise: Noise, n: int, asked_apart: int) -> NoiseEffect:
 def asked_apart(couples: Sequence[tuple[Item, Item]]) -> int:
     """Count the pairs whose two verdicts rest on askings of their own.
 
-    The same memo keys mean the same reply where both runs share a memo. Where a pair has the same keys and other
+    The same cache keys mean the same reply where both runs share a cache. Where a pair has the same keys and other
     margins they do not share one: then every pair was asked apart.
     """
     same = [(a, b) for a, b in couples if a.requests == b.requests]

@@ -75,7 +75,7 @@ def _read(path: Path, ids: Collection[str]) -> Mapping[str, list[Reason]]:
                 found[item].append(Reason(**dict(zip(COLUMNS[1:], map(str, texts), strict=True))))
     except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
         said = " ".join(str(error).split())[:200]
-        hint = "run svr eval again; what was judged is in the memo"
+        hint = "run svr eval again; what was judged is in the cache"
         raise ArtefactError(f"{path}: not the reasons of a run ({said})", hint=hint) from error
     return found
 

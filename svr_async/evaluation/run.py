@@ -70,7 +70,7 @@ async def judge_pairs(
 ) -> None:
     """Judge every pair and tell each item with the place of its pair, as they come; nothing is kept here.
 
-    A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the memo.
+    A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the cache.
     """
     stopper.engines = evaluation.engines
     unread = evaluation.unread()

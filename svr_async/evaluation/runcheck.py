@@ -125,7 +125,7 @@ ITEM: Schema = {
     "margins": (_is_margins, "{ab or ba: margin}"),
     "rubrics": (_is_list, "a list"),
     "flags": (_is_texts, "a list of texts"),
-    "requests": (_is_keys, "a list of memo keys in hex"),
+    "requests": (_is_keys, "a list of cache keys in hex"),
     "judge": (_optional(_is_text), "a text"),
     "votes": (_optional(_is_list), "a list"),
 }

@@ -155,7 +155,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise ArtefactError(f"{path} is missing", hint="run svr eval again; what was judged is in the memo") from error
+        raise ArtefactError(f"{path} is missing", hint="run svr eval again; what was judged is in the cache") from error
     except OSError as error:
         raise StorageError(f"cannot read {path}: {reason(error)}") from error
 
@@ -184,7 +184,7 @@ def _parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _garbled(where: str, problem: str) -> ArtefactError:
-    return ArtefactError(f"{where}: {problem}", hint="run svr eval again; what was judged is in the memo")
+    return ArtefactError(f"{where}: {problem}", hint="run svr eval again; what was judged is in the cache")
 
 
 def _read_items(path: Path) -> tuple[Item, ...]:

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Rewards:
     """A reward for each completion, None where there is none; `told` says why, `judge` is how results are labelled.
 
-    `questions` counts what was asked, of the memo or by a call; `spreads` are best minus worst of each group.
+    `questions` counts what was asked, of the cache or by a call; `spreads` are best minus worst of each group.
     """
 
     values: list[float | None]

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
+from svr_async.engine.cache_place import cache_place
 from svr_async.engine.loops import run_beside
-from svr_async.engine.memo_place import memo_place
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError
 from svr_async.hooks.settings import PREFIX, HookSettings
@@ -53,7 +53,7 @@ async def _engine(settings: HookSettings) -> Engine:
     if key not in _ENGINES:
         budget = _BUDGETS.setdefault(key, Budget(max_calls=settings.max_calls, max_usd=settings.budget))
         limits = JudgeLimits(
-            memo=Path(settings.memo) if settings.memo else memo_place(),
+            cache=Path(settings.cache) if settings.cache else cache_place(),
             concurrency=AUTO if settings.concurrency is None else str(settings.concurrency),
             timeout_s=settings.timeout_s,
             give_up_after_s=settings.give_up_after_s,

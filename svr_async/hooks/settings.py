@@ -27,7 +27,7 @@ class HookSettings:
     """How a hook judges; each field is also a variable, `judge` SVR_HOOK_JUDGE.
 
     `judge` and `bank` are named as on the command line; `method`, `schedule`, `order` and `top_k` are `rank`'s, of a
-    group; `memo`, `base_url`, `concurrency`, `budget` (USD), `max_calls`, `timeout_s` and `give_up_after_s` are those
+    group; `cache`, `base_url`, `concurrency`, `budget` (USD), `max_calls`, `timeout_s` and `give_up_after_s` are those
     of `Engine`. `group` is how many completions of a prompt come in a row, where equal prompts should not tell.
     With `on_failure` none a judge that is down gives no reward, with raise it ends the training; a key that is refused,
     a budget that is spent and a setting that is wrong always end it. `server` is the address of a `svr serve`, for
@@ -43,7 +43,7 @@ class HookSettings:
     group: int | None = None
     on_failure: OnFailure = "none"
     fallback: float = 0.0
-    memo: str = ""
+    cache: str = ""
     base_url: str = ""
     concurrency: int | None = None
     budget: float | None = None

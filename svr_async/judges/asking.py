@@ -82,7 +82,7 @@ async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
 async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: float, top_p: float) -> Answer[str]:
     """Have the model behind a judge respond to a prompt; each `number`, from 1 on, is another response.
 
-    The number is in the memo key, and it is the seed where the endpoint's wire knows one.
+    The number is in the cache key, and it is the seed where the endpoint's wire knows one.
     """
     model = model_behind(judge)
     question = Question(

@@ -29,7 +29,7 @@ class Exported:
     planned: CallCount
     requests: int
     too_long: int
-    memo_hits: int
+    cache_hits: int
     again: bool
 
 
@@ -46,13 +46,13 @@ def export(run: BatchRun, profile: Profile, folder: Path, words: tuple[str, ...]
             if files.add(question.request):
                 planned.add(question)
 
-        memo_hits = collect(run, profile, take)
+        cache_hits = collect(run, profile, take)
         return Exported(
             export=_settled(folder, profile, words, files, planned),
             planned=planned,
             requests=len(files.keys),
             too_long=files.too_long,
-            memo_hits=memo_hits,
+            cache_hits=cache_hits,
             again=files.dry,
         )
 

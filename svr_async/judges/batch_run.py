@@ -1,4 +1,4 @@
-"""A run whose calls are made as a batch: what it has no answer to is collected, and the replies go into the memo."""
+"""A run whose calls are made as a batch: what it has no answer to is collected, and the replies go into the cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Decided(Protocol):
 
     @property
     def requests(self) -> Iterable[str]:
-        """The memo keys of the replies."""
+        """The cache keys of the replies."""
 
 
 class Opened(Protocol):
@@ -120,7 +120,7 @@ def collect(run: BatchRun, profile: Profile, take: Callable[[Question[Any]], Non
         opened = await run.open()
         try:
             await run.ask(opened, Unanswered.watch(opened, None, missing))
-            return sum(judge.engine.stats().memo_hits for judge in opened.judges if judge.engine is not None)
+            return sum(judge.engine.stats().cache_hits for judge in opened.judges if judge.engine is not None)
         finally:
             await opened.close()
 
@@ -129,7 +129,7 @@ def collect(run: BatchRun, profile: Profile, take: Callable[[Question[Any]], Non
 
 @dataclass(slots=True)
 class Imported:
-    """What an import came to: the memo's gain, requests without a reply by cause, and the next stage's calls."""
+    """What an import came to: the cache's gain, requests without a reply by cause, and the next stage's calls."""
 
     requests: int
     kept: Kept = field(default_factory=Kept)
@@ -141,7 +141,7 @@ class Imported:
 
     @property
     def complete(self) -> bool:
-        """Whether every exported request has an answer in the memo."""
+        """Whether every exported request has an answer in the cache."""
         return self.answered == self.requests
 
 
@@ -163,7 +163,7 @@ def refused_settings(profile: Profile | None, details: Iterable[str]) -> str:
     return permanent(cures) if cures else ""
 
 
-def read_into_memo(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Imported:
+def read_into_cache(run: BatchRun, results: ResultFiles, own: set[bytes]) -> Imported:
     """Let the run read the results, keep those that are answers, and count what is left to ask."""
     report = Imported(requests=len(own))
     later: set[bytes] = set()

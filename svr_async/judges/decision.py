@@ -120,7 +120,7 @@ class NoAuthor:
 
 @dataclass(slots=True)
 class _Told:
-    """What the calls of one question have told so far: probabilities by number, memo keys, and the last failure."""
+    """What the calls of one question have told so far: probabilities by number, cache keys, and the last failure."""
 
     chances: dict[int, Chance] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)

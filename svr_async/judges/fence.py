@@ -1,6 +1,6 @@
 """Fences: candidate text is untrusted, so it stands between lines that it cannot forge.
 
-The nonce in those lines is a hash of the texts themselves: the same pair gives the same bytes (so the memo works), and
+The nonce in those lines is a hash of the texts themselves: the same pair gives the same bytes (so the cache works), and
 no candidate can contain it, since it would have to contain a hash of itself.
 """
 

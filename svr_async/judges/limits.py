@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.memo_place import memo_place
+from svr_async.engine.cache_place import cache_place
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
 from svr_async.judges.shares import WHOLE, Share, part_of, read_share, share_of_share
@@ -37,7 +37,7 @@ class JudgeLimits:
     here. The caps are its own. `shared` is the address of a Redis server that machines have in common (docs/scale.md).
     """
 
-    memo: Path = field(default_factory=memo_place)
+    cache: Path = field(default_factory=cache_place)
     concurrency: str = AUTO
     rpm: float | None = None
     tpm: float | None = None

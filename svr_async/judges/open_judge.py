@@ -163,9 +163,9 @@ def _scoring(engine: CallEngine, profile: Profile, templates: Templates) -> tupl
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:
     from svr_async.engine.admission.lanes import Endpoints
+    from svr_async.engine.cache import Cache
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.memo import Memo
     from svr_async.engine.money import Budget
     from svr_async.judges.access import transport_to
 
@@ -173,7 +173,7 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     members = {url: transport_to(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
     return CallEngine(
         Endpoints(members),
-        Memo.open(limits.memo),
+        Cache.open(limits.cache),
         config=config,
         budget=budget or Budget(max_calls=limits.max_calls, max_usd=limits.budget),
         price=profile.price,

@@ -33,10 +33,10 @@ class Profile:
     empty is not sent. `extra_body` are further fields of the body. `headers` and `query` (URL parameters) go with each
     request; a value `$NAME` or `env:NAME` is the variable's, and as secret as a key. `path` stands in place of the
     wire's, `key_header` in place of the header that the wire puts the key into.
-    `base_url` may name several endpoints, with commas between them: it is then the first, which names the memo, and
+    `base_url` may name several endpoints, with commas between them: it is then the first, which names the cache, and
     `base_urls` are all of them. `concurrency` is how many calls may be under way at most, on all of them together.
     `wire` is how the endpoint is spoken to. `system_role` "user" puts what the system says ahead of the user's message,
-    for models that know no system. `identity` stands for it in the memo. `from_folder`: a file of the working folder
+    for models that know no system. `identity` stands for it in the cache. `from_folder`: a file of the working folder
     says so, which may be anybody's (`trust.py`).
     """
 
@@ -113,12 +113,12 @@ class Profile:
 
     @property
     def endpoint(self) -> str:
-        """The identity as the memo has it: the names of this machine are one."""
+        """The identity as the cache has it: the names of this machine are one."""
         return _this_machine(self.identity)
 
     @property
     def spelled(self) -> str:
-        """The identity as earlier versions had it in the memo, where that was another; else ""."""
+        """The identity as earlier versions had it in the cache, where that was another; else ""."""
         return "" if self.identity == self.endpoint else self.identity
 
     @property

@@ -61,7 +61,7 @@ class OnlyScores:
 class ScalarJudge(OnlyScores):
     """An endpoint that scores responses: the margin is the difference of two scores, equal ones are a tie.
 
-    A request holds one prompt and one response, so the memo has the score of a response for all its pairs and orders.
+    A request holds one prompt and one response, so the cache has the score of a response for all its pairs and orders.
     """
 
     engine: CallEngine

@@ -24,7 +24,7 @@ DURATION_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 1
 TOKEN_BOUNDS = [4.0**power for power in range(14)]
 COUNTERS = (
     ("svr.requests", "sent", "{request}", "HTTP requests sent, tries again included."),
-    ("svr.memo.hits", "memo_hits", "{question}", "Questions answered from the memo."),
+    ("svr.cache.hits", "cache_hits", "{question}", "Questions answered from the cache."),
     ("svr.joined", "joined", "{question}", "Questions that joined a call already under way."),
     ("svr.retries", "retries", "{request}", "Tries that were repeated."),
     ("svr.rate_limited", "rate_limited", "{request}", "Replies that said to slow down."),

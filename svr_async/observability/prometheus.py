@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
 COUNTERS = (
     ("sent", "svr_requests", "HTTP requests sent, tries again included."),
-    ("memo_hits", "svr_memo_hits", "Questions answered from the memo."),
+    ("cache_hits", "svr_cache_hits", "Questions answered from the cache."),
     ("joined", "svr_joined", "Questions that joined a call already under way."),
     ("retries", "svr_retries", "Tries that were repeated."),
     ("rate_limited", "svr_rate_limited", "Replies that said to slow down."),

@@ -9,7 +9,7 @@ from svr_async.engine.stats import EngineStats
 
 ADDED = (
     "sent",
-    "memo_hits",
+    "cache_hits",
     "joined",
     "retries",
     "rate_limited",

@@ -29,7 +29,7 @@ class Seat:
 def seats_of(roles: Iterable[Role], settings: ReproSettings) -> dict[str, Seat]:
     """Return who judges for each role; those that cannot be reached are absent, with the reason.
 
-    Each endpoint is asked for its list of models once, which costs nothing; with the memo alone none is.
+    Each endpoint is asked for its list of models once, which costs nothing; with the cache alone none is.
     """
     seats = {role.name: _named(role, settings) for role in roles}
     if settings.limits.offline:

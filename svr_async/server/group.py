@@ -4,7 +4,7 @@
     closed    all members came, or the time to come is over: what of the schedule is missing is judged for those present
     settled   all is judged, or the deadline is over: the least-squares scores of the margins that there are
 
-A judgement that is under way at the deadline goes on: it is paid for, and its reply is kept in the memo.
+A judgement that is under way at the deadline goes on: it is paid for, and its reply is kept in the cache.
 """
 
 from __future__ import annotations

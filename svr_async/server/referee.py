@@ -2,7 +2,7 @@
 
 An engine ends for good at a refused key, a used-up credit or an endpoint that stays down, which is right for a run. A
 server outlives them: nobody is asked for a while, everything has the declared fallback, then another engine is opened
-on the same memo and the same budget. A budget that is spent stays spent.
+on the same cache and the same budget. A budget that is spent stays spent.
 """
 
 from __future__ import annotations

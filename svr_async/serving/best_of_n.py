@@ -54,7 +54,7 @@ async def rank_groups(
 ) -> list[RankedGroup]:
     """Rank each group as `rank` does, which takes `how`, as many at a time as the engine has room for.
 
-    What was asked before is in the memo and costs nothing: a call that was ended goes on where it was. What stops an
+    What was asked before is in the cache and costs nothing: a call that was ended goes on where it was. What stops an
     engine is raised, once what was under way has ended.
     """
     named = None if bank is None else (bank.name, bank.digest)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from svr_async.engine.cache_place import cache_place
 from svr_async.engine.loops import run_sync
-from svr_async.engine.memo_place import memo_place
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.open_judge import OpenJudge, open_judge
@@ -32,11 +32,11 @@ class Engine:
     one block is not enough, as in the cells of a notebook, there are `await engine.open()` and `await engine.close()`.
 
     `judge` is a profile's name, `URL#model`, `rules` (offline checks, no model), or `J+rules`. Nothing is opened before
-    the block begins. `memo` is the folder of replies, so that nothing is paid twice (by default
+    the block begins. `cache` is the folder of replies, so that nothing is paid twice (by default
     that of the command line); `base_url` goes over the
     profile's (several that serve the same model have commas between them); `concurrency` bounds the calls under way (by
     default the engine finds out how many pay, up to the profile's number), `rpm` and `tpm` are limits of each endpoint;
-    `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the memo only;
+    `budget` (USD) and `max_calls` are caps, beyond which a question raises BudgetError; `offline` uses the cache only;
     `timeout_s` is for one call, `give_up_after_s` how long to go on without any success; with `strict_model` another
     model's answer is an error; `prompts` is a folder with templates in place of the shipped ones, or `paper`. An engine
     belongs to one event loop, and does not ask again what failed for good while it was open.
@@ -46,7 +46,7 @@ class Engine:
         self,
         judge: str,
         *,
-        memo: str | Path | None = None,
+        cache: str | Path | None = None,
         base_url: str = "",
         concurrency: int | None = None,
         rpm: float | None = None,
@@ -65,7 +65,7 @@ class Engine:
         self._base_url = base_url
         self._budget: Budget | None = None
         self._limits = JudgeLimits(
-            memo=memo_place() if memo is None else Path(memo),
+            cache=cache_place() if cache is None else Path(cache),
             concurrency=AUTO if concurrency is None else str(concurrency),
             rpm=rpm,
             tpm=tpm,
@@ -88,7 +88,7 @@ class Engine:
     async def open(self) -> Self:
         """Open the judge on the running event loop, to which it belongs from then on; UsageError for one that is open.
 
-        ConfigError for a judge that is not known, ArtefactError and StorageError for a memo that cannot be used.
+        ConfigError for a judge that is not known, ArtefactError and StorageError for a cache that cannot be used.
         """
         if self._opened is not None:
             raise UsageError(f"the engine {self.spec} is open already", hint="make one engine for each block")
@@ -144,7 +144,7 @@ class Engine:
     ) -> Answer[Any]:
         """Put a question of your own, a text or a list of messages, to the model behind the judge.
 
-        It goes the way of all questions: memo, retries, rates, caps. `read` makes a value of the reply's text; where it
+        As all questions: cache, retries, rates, caps. `read` makes a value of the reply's text; where it
         raises ValueError the model is told why and asked again, and the outcome is `parse_error` in the end. Each
         `sample` above 0 is another answer to the same question. `temperature` and `max_tokens` (of the answer) stand in
         the place of the profile's. UsageError for a judge that writes no texts; what stops an engine is raised.
@@ -193,7 +193,7 @@ class Engine:
         return FREE_WORKERS if engine is None else engine.config.concurrency
 
     def stats(self) -> EngineStats | None:
-        """Return calls, memo hits, tokens and dollars so far; None for a judge that sends nothing."""
+        """Return calls, cache hits, tokens and dollars so far; None for a judge that sends nothing."""
         engine = self._held().engine
         return None if engine is None else engine.stats()
 

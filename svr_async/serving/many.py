@@ -44,7 +44,7 @@ async def judge_pairs(
 
     A pair is (prompt, a, b), or a mapping with these names, or with `chosen` and `rejected`, which are then A and B, as
     the rows of a data set. Every pair is read before the first is judged: UsageError names the one that cannot be. What
-    stops an engine is raised once what was under way has ended; replies are in the memo then.
+    stops an engine is raised once what was under way has ended; replies are in the cache then.
     """
     rows = [_read(number, pair) for number, pair in enumerate(pairs, start=1)]
     async with opened(engine) as asked:

@@ -46,7 +46,7 @@ class Ranking:
 
     `order` holds their places in the list that was given; `scores` are in the order given, None for a response without
     a verdict, which stands last. `margins` holds F_ij for i < j, positive where i is better. `questions` counts what
-    was asked, of the memo or by a call. `method` is `pairwise` or `pointwise`; `judge` is how results are labelled.
+    was asked, of the cache or by a call. `method` is `pairwise` or `pointwise`; `judge` is how results are labelled.
     `verdicts` holds what was said of two that were judged side by side, by (place of A, place of B), the first of equal
     responses standing for all; empty for `pointwise`.
     """

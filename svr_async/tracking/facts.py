@@ -17,7 +17,7 @@ from svr_async.vocabulary.dev_pairs import enough
 from svr_async.vocabulary.statistics import wilson_interval
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run
-OF_THE_MACHINE = ("memo", "out", "dry_run", "resume", "force")  # settings that say nothing of the run
+OF_THE_MACHINE = ("cache", "out", "dry_run", "resume", "force")  # settings that say nothing of the run
 
 
 def of_evaluation(folder: Path) -> Tracked:

@@ -50,14 +50,14 @@ def url() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("file", "way", "names"),
     [
-        ("client_ours.py", "", ["ours", "ours, memo hit"]),
-        ("client_ours.py", "aiohttp", ["ours", "ours, memo hit"]),
+        ("client_ours.py", "", ["ours", "ours, cache hit"]),
+        ("client_ours.py", "aiohttp", ["ours", "ours, cache hit"]),
         ("client_aiohttp.py", "task", ["aiohttp task"]),
         ("client_aiohttp.py", "pool", ["aiohttp pool"]),
     ],
 )
 def test_clients_have_every_call_answered_and_say_what_it_cost(url: str, file: str, way: str, names: list[str]) -> None:
-    """Each client gets a checked verdict for each call, and prints its cost; ours finds them in the memo again."""
+    """Each client gets a checked verdict for each call, and prints its cost; ours finds them in the cache again."""
     flags = [f"--url={url}", "--calls=60", "--in-flight=8", f"--way={way}"]
     command = [sys.executable, str(SPEED / file), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
@@ -172,7 +172,7 @@ def test_peers_without_an_environment_are_skipped_and_said_so(
 
 @pytest.mark.parametrize(("script", "flags"), [("memory.py", ["--questions", "600"]), ("retry.py", ["--quick"])])
 def test_benchmarks_of_one_process_run_to_their_figures(script: str, flags: list[str], tmp_path: Path) -> None:
-    """What stands in for an endpoint or a memo there keeps up with the engine: the script ends with its figures."""
+    """What stands in for an endpoint or a cache there keeps up with the engine: the script ends with its figures."""
     command = [sys.executable, str(SPEED / script), *flags, "--figures", str(tmp_path / "figures.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

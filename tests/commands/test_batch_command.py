@@ -27,7 +27,7 @@ from rig import (
     write_bench,
 )
 
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.simulation.batches import BatchSettings
 from svr_async.simulation.brain import Simulator
 from svr_async.simulation.config import SimConfig
@@ -102,8 +102,8 @@ def test_a_run_by_batch_equals_a_live_run(folder: Path, sim: SimServer, method: 
     """After the import the command sends nothing, and its items are byte for byte those of a live run."""
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     write_bank(folder / "bank")
-    assert svr_here(*EVAL, *method, "--memo", "live-memo", "--out", "live") == 0
-    words = (*EVAL, *method, "--memo", "memo", "--out", "run")
+    assert svr_here(*EVAL, *method, "--cache", "live-cache", "--out", "live") == 0
+    words = (*EVAL, *method, "--cache", "cache", "--out", "run")
     before = sim.stats()["calls"]
     by_batch(words)
     asked = sim.stats()["calls"] - before
@@ -117,10 +117,10 @@ def test_two_stages_take_two_batches(
 ) -> None:
     """Rubrics that the judge writes are exported first; verdicts on them after the import, which says so."""
     words = (*EVAL, "--method", "self-rubric", "--out", "run")
-    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
     before = sim.stats()["paid"]
     first = facts("export", "batch", *words)
-    assert (first["requests"], first["staged"], first["memo_hits"]) == (N, True, 0)
+    assert (first["requests"], first["staged"], first["cache_hits"]) == (N, True, 0)
     assert svr_here("batch", "submit", "batch") == 0
     capsys.readouterr()
     assert svr_here("batch", "import", "batch", "--wait") == 0
@@ -142,7 +142,7 @@ def test_an_expired_batch_and_failed_lines_are_made_up_for_by_a_second_one(
     folder: Path, facts: Callable[..., Any]
 ) -> None:
     """What was answered is kept, and not paid again; the next export holds exactly the rest; the items are the same."""
-    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     faults = FaultConfig(rate=0.4, kinds=parse_kinds("status,wire,body"), max_faulty_attempts=1)
     with batching(BatchSettings(answered=30), SimConfig(faults=faults)) as rough:
         name_judge(folder, rough.base_url)
@@ -165,7 +165,7 @@ def test_an_expired_batch_and_failed_lines_are_made_up_for_by_a_second_one(
 
 def test_what_cannot_be_read_is_left_to_the_live_run(folder: Path, facts: Callable[..., Any]) -> None:
     """Replies that are no answers are counted, not kept; the command asks only those, and ends as a live run does."""
-    assert svr_here(*EVAL, "--method", "oracle", "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--method", "oracle", "--cache", "live-cache", "--out", "live") == 0
     faults = FaultConfig(rate=0.5, kinds=parse_kinds("content"), max_faulty_attempts=1)
     with serving(SimConfig(faults=faults)) as rough:
         name_judge(folder, rough.base_url)
@@ -175,9 +175,9 @@ def test_what_cannot_be_read_is_left_to_the_live_run(folder: Path, facts: Callab
         report = facts("import", "batch", "--wait", code=3)
         assert report["unreadable"] == total - report["answered"] > 5
         assert report["failed"] == report["missing"] == 0
-        memo = Memo.open(folder / "cache" / "memo")
-        assert memo.stats().rows == report["answered"]
-        memo.close()
+        cache = Cache.open(folder / "cache" / "replies")
+        assert cache.stats().rows == report["answered"]
+        cache.close()
         assert svr_here(*words) == 0
     assert run_items("run") == run_items("live")
 
@@ -189,7 +189,7 @@ def test_a_second_order_is_exported_once_the_margin_is_known(
     (folder / "rubrics.txt").write_text("\n".join(pairs(1)[0].rubrics))
     words = (*EVAL, "--rubrics", "rubrics.txt", "--audit-below", "1.5", "--out", "run")
     before = sim.stats()["calls"]
-    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
     live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
     assert facts("export", "batch", *words)["requests"] == N
     assert svr_here("batch", "submit", "batch") == 0
@@ -208,7 +208,7 @@ def test_judges_of_one_run_have_a_batch_each(
     senior = f"{sim.base_url}#sim-strong"
     words = (*EVAL, "--method", "oracle", "--escalate-to", senior, "--escalate-below", "2", "--out", "run")
     before = sim.stats()["calls"]
-    assert svr_here(*words, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*words, "--cache", "live-cache", "--out", "live") == 0
     live, before = sim.stats()["calls"] - before, sim.stats()["calls"]
     assert svr_here("batch", "export", "batch", *words) == 2
     assert "--only J" in last_line()
@@ -230,7 +230,7 @@ def test_stages_of_training_go_by_batch(folder: Path, sim: SimServer, name: str)
     write_candidates(folder / "candidates.jsonl", "Cites a source.", "Is brief.", "Answers the question first.")
     extra = ("--candidates", "candidates.jsonl") if name == "judge" else ()
     words = (name, "train.jsonl", *extra, "--judge", "sim", "-q")
-    assert svr_here(*words, "--out", "live", "--memo", "live-memo") == 0
+    assert svr_here(*words, "--out", "live", "--cache", "live-cache") == 0
     by_batch((*words, "--out", "made"))
     assert not (folder / "made.stages").exists()
     before = sim.stats()["calls"]
@@ -254,7 +254,7 @@ def test_training_is_exported_stage_by_stage(folder: Path, facts: Callable[..., 
     report = facts("import", "batch", "--wait")
     second = facts("export", "batch-2", *words)
     assert (first["staged"], report["next_stage"]) == (True, second["requests"])
-    assert second["memo_hits"] == first["requests"]
+    assert second["cache_hits"] == first["requests"]
     assert second["requests"] > first["requests"]
     assert not (folder / "bank").exists()
 
@@ -281,7 +281,7 @@ def test_results_of_vllm_run_batch_are_imported(
     folder: Path, sim: SimServer, facts: Callable[..., Any], last_line: Callable[[], str]
 ) -> None:
     """A file that vLLM wrote is read, named or by its place; the line that failed is asked live."""
-    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     words = (*EVAL, "--out", "run")
     total = facts("export", "batch", *words)["requests"]
     (folder / "out.jsonl").write_bytes(b"".join(vllm_lines(folder / "batch" / "requests-0001.jsonl")))
@@ -317,7 +317,7 @@ def test_wrong_and_damaged_files_cost_only_themselves(
 
 
 def test_replies_are_kept_though_the_command_asks_others(folder: Path, facts: Callable[..., Any]) -> None:
-    """Paid replies to questions that changed since the export, here by a shorter file of pairs, go into the memo."""
+    """Paid replies to questions that changed since the export, here by a shorter file of pairs, go into the cache."""
     total = facts("export", "batch", *EVAL)["requests"]
     (folder / "results.jsonl").write_bytes(b"".join(vllm_lines(folder / "batch" / "requests-0001.jsonl")))
     write_bench(folder / "bench.jsonl", 10)
@@ -443,7 +443,7 @@ def test_a_key_is_used_and_written_nowhere(
 def test_the_price_is_half(folder: Path, sim: SimServer, facts: Callable[..., Any]) -> None:
     """Export says what a batch costs, import and the run what it cost: half of what the same run costs live."""
     name_judge(folder, sim.base_url, price=[1.0, 0.5, 4.0])
-    assert svr_here(*EVAL, "--memo", "live-memo", "--out", "live") == 0
+    assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
     live = orjson.loads((folder / "live" / "metrics.json").read_bytes())["cost_usd"]
     planned = facts("export", "batch", *EVAL)
     tokens = planned["prompt_tokens"] + 4 * planned["completion_tokens"]
@@ -467,7 +467,7 @@ def test_files_are_split_and_all_submitted(folder: Path, facts: Callable[..., An
 
 
 def test_exporting_again_changes_nothing(folder: Path, facts: Callable[..., Any], last_line: Callable[[], str]) -> None:
-    """The same export is found again; another one is refused; with all replies in the memo there is none."""
+    """The same export is found again; another one is refused; with all replies in the cache there is none."""
     assert facts("export", "batch", *EVAL)["requests"] > 0
     before = contents(folder / "batch")
     assert facts("export", "batch", "svr", *EVAL)["files"][0]["name"] == "requests-0001.jsonl"

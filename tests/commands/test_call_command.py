@@ -76,7 +76,7 @@ def test_a_run_keeps_what_its_judge_wrote(judged: SimServer) -> None:
 
 
 def test_a_call_is_shown_by_the_beginning_of_its_key(judged: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """The memo alone tells reply, reasons, tokens and when it was kept; the request is said to be elsewhere."""
+    """The cache alone tells reply, reasons, tokens and when it was kept; the request is said to be elsewhere."""
     (item, *_) = items_of("bankrun")
     (found,) = shown(capsys, item.requests[0][:16])
     assert found["key"] == item.requests[0]
@@ -167,7 +167,7 @@ def test_what_does_not_go_together_is_told_in_a_line(judged: SimServer, capsys: 
     assert "--run needs a KEY" in refused(capsys, "--run", "direct")
     assert "is no key" in refused(capsys, "xyz")
     assert "no reply in" in refused(capsys, "0" * 64)
-    assert "no memo" in refused(capsys, "0" * 64, "--memo", "nowhere")
+    assert "no cache" in refused(capsys, "0" * 64, "--cache", "nowhere")
     assert "lists a call" in refused(capsys, "0" * 64, "--run", "direct")
     assert "has no item" in refused(capsys, "--run", "direct", "--item", "nobody")
     assert "has no call" in refused(capsys, "0" * 64, "--run", "direct", "--item", item.id)

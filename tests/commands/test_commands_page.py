@@ -14,12 +14,12 @@ from rig import RULES, svr_here
 from test_help import ALL
 
 from svr_async import errors
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
 ROW = re.compile(r"^\| `([a-z ]+)` \| (.*) \| ([\d ]*)\|$", re.MULTILINE)
 ROWS = {name: (printed, codes.split()) for name, printed, codes in ROW.findall(PAGE)}
-MEMO = ("--memo", "memo")
+CACHE = ("--cache", "cache")
 PLAN = re.search(r"print the plan instead:\n`(.*?)`", PAGE, re.DOTALL)
 
 
@@ -66,19 +66,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         groups = b'{"prompt": "Say it in one sentence.", "responses": ["One. Two. Three.", "One."]}'
         (place / "groups.jsonl").write_bytes(groups)
         assert svr_here("rank", "groups.jsonl", *RULES, "--out", "ranked.jsonl") == 0
-        Memo.open(place / "memo").close()
-        assert svr_here("cache", "export", "memo.gz", *MEMO) == 0
+        Cache.open(place / "cache").close()
+        assert svr_here("cache", "export", "cache.gz", *CACHE) == 0
     return place
 
 
 COMMANDS: list[tuple[str, ...]] = [
     ("eval", "pairs", "--data", "made.jsonl", *RULES, "-q", "--limit", "2", "--out", "few"),
     ("explain", "vanilla", "made-1"), ("compare", "vanilla", "longest"), ("gate", "vanilla", "--baseline", "vanilla"),
-    ("report", "vanilla"), ("doctor", *MEMO), ("data ls",), ("data check", "made.jsonl"), ("data show", "rubricbench"),
+    ("report", "vanilla"), ("doctor", *CACHE), ("data ls",), ("data check", "made.jsonl"), ("data show", "rubricbench"),
     ("data convert", "made.jsonl", "--out", "same.jsonl"), ("data split", "made.jsonl", "--out", "sides"),
-    ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *MEMO),
-    ("cache verify", *MEMO), ("cache gc", "--older-than", "900", *MEMO), ("cache export", "other.gz", *MEMO),
-    ("cache import", "memo.gz", *MEMO),
+    ("data contamination", "made.jsonl", "--against", "pairs=made.jsonl"), ("cache stats", *CACHE),
+    ("cache verify", *CACHE), ("cache gc", "--older-than", "900", *CACHE), ("cache export", "other.gz", *CACHE),
+    ("cache import", "cache.gz", *CACHE),
     ("induce", "made.jsonl", *RULES, "-q", "--out", "d.jsonl"), ("store show", "store"),
     ("rank", "--prompt", "x", *RULES, "a", "b"), ("pairs build", "ranked.jsonl", "--out", "built.jsonl"),
     ("judge", "made.jsonl", *RULES, "-q", "--candidates", "c.jsonl", "--out", "store"),

@@ -1,4 +1,4 @@
-"""Decision judges from the command line: judged, stored, escalated and drawn, with one memo for all."""
+"""Decision judges from the command line: judged, stored, escalated and drawn, with one cache for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from svr_async.training.store.reader import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 N = 40
-EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--audit", 0, "-q", "--memo", "memo")
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--audit", 0, "-q", "--cache", "cache")
 HARD = {0.25, 0.75, 1.25}  # sizes of the Δ of verdicts
 
 
@@ -49,7 +49,7 @@ def folder(sim: SimServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def test_the_cascade_asks_the_text_judge_only_where_the_decision_judge_is_unsure(folder: Path, sim: SimServer) -> None:
-    """Both judge into one memo; a cascade after them sends nothing, and the frontier has all three."""
+    """Both judge into one cache; a cascade after them sends nothing, and the frontier has all three."""
     for judge in ("dec", "text"):
         assert svr_here(*EVAL, "--judge", judge, "--out", judge) == 0
     sent = sim.stats()["calls"]
@@ -79,7 +79,7 @@ def test_items_keep_probabilities_and_are_read_as_they_were_written(folder: Path
 
 def test_a_feature_store_holds_the_expected_scores(folder: Path) -> None:
     """From the judge to the store nothing rounds z to the scores of verdicts; a pool is one call where it fits."""
-    command = ("judge", "pairs.jsonl", "--bank", "bank", "--judge", "dec", "--out", "store", "-q", "--memo", "memo")
+    command = ("judge", "pairs.jsonl", "--bank", "bank", "--judge", "dec", "--out", "store", "-q", "--cache", "cache")
     assert svr_here(*command) == 0
     z = load_store(folder / "store").z.value
     assert len(z) > N
@@ -91,7 +91,7 @@ def test_training_with_a_decision_judge_needs_an_author(
     folder: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without one it is a line that names --author, and so is one that cannot write either; nothing is sent."""
-    train = ("train", "pairs.jsonl", "--judge", "dec", "--out", "out", "-q", "--memo", "memo")
+    train = ("train", "pairs.jsonl", "--judge", "dec", "--out", "out", "-q", "--cache", "cache")
     assert svr_here(*train) == 2
     assert "with --author" in capsys.readouterr().err
     assert svr_here(*train, "--author", "dec") == 2
@@ -103,7 +103,7 @@ def test_training_with_a_decision_judge_needs_an_author(
 
 def test_an_author_writes_and_the_judge_decides(folder: Path) -> None:
     """Rubrics and probes come from the author; the decision judge is asked about whole pools."""
-    limits = JudgeLimits(memo=folder / "memo")
+    limits = JudgeLimits(cache=folder / "cache")
     settings = TrainSettings(
         pairs=folder / "pairs.jsonl", out=folder / "out", judge="dec", author="text", limits=limits
     )

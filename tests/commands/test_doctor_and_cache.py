@@ -13,7 +13,7 @@ import orjson
 import pytest
 from rig import name_judge, write_bench
 
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.engine.reply import Reply
 from svr_async.judges.doctor import local as doctor_local
 
@@ -21,13 +21,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def fill(folder: Path, count: int) -> None:
-    """Write a memo."""
+    """Write a cache."""
 
     async def write() -> None:
-        memo = Memo.open(folder)
+        cache = Cache.open(folder)
         for number in range(count):
-            await memo.put(number.to_bytes(32, "big"), Reply(text=f"text {number}"))
-        memo.close()
+            await cache.put(number.to_bytes(32, "big"), Reply(text=f"text {number}"))
+        cache.close()
 
     asyncio.run(write())
 
@@ -36,24 +36,24 @@ def fill(folder: Path, count: int) -> None:
 
 
 def test_a_healthy_place_is_all_ok(cli: Cli, tmp_path: Path) -> None:
-    """Memo, disk, device and data are checked, each in a line; a last one says how to have an endpoint examined."""
+    """Cache, disk, device and data are checked, each in a line; a last one says how to have an endpoint examined."""
     write_bench(tmp_path / "bench.jsonl", 5)
     code, out, err = cli("doctor", "--data", "bench.jsonl", "--benchmark", "rubricbench")
     assert (code, err) == (0, "")
-    assert [line.split()[1] for line in out.splitlines()] == ["memo", "disk", "device", "data", "judge"]
+    assert [line.split()[1] for line in out.splitlines()] == ["cache", "disk", "device", "data", "judge"]
     assert "FAIL" not in out
     assert "5 pairs" in out
 
 
-def test_a_bad_memo_a_full_disk_and_bad_data_are_found(
+def test_a_bad_cache_a_full_disk_and_bad_data_are_found(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each check fails by itself, with its own exit code, and the others still run."""
-    (tmp_path / "memo").mkdir()
-    (tmp_path / "memo").chmod(0o777)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
     (tmp_path / "bad.jsonl").write_text("{")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    code, out, _ = cli("doctor", "--memo", "memo", "--data", "bad.jsonl")
+    code, out, _ = cli("doctor", "--cache", "cache", "--data", "bad.jsonl")
     assert code == 5
     assert out.count("FAIL") == 3
     assert "chmod go-w" in out
@@ -61,7 +61,7 @@ def test_a_bad_memo_a_full_disk_and_bad_data_are_found(
 
 
 @pytest.mark.parametrize(("kind", "says"), [("nfs4", "locks are not safe"), ("tmpfs", "gone after a restart")])
-def test_a_memo_on_a_network_or_in_memory_is_warned_about(
+def test_a_cache_on_a_network_or_in_memory_is_warned_about(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, says: str
 ) -> None:
     """It works, so the exit code is 0; the line says what may be lost."""
@@ -73,15 +73,15 @@ def test_a_memo_on_a_network_or_in_memory_is_warned_about(
 # --- cache -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_memo_is_counted_and_verified(cli: Cli, tmp_path: Path) -> None:
+def test_a_whole_cache_is_counted_and_verified(cli: Cli, tmp_path: Path) -> None:
     """Replies, size, and that every one matches its digest; in words and as JSON."""
-    fill(tmp_path / "memo", 5)
-    code, out, _ = cli("cache", "stats", "--memo", "memo")
+    fill(tmp_path / "cache", 5)
+    code, out, _ = cli("cache", "stats", "--cache", "cache")
     assert (code, "5 replies" in out) == (0, True)
-    code, out, _ = cli("cache", "verify", "--memo", "memo")
-    assert (code, out.strip()) == (0, "memo: all 5 replies are whole")
+    code, out, _ = cli("cache", "verify", "--cache", "cache")
+    assert (code, out.strip()) == (0, "cache: all 5 replies are whole")
     for command in ("stats", "verify"):
-        code, out, _ = cli("cache", command, "--memo", "memo", "--json")
+        code, out, _ = cli("cache", command, "--cache", "cache", "--json")
         found = orjson.loads(out)
         assert (code, found["rows"], found["damaged"]) == (0, 5, 0)
         assert found["bytes"] > 0
@@ -89,23 +89,23 @@ def test_a_whole_memo_is_counted_and_verified(cli: Cli, tmp_path: Path) -> None:
 
 def test_damage_is_exit_five_with_its_extent(cli: Cli, tmp_path: Path) -> None:
     """A flipped bit is found, counted and explained; with --json stdout is still JSON."""
-    fill(tmp_path / "memo", 5)
-    memo = Memo.open(tmp_path / "memo")
-    memo._rows.write([((1).to_bytes(32, "big"), b"damaged")])
-    memo.close()
-    code, _, err = cli("cache", "verify", "--memo", "memo")
-    assert (code, "1 of 5 rows in memo are damaged" in err, err.count("\n")) == (5, True, 1)
-    code, out, _ = cli("cache", "verify", "--memo", "memo", "--json")
+    fill(tmp_path / "cache", 5)
+    cache = Cache.open(tmp_path / "cache")
+    cache._rows.write([((1).to_bytes(32, "big"), b"damaged")])
+    cache.close()
+    code, _, err = cli("cache", "verify", "--cache", "cache")
+    assert (code, "1 of 5 rows in cache are damaged" in err, err.count("\n")) == (5, True, 1)
+    code, out, _ = cli("cache", "verify", "--cache", "cache", "--json")
     assert (code, orjson.loads(out)["damaged"]) == (5, 1)
-    code, out, _ = cli("cache", "stats", "--memo", "memo")
+    code, out, _ = cli("cache", "stats", "--cache", "cache")
     assert (code, "1 damaged" in out) == (0, True)
 
 
 @pytest.mark.parametrize("command", ["stats", "verify"])
-def test_no_memo_is_exit_two_and_none_is_made(cli: Cli, command: str) -> None:
-    """Looking after a memo that is not there creates nothing."""
-    code, _, err = cli("cache", command, "--memo", "none")
-    assert (code, "there is no memo in none" in err) == (2, True)
+def test_no_cache_is_exit_two_and_none_is_made(cli: Cli, command: str) -> None:
+    """Looking after a cache that is not there creates nothing."""
+    code, _, err = cli("cache", command, "--cache", "none")
+    assert (code, "there is no cache in none" in err) == (2, True)
     assert not Path("none").exists()
 
 

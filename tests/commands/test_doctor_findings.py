@@ -186,7 +186,7 @@ def test_calls_without_an_answer_are_counted() -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/data/x", "nfs4"), ("/data2/x", "ext4"), ("/tmp", "tmpfs"), ("/my disk/memo", "fuse.sshfs")],
+    [("/data/x", "nfs4"), ("/data2/x", "ext4"), ("/tmp", "tmpfs"), ("/my disk/cache", "fuse.sshfs")],
 )
 def test_the_kind_of_file_system_is_that_of_the_nearest_mount(tmp_path: Path, path: str, kind: str) -> None:
     """Mount points are matched by folder, not by letters; blanks in them are escaped by the kernel."""

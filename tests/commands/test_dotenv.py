@@ -59,11 +59,11 @@ def test_an_address_of_the_file_gets_no_key_of_the_environment(tmp_path: Path, a
 
 
 def test_a_command_takes_keys_and_flags_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key in it is set for `svr judges`, SVR_MEMO in it names the memo, and no value is printed."""
+    """A key in it is set for `svr judges`, SVR_CACHE in it names the cache, and no value is printed."""
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-sentinel-77\nSVR_MEMO=here/memo\n")
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-sentinel-77\nSVR_CACHE=here/cache\n")
     done = svr("judges", "--json", cwd=tmp_path)
     assert '"key_is_set": true' in done.stdout
     assert "sk-sentinel-77" not in done.stdout + done.stderr
     done = svr("cache", "stats", cwd=tmp_path)
-    assert "here/memo" in done.stdout + done.stderr
+    assert "here/cache" in done.stdout + done.stderr

@@ -28,7 +28,7 @@ from rig import (
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.evaluation.labels import mark_words
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.simulation.config import SimConfig
@@ -66,9 +66,10 @@ def marks(folder: str | Path = "run") -> list[str]:
 def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
     """One call at a time, eight, or five hundred: the same items byte for byte, and the same metrics."""
     for concurrency in (1, 8, 512):
-        memo = f"memo-{concurrency}"
+        cache = f"cache-{concurrency}"
         assert (
-            evaluate("--method", "oracle", "--concurrency", concurrency, "--memo", memo, out=f"run-{concurrency}") == 0
+            evaluate("--method", "oracle", "--concurrency", concurrency, "--cache", cache, out=f"run-{concurrency}")
+            == 0
         )
     assert run_items("run-1").count(b"\n") == N
     assert run_items("run-1") == run_items("run-8") == run_items("run-512")
@@ -80,12 +81,12 @@ def test_concurrency_does_not_show_in_the_results(evaluate: Eval) -> None:
 def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path: Path, method: str) -> None:
     """Against an endpoint with thirty kinds of fault the items are those of the flawless one."""
     limit = () if method == "vanilla" else ("--limit", "60")
-    assert evaluate("--method", method, *limit, "--memo", "smooth-memo", out="smooth") == 0
+    assert evaluate("--method", method, *limit, "--cache", "smooth-cache", out="smooth") == 0
     kinds = tuple(kind for kind in GROUPS["mixed"] if kind not in {"429-date", "wrong-model"})
     small: dict[str, Any] = {"huge_bytes": 2**24, "bomb_bytes": 2**24}
     with serving(SimConfig(faults=FaultConfig(rate=0.2, kinds=kinds, **small))) as rough:
         name_judge(tmp_path, rough.base_url)
-        assert evaluate("--method", method, *limit, "--memo", "rough-memo", out="rough") == 0
+        assert evaluate("--method", method, *limit, "--cache", "rough-cache", out="rough") == 0
         assert len(rough.stats()["faults"]) > 8
     assert run_items("rough") == run_items("smooth")
     assert run_metrics("rough")["calls"]["retries"] + run_metrics("rough")["calls"]["repaired"] > 5
@@ -94,7 +95,7 @@ def test_one_fault_in_five_does_not_show_in_the_results(evaluate: Eval, tmp_path
 
 
 def test_a_second_run_costs_nothing(evaluate: Eval, sim: SimServer) -> None:
-    """Everything comes from the memo: no call, no socket, the same bytes."""
+    """Everything comes from the cache: no call, no socket, the same bytes."""
     assert evaluate("--limit", "30") == 0
     first, calls = run_items(), sim.stats()["calls"]
     assert evaluate("--limit", "30", out="again") == 0
@@ -102,12 +103,12 @@ def test_a_second_run_costs_nothing(evaluate: Eval, sim: SimServer) -> None:
     assert sim.stats()["calls"] == calls
     assert run_items("again") == run_items("offline") == first
     found = run_metrics("again")["calls"]
-    assert (found["sent"], found["memo_hits"] >= 30) == (0, True)
+    assert (found["sent"], found["cache_hits"] >= 30) == (0, True)
 
 
 def test_a_run_goes_on_where_it_stopped(evaluate: Eval, sim: SimServer) -> None:
     """After a cap on calls, the same command pays only for the rest and ends like a run without a stop."""
-    assert evaluate("--audit", "0", "--memo", "memo-whole", out="whole") == 0
+    assert evaluate("--audit", "0", "--cache", "cache-whole", out="whole") == 0
     assert evaluate("--audit", "0", "--max-calls", "45", "--concurrency", "8") == 4
     assert run_metrics()["complete"] is False
     kept = run_metrics()["n_total"]
@@ -233,7 +234,7 @@ def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, caps
     calls = sim.stats()["calls"]
     assert evaluate("--dry-run", "--json", "--audit", "0") == 0
     plan = orjson.loads(capsys.readouterr().out)
-    assert (plan["calls"], plan["memo_hits"]) == (N, 0)
+    assert (plan["calls"], plan["cache_hits"]) == (N, 0)
     assert plan["max_usd"] > plan["usd"] > 0
     assert plan["max_completion_tokens"] == N * 8192
     assert evaluate("--dry-run", "--method", "self-rubric", "--limit", "10", "--audit", "0") == 0
@@ -364,13 +365,13 @@ def test_an_endpoint_that_answers_as_another_model_is_noted(evaluate: Eval, tmp_
 def test_the_key_is_nowhere(
     evaluate: Eval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Not in the run folder, not in the memo, not on the screen, also when the endpoint refuses it or the run fails."""
+    """Not in the run folder, not in the cache, not on the screen, even if the endpoint refuses it or the run fails."""
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
     monkeypatch.setenv("SVR_TRACE", "1")
     for expected, key in ((0, SENTINEL), (4, "another")):
         with serving(SimConfig(api_key=key)) as locked:
             name_judge(tmp_path, locked.base_url, key_env="OPENAI_API_KEY")
-            assert evaluate("--limit", "4", "-v", "--memo", f"memo-{expected}", out=f"run-{expected}") == expected
+            assert evaluate("--limit", "4", "-v", "--cache", f"cache-{expected}", out=f"run-{expected}") == expected
     shown = capfd.readouterr()
     assert SENTINEL not in shown.out + shown.err
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -378,18 +379,18 @@ def test_the_key_is_nowhere(
     assert all(SENTINEL.encode() not in path.read_bytes() for path in files)
 
 
-def test_damaged_memo_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
+def test_damaged_cache_rows_are_asked_again_and_noted(evaluate: Eval, tmp_path: Path) -> None:
     """A flipped bit costs one call and is said."""
-    assert evaluate("--limit", "4", "--memo", "memo", "--audit", "0") == 0
-    memo = Memo.open(tmp_path / "memo")
-    key = min(memo.keys())
-    row = memo._rows.read(key)
+    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
+    cache = Cache.open(tmp_path / "cache")
+    key = min(cache.keys())
+    row = cache._rows.read(key)
     assert row is not None
-    memo._rows.write([(key, row[:-1] + bytes([row[-1] ^ 1]))])
-    memo.close()
-    assert evaluate("--limit", "4", "--memo", "memo", "--audit", "0") == 0
+    cache._rows.write([(key, row[:-1] + bytes([row[-1] ^ 1]))])
+    cache.close()
+    assert evaluate("--limit", "4", "--cache", "cache", "--audit", "0") == 0
     assert run_metrics()["calls"]["sent"] == 1
-    assert any("1 damaged memo row" in note for note in run_metrics()["notes"])
+    assert any("1 damaged cache row" in note for note in run_metrics()["notes"])
 
 
 def test_pairs_without_a_right_answer_are_judged_and_not_scored(

@@ -14,8 +14,8 @@ from rig import environment, name_judge, serving, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine import memo as memo_module
-from svr_async.engine.memo import Memo
+from svr_async.engine import cache as cache_module
+from svr_async.engine.cache import Cache
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig
 from svr_async.simulation.server import SimServer
@@ -102,12 +102,12 @@ def test_names_that_no_file_can_have_or_no_record_can_name_are_exit_two(
     ],
 )  # fmt: skip
 def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tuple[str, ...], says: str) -> None:
-    """What was typed, what is wrong with it and how to mend it; no run folder, no memo, no call."""
+    """What was typed, what is wrong with it and how to mend it; no run folder, no cache, no call."""
     code, line = fail(*args)
     assert (code, says in line) == (2, True), line
     assert "secret" not in line
     assert not Path("run").exists()
-    assert not Path("cache/memo").exists()
+    assert not Path("cache/replies").exists()
 
 
 @pytest.mark.parametrize(
@@ -230,30 +230,30 @@ def test_caps_end_the_run_with_exit_four_and_keep_what_is_paid(
     assert sim.stats()["paid"] - paid == 20
 
 
-def test_a_memo_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_used_is_exit_five(fail: Eval, tmp_path: Path) -> None:
     """No database, one open to others, by a link too, a link in a project: named with its cure before any call."""
     (tmp_path / "broken").mkdir(mode=0o700)
     (tmp_path / "broken" / "cache.db").write_text("no database " * 99)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "open")
-    (tmp_path / "cache").rename(tmp_path / "kept").joinpath("memo").mkdir(mode=0o700, exist_ok=True)
+    (tmp_path / "cache").rename(tmp_path / "kept").joinpath("cache").mkdir(mode=0o700, exist_ok=True)
     (tmp_path / "cache").symlink_to(tmp_path / "kept")
     says_of = {
-        "broken": "not a memo",
+        "broken": "not a cache",
         "open": "chmod go-w",
         "link": "chmod go-w",
-        "cache/memo": "cache is a symbolic link",
+        "cache/replies": "cache is a symbolic link",
     }
     for name, says in says_of.items():
-        code, line = fail(*ASK, "--memo", name)
+        code, line = fail(*ASK, "--cache", name)
         assert (code, says in line) == (5, True), line
 
 
-def test_a_read_only_memo_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_cache_serves_what_it_has(fail: Eval, sim: SimServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hits are served; a miss is exit 5 with two cures, or with --offline an unscored pair and exit 3."""
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
-    monkeypatch.setattr(memo_module, "_can_write", lambda _: False)
+    monkeypatch.setattr(cache_module, "_can_write", lambda _: False)
     assert run(group, "svr", [*ASK, "--limit", "8", "--audit", "0"]) == 0
     code, line = fail(*ASK, "--audit", "0", "--out", "more")
     assert (code, "read-only" in line, "--offline" in line) == (5, True, True)
@@ -267,8 +267,8 @@ def test_a_read_only_memo_serves_what_it_has(fail: Eval, sim: SimServer, monkeyp
 
 FULL = (
     "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)); "
-    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); import svr_async.engine.memo as memo; "
-    "memo.Memo.open.__func__.__kwdefaults__['patience_s'] = 0.2; "
+    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); import svr_async.engine.cache as cache; "
+    "cache.Cache.open.__func__.__kwdefaults__['patience_s'] = 0.2; "
     "from svr_async.commands import main; main()"
 )
 
@@ -276,9 +276,9 @@ FULL = (
 def test_a_disk_that_fills_up_is_exit_five_and_a_later_run_completes(
     fail: Eval, tmp_path: Path, sim: SimServer
 ) -> None:
-    """When the memo cannot grow the run ends with exit 5; every earlier reply is kept, and with room it completes."""
-    Memo.open(tmp_path / "memo").close()
-    flags = [*ASK, "--memo", "memo", "--audit", "0", "--concurrency", "2", "--method", "self-rubric"]
+    """When the cache cannot grow the run ends with exit 5; every earlier reply is kept, and with room it completes."""
+    Cache.open(tmp_path / "cache").close()
+    flags = [*ASK, "--cache", "cache", "--audit", "0", "--concurrency", "2", "--method", "self-rubric"]
     before = sim.stats()["paid"]
     bare = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
@@ -288,9 +288,9 @@ def test_a_disk_that_fills_up_is_exit_five_and_a_later_run_completes(
     assert done.returncode == 5, done.stderr
     assert done.stderr.count("\n") == 1
     paid = sim.stats()["paid"] - before
-    memo = Memo.open(tmp_path / "memo")
-    kept = memo.stats()
-    memo.close()
+    cache = Cache.open(tmp_path / "cache")
+    kept = cache.stats()
+    cache.close()
     assert kept.damaged == 0
     assert paid - 12 <= kept.rows <= paid
     assert run(group, "svr", flags) == 0

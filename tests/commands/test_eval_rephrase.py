@@ -63,26 +63,26 @@ def test_it_costs_one_call_a_prompt_which_the_plan_counts(
 ) -> None:
     """The dry run plans two calls a pair; a pair shown both ways is rephrased once; a second run asks nothing."""
     before = sim.stats()["calls"]
-    assert evaluate("--rephrase", "--memo", "memo", "--dry-run", "--json") == 0
+    assert evaluate("--rephrase", "--cache", "cache", "--dry-run", "--json") == 0
     plan = orjson.loads(capsys.readouterr().out)
     assert (plan["calls"], sim.stats()["calls"]) == (2 * N, before)
-    assert evaluate("--dry-run", "--json", "--memo", "memo") == 0
+    assert evaluate("--dry-run", "--json", "--cache", "cache") == 0
     assert orjson.loads(capsys.readouterr().out)["calls"] == N
-    assert evaluate("--rephrase", "--memo", "memo") == 0
+    assert evaluate("--rephrase", "--cache", "cache") == 0
     assert sim.stats()["calls"] == before + 2 * N
-    assert evaluate("--rephrase", "--memo", "memo", "--order", "both", out="both") == 0
+    assert evaluate("--rephrase", "--cache", "cache", "--order", "both", out="both") == 0
     assert sim.stats()["calls"] == before + 3 * N
-    assert evaluate("--rephrase", "--memo", "memo", "--offline", out="again") == 0
+    assert evaluate("--rephrase", "--cache", "cache", "--offline", out="again") == 0
     assert (Path("again") / "items.jsonl").read_bytes() == (Path("run") / "items.jsonl").read_bytes()
 
 
 def test_faults_do_not_show(evaluate: Eval, tmp_path: Path) -> None:
     """Broken, cut and chatty replies to the rephrasing are asked again until the items are the flawless ones."""
-    assert evaluate("--rephrase", "--memo", "smooth", out="smooth") == 0
+    assert evaluate("--rephrase", "--cache", "smooth", out="smooth") == 0
     kinds = ("429", "500", "reset", "broken-json", "cut-json", "prose", "empty-content")
     with serving(SimConfig(faults=FaultConfig(rate=0.3, kinds=kinds))) as rough:
         name_judge(tmp_path, rough.base_url)
-        assert evaluate("--rephrase", "--memo", "rough", out="rough") == 0
+        assert evaluate("--rephrase", "--cache", "rough", out="rough") == 0
         assert len(rough.stats()["faults"]) >= 4
     assert (tmp_path / "rough" / "items.jsonl").read_bytes() == (tmp_path / "smooth" / "items.jsonl").read_bytes()
 

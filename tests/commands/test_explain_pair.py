@@ -166,7 +166,7 @@ def test_what_does_not_go_together_is_one_line(
 def test_an_endpoint_judges_and_rephrases(
     bank: RubricBank, tmp_path: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Over HTTP: the label says what it is, the memo answers the second time, both wordings are shown."""
+    """Over HTTP: the label says what it is, the cache answers the second time, both wordings are shown."""
     name_judge(tmp_path, sim.base_url)
     pair = pairs(1)[0]
     planted = tuple(BankRubric(rubric=Rubric(text=entry.rubric)) for entry in CRITERIA[:3])

@@ -72,7 +72,7 @@ def test_every_kind_of_point_is_what_an_evaluation_gives(judged: tuple[Path, Sim
         found = run_metrics(f"again-{number}")
         assert found["accuracy"] == pytest.approx(point["accuracy"], abs=1e-6)
         assert found["cost_usd"] == pytest.approx(point["usd"], abs=1e-5)
-        assert found["calls"]["memo_hits"] == point["calls"]
+        assert found["calls"]["cache_hits"] == point["calls"]
     assert sim.stats()["calls"] == before
 
 
@@ -86,7 +86,7 @@ def test_points_without_replies_are_left_out_and_counted(judged: tuple[Path, Sim
 
 def test_a_run_with_thresholds_of_its_own_is_drawn_as_far_as_it_goes(judged: tuple[Path, SimServer]) -> None:
     """A run that asked the second order and the second judge for close pairs only gives the points up to there."""
-    assert evaluate("--judge", "small", "--audit-below", "0.8", "--memo", "own-memo", out="own") == 0
+    assert evaluate("--judge", "small", "--audit-below", "0.8", "--cache", "own-cache", out="own") == 0
     found = drawn("own")
     drawn_to = [point["audit_below"] for point in found["points"] if point["kind"] == "audit"]
     left_from = [point["audit_below"] for point in found["left_out"] if point["kind"] == "audit"]
@@ -114,7 +114,7 @@ def test_the_page_and_the_table_are_files_of_their_own(
 
 
 def test_fewer_rubrics_are_drawn_where_they_were_judged(judged: tuple[Path, SimServer]) -> None:
-    """With a bank, runs with fewer rubrics a prompt become points, found in the memo by themselves."""
+    """With a bank, runs with fewer rubrics a prompt become points, found in the cache by themselves."""
     bank = ("eval", "rubricbench", "--data", "bench.jsonl", "--bank", "bank", "--judge", "small", "--audit", 0, "-q")
     assert svr_here(*bank, "--limit", 12, "--out", "whole") == 0
     assert svr_here(*bank, "--limit", 12, "--top-k", 3, "--out", "three") == 0
@@ -163,14 +163,14 @@ def test_changed_data_are_found_out(judged: tuple[Path, SimServer], capsys: pyte
 @pytest.mark.parametrize(
     ("spelled", "other", "says"),
     [
-        ('identity = "sim"', 'identity = "moved"', "put back the memo, or the judge's profile"),
+        ('identity = "sim"', 'identity = "moved"', "put back the cache, or the judge's profile"),
         ("127.0.0.1", "localhost", "now it is at http://localhost:"),
     ],
 )
 def test_a_judge_that_is_another_by_now_is_named(
     judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str], spelled: str, other: str, says: str
 ) -> None:
-    """Where its profile gives other memo keys, no empty frontier is drawn: one line says what has no reply, and why."""
+    """Where its profile gives other cache keys, no frontier is drawn: one line says what has no reply, and why."""
     profiles = Path("judges.toml").read_text()
     Path("judges.toml").write_text(profiles.replace('identity = "sim"', 'identity = "moved"').replace(spelled, other))
     try:
@@ -184,7 +184,7 @@ def test_a_judge_that_is_another_by_now_is_named(
 
 
 @pytest.mark.parametrize(
-    "change", [{"limit": 5}, {"benchmark": None}, {"judge": ["small"]}, {"memo": {}}, {"unheard_of": 1}, None]
+    "change", [{"limit": 5}, {"benchmark": None}, {"judge": ["small"]}, {"cache": {}}, {"unheard_of": 1}, None]
 )
 def test_a_manifest_that_was_tampered_with_is_refused(
     judged: tuple[Path, SimServer], capsys: pytest.CaptureFixture[str], change: dict[str, Any] | None

@@ -49,7 +49,7 @@ def check_resumed(folder: Path, whole: Path, log: Path, start: int, in_flight: i
     counts = paid(log, start)
     assert max(counts.values()) <= 2
     assert sum(counts.values()) - len(counts) <= in_flight
-    assert orjson.loads(done.stdout)["calls"]["memo_hits"] > 0
+    assert orjson.loads(done.stdout)["calls"]["cache_hits"] > 0
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_under_nohup_a_hang_up_stops_nothing(tmp_path: Path, endpoint: tuple[str
 
 
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
-    """While the first signal is being obeyed, a second one does not wait for the drain; the memo stays whole."""
+    """While the first signal is being obeyed, a second one does not wait for the drain; the cache stays whole."""
     log = tmp_path / "log.jsonl"
     with sim_process(tmp_path, "--latency-ms", "30", "--log", log, "--fault-rate", "0.5", "--faults", "hang") as url:
         prepare(tmp_path, url)
@@ -170,8 +170,8 @@ def stats(url: str) -> dict[str, int]:
     return found
 
 
-def test_two_runs_at_once_share_one_memo(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
-    """Two processes with the same memo both end with the same bytes; a call is paid at most once in each."""
+def test_two_runs_at_once_share_one_cache(tmp_path: Path, endpoint: tuple[str, Path], whole: Path) -> None:
+    """Two processes with the same cache both end with the same bytes; a call is paid at most once in each."""
     url, log = endpoint
     prepare(tmp_path, url)
     start = len(read_lines(log))

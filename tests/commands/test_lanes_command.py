@@ -29,10 +29,10 @@ def test_the_work_is_shared_and_the_items_are_those_of_one_endpoint(
     config = SimConfig(latency_ms=10.0)
     with serving(config) as one, serving(config) as other:
         judge = name_judge(tmp_path, one.base_url)
-        assert evaluate("--judge", judge, "--memo", "m1", "--out", "alone") == 0
+        assert evaluate("--judge", judge, "--cache", "m1", "--out", "alone") == 0
         one.reset()
         lanes = ("--base-url", one.base_url, "--base-url", other.base_url)
-        assert evaluate("--judge", judge, *lanes, "--memo", "m2", "--out", "both") == 0
+        assert evaluate("--judge", judge, *lanes, "--cache", "m2", "--out", "both") == 0
         assert one.stats()["paid"] + other.stats()["paid"] == N
         assert min(one.stats()["paid"], other.stats()["paid"]) > 0
     assert Path("alone/items.jsonl").read_bytes() == Path("both/items.jsonl").read_bytes()
@@ -49,7 +49,7 @@ def test_addresses_in_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for number, value in enumerate((f'"{sim.base_url}"', f'["{sim.base_url}"]')):
             (tmp_path / "run.toml").write_text(f"base-url = {value}\nconcurrency = 3\n")
             assert (
-                evaluate("--judge", judge, "--config", "run.toml", "--memo", f"m{number}", "--out", f"r{number}") == 0
+                evaluate("--judge", judge, "--config", "run.toml", "--cache", f"m{number}", "--out", f"r{number}") == 0
             )
         assert sim.stats()["peak_in_flight"] <= 3
 

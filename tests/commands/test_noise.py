@@ -1,4 +1,4 @@
-"""`svr doctor --repeat N`: byte-identical questions asked past the memo, and what their answers differ in."""
+"""`svr doctor --repeat N`: byte-identical questions asked past the cache, and what their answers differ in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pairs_file(path: Path) -> Path:
     return path
 
 
-def test_flips_on_the_same_bytes_are_measured_past_the_memo(cli: Cli, tmp_path: Path) -> None:
+def test_flips_on_the_same_bytes_are_measured_past_the_cache(cli: Cli, tmp_path: Path) -> None:
     """An endpoint that answers B to every third asking of a question flips: 2 of 3 couples of askings, in a file."""
     asked: Counter[str] = Counter()
 

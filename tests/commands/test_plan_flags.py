@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from rig import own_memo, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
+from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
@@ -37,7 +37,7 @@ def sim() -> Iterator[SimServer]:
 
 def name_judges(folder: Path, base_url: str) -> None:
     """Write a judges.toml with three priced judges behind one endpoint."""
-    own_memo(folder)
+    own_cache(folder)
     tables = [
         f'[{name}]\nmodel = "{model}"\nbase_url = "{base_url}"\nkey_env = ""\nidentity = "sim"\n'
         f"price = [{price}, {price / 2}, {4 * price}]\n"
@@ -70,23 +70,23 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
 def test_neither_concurrency_nor_faults_show_in_the_results(
     evaluate: Run, tmp_path: Path, plan: tuple[str, ...]
 ) -> None:
-    """One call at a time, many, from the memo alone, or against faults: the same items byte for byte."""
+    """One call at a time, many, from the cache alone, or against faults: the same items byte for byte."""
     for number, concurrency in enumerate((1, 64)):
-        assert evaluate(*plan, "--concurrency", concurrency, "--memo", f"m{number}", out=f"r{number}") == 0
-    assert evaluate(*plan, "--memo", "m1", "--offline", out="offline") == 0
+        assert evaluate(*plan, "--concurrency", concurrency, "--cache", f"m{number}", out=f"r{number}") == 0
+    assert evaluate(*plan, "--cache", "m1", "--offline", out="offline") == 0
     assert run_items("r0") == run_items("r1") == run_items("offline")
     assert steady_metrics(Path("r0"))["accuracy"] == steady_metrics(Path("offline"))["accuracy"]
     assert run_metrics("offline")["calls"]["sent"] == 0
     faults = FaultConfig(rate=0.3, kinds=("500", "reset", "cut-json", "missing-rubrics"))
     with serving(SimConfig(faults=faults)) as rough:
         name_judges(tmp_path, rough.base_url)
-        assert evaluate(*plan, "--memo", "rough", out="rough") == 0
+        assert evaluate(*plan, "--cache", "rough", out="rough") == 0
     assert run_items("rough") == run_items("r0")
 
 
 def test_a_stopped_run_goes_on_and_pays_only_for_the_rest(evaluate: Run) -> None:
     """One cap bounds the calls of all judges together; the same command ends like a run without a stop."""
-    assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
+    assert evaluate(*PLAN, "--cache", "whole", out="whole") == 0
     total = run_metrics("whole")["calls"]["sent"]
     assert evaluate(*PLAN, "--max-calls", "50", "--concurrency", "4") == 4
     first = run_metrics()
@@ -99,7 +99,7 @@ def test_a_stopped_run_goes_on_and_pays_only_for_the_rest(evaluate: Run) -> None
 
 def test_one_budget_is_that_of_all_judges(evaluate: Run) -> None:
     """With dollars for a part of the run, what both judges cost together stays near the budget."""
-    assert evaluate(*PLAN, "--memo", "whole", out="whole") == 0
+    assert evaluate(*PLAN, "--cache", "whole", out="whole") == 0
     budget = run_metrics("whole")["cost_usd"] / 2
     assert evaluate(*PLAN, "--budget", budget, "--concurrency", "2") == 4
     assert 0 < run_metrics()["paid_usd"] < 1.2 * budget
@@ -236,8 +236,8 @@ def test_content_blind_methods_have_no_jury(evaluate: Run, capsys: pytest.Captur
 
 def test_flags_that_change_nothing_are_named(evaluate: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """With the rules judge, flags about an endpoint are told to have no effect; without them nothing is said."""
-    assert evaluate("--judge", "rules", "--memo", "bench.jsonl", "--rpm", "5") == 0
-    assert "note: --rpm, --memo change nothing: judge rules sends nothing" in capsys.readouterr().err
+    assert evaluate("--judge", "rules", "--cache", "bench.jsonl", "--rpm", "5") == 0
+    assert "note: --rpm, --cache change nothing: judge rules sends nothing" in capsys.readouterr().err
     assert evaluate("--judge", "rules", out="quiet") == 0
     assert "note:" not in capsys.readouterr().err
     assert evaluate("--judge", "rules", "--top-k", "3", out="chosen") == 0
@@ -273,7 +273,7 @@ def test_judging_pools_can_be_priced_first(evaluate: Run, capsys: pytest.Capture
 def test_small_sums_are_told_with_digits_that_tell_them_apart() -> None:
     """Cents and parts of them in a plan have four decimals, so that a saving is never $0.00 of $0.08."""
     plan = {
-        "calls": 66, "memo_hits": 0, "prompt_tokens": 1000, "cached_tokens": 150, "completion_tokens": 10,
+        "calls": 66, "cache_hits": 0, "prompt_tokens": 1000, "cached_tokens": 150, "completion_tokens": 10,
         "max_completion_tokens": 20, "usd": 0.0812, "max_usd": 1.5, "saved_usd": 0.0041, "maybe_calls": 3,
         "maybe_usd": 0.0009, "sampled_answers": 0, "seconds": 9.0,
     }  # fmt: skip

@@ -30,7 +30,7 @@ def ask(cli: Cli, tmp_path: Path, sim: SimServer) -> Ask:
     write_bench(tmp_path / "bench.jsonl", 40)
 
     def call(*args: str) -> tuple[int, Any, str]:
-        code, out, err = cli(*args, "--memo", "memo", "--json")
+        code, out, err = cli(*args, "--cache", "cache", "--json")
         return code, orjson.loads(out) if code == 0 else out, err
 
     return call
@@ -47,13 +47,13 @@ def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
     _, told, _ = ask(*EVAL, *PRICE, "--dry-run")
     _, paid, _ = ask(*EVAL, *PRICE, "--out", "all")
     assert told["calls"] == paid["calls"]["sent"] > 50
-    assert told["sampled_answers"] == told["memo_hits"] > 0
+    assert told["sampled_answers"] == told["cache_hits"] > 0
     assert near(told["usd"], paid["paid_usd"], 0.2)
 
 
 @pytest.mark.parametrize("method", ["vanilla", "self-rubric", "oracle", "pointwise"])
 def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str) -> None:
-    """With an empty memo, by what is assumed alone, an evaluation's dollars are within 20 % and its calls exact."""
+    """With an empty cache, by what is assumed alone, an evaluation's dollars are within 20 % and its calls exact."""
     (tmp_path / "rubrics.txt").write_text("".join(f"{entry.rubric}\n" for entry in CRITERIA[:5]))
     rubrics = ("--rubrics", "rubrics.txt") if method == "pointwise" else ()
     command = (*EVAL[:7], method, *rubrics, *PRICE, "--limit", "20")
@@ -75,7 +75,7 @@ def test_an_effort_is_in_the_price(ask: Ask, sim: SimServer, tmp_path: Path) -> 
 
 def test_what_is_assumed_is_said(ask: Ask, cli: Cli) -> None:
     """Below the dollars of a dry run stand the characters of a token and the tokens of each kind of answer."""
-    _, out, _ = cli(*EVAL, *PRICE, "--dry-run", "--memo", "memo")
+    _, out, _ = cli(*EVAL, *PRICE, "--dry-run", "--cache", "cache")
     assert "assumed: 4 characters a token in; out, 60 tokens a rubric that is judged, 150 a direct verdict" in out
 
 
@@ -94,7 +94,7 @@ def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:
     """`svr batch export` takes `--price` as the run does: half the dollars of the same calls asked live."""
     command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "--out", "run")
     _, live, _ = ask(*command, "--dry-run")
-    code, out, _ = cli("batch", "export", "--json", "asked", *command, "--memo", "memo")
+    code, out, _ = cli("batch", "export", "--json", "asked", *command, "--cache", "cache")
     batch = orjson.loads(out)
     assert (code, batch["calls"]) == (0, live["calls"])
     assert batch["usd"] == pytest.approx(live["usd"] / 2, abs=1e-4)
@@ -111,7 +111,7 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
     assert ask("induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
     _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
     assert told["sampled_answers"] > 10
-    known = told["memo_hits"] / real["calls"]["sent"] * real["paid_usd"]
+    known = told["cache_hits"] / real["calls"]["sent"] * real["paid_usd"]
     assert near(told["usd"] + known, real["paid_usd"], 0.2)
     assert not (tmp_path / "out").exists()
     assert told["assumed"]["negatives"] == 0.6

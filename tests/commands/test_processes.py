@@ -71,7 +71,7 @@ def test_the_processes_of_two_machines_come_to_the_same_run(
     prepare(tmp_path, url)
     start = len(read_lines(log))
     for shard in ("1", "2"):
-        places = ("--shard", f"{shard}/2", "--out", f"part{shard}", "--memo", f"memo{shard}")
+        places = ("--shard", f"{shard}/2", "--out", f"part{shard}", "--cache", f"cache{shard}")
         done = svr(*FLAGS[:-2], *places, "--processes", "2", "--concurrency", "16", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     done = svr("merge", "part1", "part2", "--out", "run", cwd=tmp_path)
@@ -81,14 +81,14 @@ def test_the_processes_of_two_machines_come_to_the_same_run(
     assert set(paid(log, start).values()) == {1}
 
 
-def test_what_is_in_the_memo_is_not_asked_by_any_process(tmp_path: Path, whole: Path) -> None:
+def test_what_is_in_the_cache_is_not_asked_by_any_process(tmp_path: Path, whole: Path) -> None:
     """A second run in several processes opens no connection and ends with the same bytes."""
     prepare(tmp_path, "http://127.0.0.1:9/v1")
-    memo = ("--memo", whole.parent / "cache" / "memo")
-    done = svr(*FLAGS, *memo, "--processes", "2", "--json", cwd=tmp_path)
+    cache = ("--cache", whole.parent / "cache" / "replies")
+    done = svr(*FLAGS, *cache, "--processes", "2", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     calls = orjson.loads(done.stdout)["calls"]
-    assert (calls["sent"], calls["memo_hits"] > N) == (0, True)
+    assert (calls["sent"], calls["cache_hits"] > N) == (0, True)
     assert run_items(tmp_path / "run") == run_items(whole)
 
 
@@ -102,7 +102,7 @@ def test_a_jury_in_several_processes_has_the_sums_of_each_judge(tmp_path: Path, 
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--method", "vanilla", "--limit", "24")
     judges = ("--jury", "sim,sim2", "--order", "both", "--audit-below", "0.5", "--concurrency", "8")
     for name, processes in (("one", "1"), ("two", "2")):
-        places = ("--out", name, "--memo", f"memo-{name}", "--processes", processes)
+        places = ("--out", name, "--cache", f"cache-{name}", "--processes", processes)
         done = svr(*flags, *judges, *places, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert run_items(tmp_path / "one") == run_items(tmp_path / "two")
@@ -275,7 +275,7 @@ def test_what_fails_for_good_in_a_worker_is_in_the_run(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     with sim_process(tmp_path, "--context", "700", "--log", log) as url:
         prepare(tmp_path, url)
-        single = svr(*FLAGS[:-1], "single", "--memo", "other", cwd=tmp_path)
+        single = svr(*FLAGS[:-1], "single", "--cache", "other", cwd=tmp_path)
         done = svr(*FLAGS, "--processes", "2", cwd=tmp_path)
         calls = len(read_lines(log))
         again = svr(*FLAGS, cwd=tmp_path)

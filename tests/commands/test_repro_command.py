@@ -27,8 +27,8 @@ def test_a_figure_is_built_with_one_command(cli: Cli, sim: SimServer, tmp_path: 
         "bank",
         "--base-url",
         sim.base_url,
-        "--memo",
-        "memo",
+        "--cache",
+        "cache",
     ]
     code, out, _ = cli(*same, "--dry-run", "--json")
     named = orjson.loads(out)

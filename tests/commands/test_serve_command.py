@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 from rig import RULES, background, svr_here
 
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_what_cannot_be_served_is_one_line(
     flags: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Exit 2, and what is wrong."""
-    Memo.open(tmp_path / "memo").close()
-    assert svr_here("serve", *flags, "--memo", tmp_path / "memo") == 2
+    Cache.open(tmp_path / "cache").close()
+    assert svr_here("serve", *flags, "--cache", tmp_path / "cache") == 2
     shown = capsys.readouterr()
     assert says in shown.err
     assert (shown.err.count("\n"), shown.out) == (1, "")

@@ -1,4 +1,4 @@
-"""`--shard I/N`, `svr cache export` and `import`, `svr merge`: several machines, each with its own memo, no service.
+"""`--shard I/N`, `svr cache export` and `import`, `svr merge`: several machines, each with its own cache, no service.
 
 The machines are folders; the simulated endpoint's own counts are the witness of what was paid.
 """
@@ -39,9 +39,11 @@ def sim(cli: Cli, tmp_path: Path) -> Iterator[SimServer]:
 
 
 def judge_shards(cli: Cli, flags: tuple[str, ...], count: int) -> list[str]:
-    """Judge each shard with a memo of its own; return the folders."""
+    """Judge each shard with a cache of its own; return the folders."""
     for number in range(1, count + 1):
-        code, _, err = cli(*EVAL, *flags, "--shard", f"{number}/{count}", "--memo", f"m{number}", "--out", f"s{number}")
+        code, _, err = cli(
+            *EVAL, *flags, "--shard", f"{number}/{count}", "--cache", f"m{number}", "--out", f"s{number}"
+        )
         assert code == 0, err
     return [f"s{number}" for number in range(1, count + 1)]
 
@@ -71,7 +73,7 @@ def test_merged_shards_are_the_run_in_one_piece(cli: Cli, sim: SimServer, flags:
     assert all(run_items(shard) for shard in shards)
     code, out, err = cli("merge", *reversed(shards), "--out", "merged")
     assert (code, "merged" in out) == (0, True), err
-    assert cli(*EVAL, *flags, "--memo", "whole", "--out", "run")[0] == 0
+    assert cli(*EVAL, *flags, "--cache", "whole", "--out", "run")[0] == 0
     for name in FILES:
         ours, theirs = Path("merged", name), Path("run", name)
         assert ours.exists() == theirs.exists(), name
@@ -100,13 +102,13 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
     """Missing, twice, unfinished, no shard, damaged, of another judge, data or division: one line, and no folder."""
     flags = ("--judge", "sim", "--method", "vanilla")
     judge_shards(cli, flags, 2)
-    thirds = ("--shard", "3/3", "--memo", "m1", "--out", "third")
+    thirds = ("--shard", "3/3", "--cache", "m1", "--out", "third")
     assert cli(*EVAL, *flags, *thirds)[0] == 0
-    other = ("--shard", "2/2", "--memo", "m3")
+    other = ("--shard", "2/2", "--cache", "m3")
     assert cli(*EVAL, "--judge", "sim2", "--method", "vanilla", *other, "--out", "judge")[0] == 0
     assert cli(*EVAL, *flags, "--limit", str(N - 1), *other, "--out", "pairs")[0] == 0
-    assert cli(*EVAL, *flags, "--shard", "2/2", "--memo", "m4", "--max-calls", "4", "--out", "part")[0] == 4
-    assert cli(*EVAL, *flags, "--memo", "m1", "--out", "whole")[0] == 0
+    assert cli(*EVAL, *flags, "--shard", "2/2", "--cache", "m4", "--max-calls", "4", "--out", "part")[0] == 4
+    assert cli(*EVAL, *flags, "--cache", "m1", "--out", "whole")[0] == 0
     shutil.copytree("s2", "twin")
     shutil.copytree("s2", "changed")
     Path("changed", "items.jsonl").write_bytes(run_items("changed").replace(b"scored", b"tie", 1))
@@ -146,35 +148,35 @@ def test_caps_are_divided_among_shards(cli: Cli, sim: SimServer) -> None:
     """What is named is of the whole run: three machines together send no more than --max-calls says."""
     flags = ("--judge", "sim", "--method", "vanilla", "--audit", "0", "--max-calls", "10")
     for number in (1, 2, 3):
-        assert cli(*EVAL, *flags, "--shard", f"{number}/3", "--memo", f"m{number}", "--out", f"s{number}")[0] == 4
+        assert cli(*EVAL, *flags, "--shard", f"{number}/3", "--cache", f"m{number}", "--out", f"s{number}")[0] == 4
     assert sum(calls(sim)) == 10
 
 
-def test_a_memo_goes_through_a_shared_folder_whole_or_not_at_all(cli: Cli, sim: SimServer) -> None:
+def test_a_cache_goes_through_a_shared_folder_whole_or_not_at_all(cli: Cli, sim: SimServer) -> None:
     """Exports of several machines lie side by side, the same one once; a file that did not arrive whole is refused."""
     judge_shards(cli, ("--judge", "sim", "--method", "vanilla"), 2)
     Path("shared").mkdir()
-    for memo in ("m1", "m2", "m2"):
-        assert cli("cache", "export", "shared", "--memo", memo)[0] == 0
+    for cache in ("m1", "m2", "m2"):
+        assert cli("cache", "export", "shared", "--cache", cache)[0] == 0
     files = sorted(Path("shared").iterdir())
     assert len(files) == 2
-    code, out, _ = cli("cache", "import", "shared", "--memo", "m3", "--json")
+    code, out, _ = cli("cache", "import", "shared", "--cache", "m3", "--json")
     assert (code, orjson.loads(out)) == (0, {"rows": len(calls(sim)), "known": 0})
-    code, out, _ = cli("cache", "import", "shared", "--memo", "m3", "--json")
+    code, out, _ = cli("cache", "import", "shared", "--cache", "m3", "--json")
     assert orjson.loads(out) == {"rows": 0, "known": len(calls(sim))}
-    assert cli(*EVAL, "--judge", "sim", "--method", "vanilla", "--memo", "m3", "--offline", "--out", "all")[0] == 0
+    assert cli(*EVAL, "--judge", "sim", "--method", "vanilla", "--cache", "m3", "--offline", "--out", "all")[0] == 0
     whole = files[0].read_bytes()
     lines = gzip.decompress(whole).splitlines(keepends=True)
     for data in (whole[:-40], gzip.compress(b"".join(lines[1:])), b"", b"no gzip"):
         files[0].write_bytes(data)
-        code, _, err = cli("cache", "import", str(files[0]), "--memo", "m4")
+        code, _, err = cli("cache", "import", str(files[0]), "--cache", "m4")
         assert (code, "is not what was exported" in err, err.count("\n")) == (7, True, 1), err
     Path("empty").mkdir()
-    assert cli("cache", "import", "empty", "--memo", "m4")[0] == 2
+    assert cli("cache", "import", "empty", "--cache", "m4")[0] == 2
 
 
-def test_shards_of_a_stage_fill_memos_and_the_command_then_sends_nothing(cli: Cli, tmp_path: Path) -> None:
-    """`svr judge` on two machines: each asks its part and says so; with both memos the store is that of one machine."""
+def test_shards_of_a_stage_fill_caches_and_the_command_then_sends_nothing(cli: Cli, tmp_path: Path) -> None:
+    """`svr judge` on two machines: each asks its part; with both caches the store is that of one machine."""
     write_planted(tmp_path / "pairs.jsonl", 40)
     with serving() as sim:
         name_judge(tmp_path, sim.base_url)
@@ -182,17 +184,17 @@ def test_shards_of_a_stage_fill_memos_and_the_command_then_sends_nothing(cli: Cl
         flags = ("judge", "pairs.jsonl", "--candidates", "candidates.jsonl", "--judge", "sim", "-q")
         Path("shared").mkdir()
         for number in (1, 2):
-            shard = ("--shard", f"{number}/2", "--memo", f"m{number}")
+            shard = ("--shard", f"{number}/2", "--cache", f"m{number}")
             code, out, err = cli(*flags, *shard, "--out", f"store{number}")
             assert (code, f"shard {number}/2 of judging is done" in out) == (0, True), err
-            assert cli("cache", "export", "shared", "--memo", f"m{number}")[0] == 0
-        assert cli("cache", "import", "shared", "--memo", "m1")[0] == 0
+            assert cli("cache", "export", "shared", "--cache", f"m{number}")[0] == 0
+        assert cli("cache", "import", "shared", "--cache", "m1")[0] == 0
         paid = len(calls(sim))
         assert set(calls(sim)) == {1}
-        assert cli(*flags, "--shard", "1/2", "--memo", "m1", "--out", "store1")[0] == 0
-        assert cli(*flags, "--memo", "m1", "--out", "again")[0] == 0
+        assert cli(*flags, "--shard", "1/2", "--cache", "m1", "--out", "store1")[0] == 0
+        assert cli(*flags, "--cache", "m1", "--out", "again")[0] == 0
         assert len(calls(sim)) == paid
-        assert cli(*flags, "--memo", "whole", "--out", "store")[0] == 0
+        assert cli(*flags, "--cache", "whole", "--out", "store")[0] == 0
     for store in ("store1", "again"):
         for path in Path("store").iterdir():
             assert Path(store, path.name).read_bytes() == path.read_bytes(), path.name

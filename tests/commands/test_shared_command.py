@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 def test_what_one_machine_has_paid_another_takes_from_the_look_aside(
     cli: Cli, server: RedisServer, tmp_path: Path
 ) -> None:
-    """Shards, then the whole run with an empty memo: it sends nothing and has the same bytes; no password is kept."""
+    """Shards, then the whole run with an empty cache: it sends nothing and has the same bytes; no password is kept."""
     write_bench(tmp_path / "bench.jsonl", 12)
     with server.client() as client:
         client.config_set("requirepass", "open-sesame-9")
@@ -49,12 +49,12 @@ def test_what_one_machine_has_paid_another_takes_from_the_look_aside(
     with serving() as sim:
         name_judge(tmp_path, sim.base_url)
         for number in ("1", "2"):
-            where = ("--memo", f"m{number}", "--out", f"s{number}")
+            where = ("--cache", f"m{number}", "--out", f"s{number}")
             assert cli(*EVAL, "--shard", f"{number}/2", "--shared", url, *where)[0] == 0
         paid = len(sim.counts())
-        code, _, err = cli(*EVAL, "--shared", url, "--memo", "m3", "--out", "whole")
+        code, _, err = cli(*EVAL, "--shared", url, "--cache", "m3", "--out", "whole")
         assert (code, err) == (0, "")
-        assert cli(*EVAL, "--memo", "m3", "--out", "again", "--offline")[0] == 0
+        assert cli(*EVAL, "--cache", "m3", "--out", "again", "--offline")[0] == 0
         assert [row["paid"] for row in sim.counts().values()] == [1] * paid
     assert run_metrics("whole")["calls"]["sent"] == 0
     assert cli("merge", "s1", "s2", "--out", "merged")[0] == 0
@@ -78,7 +78,7 @@ def test_what_is_no_address_or_is_not_installed_is_one_line(cli: Cli, monkeypatc
 
 
 def test_what_one_shard_leaves_of_a_cap_another_may_use(cli: Cli, server: RedisServer, tmp_path: Path) -> None:
-    """A shard that has all in its memo lends its calls and dollars; without the server each keeps to its own part."""
+    """A shard that has all in its cache lends its calls and dollars; without the server each keeps to its own part."""
     write_bench(tmp_path / "bench.jsonl", 24)
     flags = [
         "eval",
@@ -96,7 +96,7 @@ def test_what_one_shard_leaves_of_a_cap_another_may_use(cli: Cli, server: RedisS
     capped = ("--max-calls", "20", "--budget", "0.02")
     with serving() as sim:
         name_judge(tmp_path, sim.base_url, price=[0.1, 0.05, 0.5])
-        first, second = (("--shard", f"{n}/2", "--memo", f"m{n}", "--out", f"s{n}") for n in (1, 2))
+        first, second = (("--shard", f"{n}/2", "--cache", f"m{n}", "--out", f"s{n}") for n in (1, 2))
         assert cli(*flags, *first)[0] == 0
         code, _, err = cli(*flags, *second, *capped)
         assert (code, "--max-calls 10 is reached" in err) == (4, True), err
@@ -163,14 +163,14 @@ def test_a_rate_that_changes_keeps_the_level() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("what", ["flushed", "killed"])
 def test_two_machines_end_alike_whatever_becomes_of_the_server(tmp_path: Path, server: RedisServer, what: str) -> None:
-    """Two processes judge one run, each with its memo; the server forgets all: same bytes, nothing is paid twice."""
+    """Two processes judge one run, each with its cache; the server forgets all: same bytes, nothing is paid twice."""
     log, flags = tmp_path / "log.jsonl", (*EVAL[:-1], "--concurrency", "8", "--shared", server.url)
     write_bench(tmp_path / "bench.jsonl", 60)
     with sim_process(tmp_path, "--latency-ms", "60", "--log", log) as url:
         name_judge(tmp_path, url)
         with (
-            background(*flags, "--memo", "m1", "--out", "one", cwd=tmp_path) as one,
-            background(*flags, "--memo", "m2", "--out", "two", cwd=tmp_path) as two,
+            background(*flags, "--cache", "m1", "--out", "one", cwd=tmp_path) as one,
+            background(*flags, "--cache", "m2", "--out", "two", cwd=tmp_path) as two,
         ):
             for count in (30, 80):
                 wait_until(lambda count=count: len(read_lines(log)) > count)  # type: ignore[misc]
@@ -182,7 +182,7 @@ def test_two_machines_end_alike_whatever_becomes_of_the_server(tmp_path: Path, s
             told = [process.communicate(timeout=100)[1] for process in (one, two)]
         assert (one.returncode, two.returncode) == (0, 0), told
         counts = paid(log)
-        again = svr(*EVAL, "--memo", "m1", "--out", "alone", "--offline", cwd=tmp_path)
+        again = svr(*EVAL, "--cache", "m1", "--out", "alone", "--offline", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert run_items(tmp_path / "one") == run_items(tmp_path / "two") == run_items(tmp_path / "alone")
     assert len(counts) >= 120

@@ -15,7 +15,7 @@ from svr_async.evaluation.running import space
 from svr_async.evaluation.running.space import BASE_BYTES, Room, room_at_most, room_for, shortage
 
 Cli = Callable[..., tuple[int, str, str]]
-EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--memo", "memo", "-q")
+EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--cache", "cache", "-q")
 
 
 def has(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
@@ -32,17 +32,17 @@ def test_the_bound_is_never_below_the_count() -> None:
 
 
 def test_one_disk_has_to_hold_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memo and run folder on one disk need their sum, with folders that are not there yet too."""
-    room = Room(memo=3 * 2**20, run=2 * 2**20)
+    """Cache and run folder on one disk need their sum, with folders that are not there yet too."""
+    room = Room(cache=3 * 2**20, run=2 * 2**20)
     has(monkeypatch, 5 * 2**20)
-    assert shortage(room, tmp_path / "memo", tmp_path / "runs" / "one") is None
+    assert shortage(room, tmp_path / "cache", tmp_path / "runs" / "one") is None
     has(monkeypatch, 5 * 2**20 - 1)
-    error = shortage(room, tmp_path / "memo", tmp_path / "runs" / "one")
+    error = shortage(room, tmp_path / "cache", tmp_path / "runs" / "one")
     assert error is not None
     assert (error.exit_code, "may need 5 MiB" in error.one_line(), "--force" in error.one_line()) == (5, True, True)
 
 
-def test_what_the_memo_holds_needs_no_more_room(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_cache_holds_needs_no_more_room(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is nearly done goes on where a new one would be refused: only calls to come are counted."""
     monkeypatch.setattr(space, "BYTES_A_CALL", 10 * 2**20)
     write_bench(tmp_path / "bench.jsonl", 6)
@@ -50,7 +50,7 @@ def test_what_the_memo_holds_needs_no_more_room(cli: Cli, tmp_path: Path, monkey
         name_judge(tmp_path, sim.base_url)
         assert cli(*EVAL, "--limit", "4", "--out", "some", "--audit", "0")[0] == 0
         has(monkeypatch, 60 * 2**20)
-        code, _, err = cli(*EVAL, "--memo", "other", "--out", "all", "--audit", "0")
+        code, _, err = cli(*EVAL, "--cache", "other", "--out", "all", "--audit", "0")
         assert (code, "may need" in err, err.count("\n")) == (5, True, 1)
         assert not Path("all").exists()
         code, out, _ = cli(*EVAL, "--out", "all", "--audit", "0", "--dry-run", "--json")
@@ -63,7 +63,7 @@ def test_what_the_memo_holds_needs_no_more_room(cli: Cli, tmp_path: Path, monkey
 def test_runs_that_ask_nothing_need_no_room(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
 ) -> None:
-    """A run from the memo alone, or by rules, is not held up by an estimate of calls."""
+    """A run from the cache alone, or by rules, is not held up by an estimate of calls."""
     write_bench(tmp_path / "bench.jsonl", 3)
     name_judge(tmp_path, "http://127.0.0.1:1/v1")
     has(monkeypatch, 2**20)

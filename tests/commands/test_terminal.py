@@ -33,9 +33,9 @@ def shown(**changes: Any) -> str:
 
 
 def test_an_engine_at_ease_is_a_short_line() -> None:
-    """Calls under way; answers from the memo and retries where there are any; the cost comes second where known."""
+    """Calls under way; answers from the cache and retries where there are any; the cost comes second where known."""
     assert shown() == "12 in flight"
-    assert shown(usd=0.5, memo_hits=3, retries=2) == "12 in flight, $0.50, 3 from memo, 2 retries"
+    assert shown(usd=0.5, cache_hits=3, retries=2) == "12 in flight, $0.50, 3 from cache, 2 retries"
     assert engine_facts(None) == ""
 
 
@@ -69,15 +69,15 @@ def test_several_endpoints_are_told_apart() -> None:
     assert "\x1b" not in line
 
 
-CALLS = {"sent": 1483, "memo_hits": 0, "retries": 244, "failed": 0}
+CALLS = {"sent": 1483, "cache_hits": 0, "retries": 244, "failed": 0}
 COSTS = {"cost_usd": None, "paid_usd": None, "cache": {"cached_share": None, "saved_usd": None}}
 
 
 def test_calls_say_which_were_asked_again_for_a_broken_reply() -> None:
     """Retries and broken replies are told apart; a run without any, or without a model, says nothing of them."""
     told = calls_in_words({"calls": CALLS | {"repaired": 33}, **COSTS})
-    assert told.startswith("1,483 sent, 0 from memo, 244 retries, 33 asked again for a reply that could not be read; ")
-    assert calls_in_words({"calls": CALLS, **COSTS}).startswith("1,483 sent, 0 from memo, 244 retries; price unknown")
+    assert told.startswith("1,483 sent, 0 from cache, 244 retries, 33 asked again for a reply that could not be read; ")
+    assert calls_in_words({"calls": CALLS, **COSTS}).startswith("1,483 sent, 0 from cache, 244 retries; price unknown")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(
 def test_the_rules_judge_trains_offline_and_gives_the_same_bank_every_time(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No endpoint, no memo; two folders hold the same bank, and what separates the pairs is in it.
+    """No endpoint, no cache; two folders hold the same bank, and what separates the pairs is in it.
 
     Where no pair is near the boundary there is nothing to induce from, and training ends after the first round.
     """

@@ -56,7 +56,7 @@ SOME = ("induce-1.json", "judge-1.json", "judge-1.npz", "fit-1.npz", "probe-1.js
 
 @pytest.fixture(scope="module")
 def home(trained: Path, sim: SimServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of a finished training, with its memo."""
+    """Return a copy of a finished training, with its cache."""
     folder = tmp_path_factory.mktemp("home") / "trained"
     shutil.copytree(trained, folder)
     name_judge(folder, sim.base_url)
@@ -113,7 +113,7 @@ def test_every_damage_to_every_file_of_the_state_folder_is_refused_by_name(
 def test_what_is_gone_or_of_other_inputs_is_computed_again_without_a_paid_call(
     stages: Path, home: Path, sim: SimServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Heads removed as the line says, or of other inputs: the memo has the replies, and the bank is the same."""
+    """Heads removed as the line says, or of other inputs: the cache has the replies, and the bank is the same."""
     before, calls = files_of(home / "out" / "bank"), sim.stats()["calls"]
     (stages / "judge-1.npz").unlink()
     assert train() == 7
@@ -144,7 +144,7 @@ def test_another_training_goes_over_a_finished_one_only_when_told_so_and_is_not_
     """Other pairs and settings with the same --out: refused; with --replace the bank is that of an empty folder."""
     shutil.copytree(home / "cache", tmp_path / "cache")
     write_planted(home / "fewer.jsonl", 40)
-    flags = ["train", "fewer.jsonl", *TRAIN[2:], "--seed", "7", "--rounds", "1", "--memo", "cache/memo"]
+    flags = ["train", "fewer.jsonl", *TRAIN[2:], "--seed", "7", "--rounds", "1", "--cache", "cache/replies"]
     before = files_of(home / "out" / "bank")
     assert run(group, "svr", flags) == 2
     assert "--replace" in last_line(capsys)

@@ -22,7 +22,7 @@ from svr_async.vocabulary.dev_pairs import accuracy_in_words
 def stats() -> EngineStats:
     """Return the facts of an engine at work."""
     numbers = dict.fromkeys(EngineStats.__dataclass_fields__, 0)
-    known: dict[str, Any] = {"in_flight": 7, "memo_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
+    known: dict[str, Any] = {"in_flight": 7, "cache_hits": 30, "retries": 2, "usd": 0.42, "last_failure": ""}
     return EngineStats(**{**numbers, **known, "latency": Spread(), "lag": Spread(), "lanes": ()})
 
 
@@ -69,7 +69,7 @@ def test_a_log_has_a_line_for_what_happened_and_now_and_then_for_the_stage(
     assert all(re.match(r" +\d+\.\d s  ", line) for line in lines)
     assert lines[0].endswith("577 pairs to train on")
     line = next(line for line in lines if "300/600" in line)
-    assert re.search(r"300/600 judging, \d+/s, 7 in flight, \$0\.42, 30 from memo, 2 retries$", line)
+    assert re.search(r"300/600 judging, \d+/s, 7 in flight, \$0\.42, 30 from cache, 2 retries$", line)
 
 
 def test_a_stage_that_is_quick_says_nothing_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_terminal_shows_the_log_the_fits_and_the_stage(monkeypatch: pytest.Mon
         screen.count(300)
         assert screen._live is not None
         screen._live.refresh()
-        assert re.search(r"judging.*300/600.*7 in flight, \$0\.42, 30 from memo, 2 retries", screen_text())
+        assert re.search(r"judging.*300/600.*7 in flight, \$0\.42, 30 from cache, 2 retries", screen_text())
         screen.begin(FitCurve(round=1, dev_pairs=100))
         screen._live.refresh()
         assert "fitting round 1" in screen_text()

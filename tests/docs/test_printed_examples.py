@@ -33,7 +33,7 @@ def runner(
     monkeypatch: pytest.MonkeyPatch,
     workshop: Callable[[], Path],
 ) -> Iterator[Runner]:
-    """Run examples in an empty folder, with a memo of its own and the benchmarks of the repository."""
+    """Run examples in an empty folder, with a cache of its own and the benchmarks of the repository."""
     monkeypatch.chdir(tmp_path)
     Path("benchmarks").symlink_to(ROOT / "benchmarks")
     with contextlib.ExitStack() as stack:

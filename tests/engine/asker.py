@@ -1,6 +1,6 @@
-"""A process that asks questions of an endpoint through an engine, for tests with several processes on one memo.
+"""A process that asks questions of an endpoint through an engine, for tests with several processes on one cache.
 
-    python asker.py BASE_URL MEMO CONCURRENCY FIRST COUNT SEED
+    python asker.py BASE_URL CACHE CONCURRENCY FIRST COUNT SEED
 
 The questions are those about planted pairs FIRST to FIRST + COUNT, in an order of its own. It says `ready`, waits for a
 line on its input, asks, and prints the number of each question when it has its answer.
@@ -19,11 +19,11 @@ from rig import engine_at, pairs, writer
 from svr_async.vocabulary.pair import Order, present
 
 
-async def answer(base_url: str, memo: Path, concurrency: int, numbers: list[int]) -> None:
+async def answer(base_url: str, cache: Path, concurrency: int, numbers: list[int]) -> None:
     """Ask, and print each number when it is answered."""
     known = pairs(max(numbers) + 1)
     asked = [writer(base_url).direct(present(known[number], Order.AB)) for number in numbers]
-    async with engine_at(base_url, memo, concurrency=concurrency) as engine:
+    async with engine_at(base_url, cache, concurrency=concurrency) as engine:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()

@@ -48,8 +48,8 @@ from svr_async.engine.batch.results import (
     read_line,
 )
 from svr_async.engine.batch.submit import cancel, download, refresh, submit
+from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import BadBodyError, Reply
 from svr_async.engine.request import CONTINGENT, Question, Request
@@ -122,7 +122,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., ResultFiles]]:
 
 
 def test_a_line_is_the_request_as_it_is_sent() -> None:
-    """A line has the documented fields; its body is byte for byte what a live call sends, its name the memo key."""
+    """A line has the documented fields; its body is byte for byte what a live call sends, its name the cache key."""
     (request,) = requests(1)
     line = batch_line(request)
     value = orjson.loads(line)
@@ -378,11 +378,11 @@ def _never(request: Request, number: int) -> Any:
 
 
 async def _import(
-    memo: Path, results: ResultFiles, questions: list[Question[str]]
+    cache: Path, results: ResultFiles, questions: list[Question[str]]
 ) -> tuple[list[bool], list[Any], list[Question[str]], Any]:
     """Ask questions of an engine that may send nothing, keep what answers them."""
     missing: list[Question[str]] = []
-    async with CallEngine(Scripted(_never), Memo.open(memo)) as engine:
+    async with CallEngine(Scripted(_never), Cache.open(cache)) as engine:
         reader = BatchReader(engine, results, on_missing=missing.append)
         done = [await engine.complete(question) for question in questions]
         readers = Readers((reader,), results)
@@ -391,8 +391,8 @@ async def _import(
     return told, done, missing, kept
 
 
-async def test_only_answers_are_kept(memo_folder: Path, opened: Callable[..., ResultFiles]) -> None:
-    """Replies that cannot be read, are cut off, refused or missing stay out of the memo and are told of."""
+async def test_only_answers_are_kept(cache_folder: Path, opened: Callable[..., ResultFiles]) -> None:
+    """Replies that cannot be read, are cut off, refused or missing stay out of the cache and are told of."""
     questions = [ask(f"question {number}") for number in range(6)]
     made = [question.request for question in questions]
     results = opened(
@@ -403,33 +403,33 @@ async def test_only_answers_are_kept(memo_folder: Path, opened: Callable[..., Re
         result(made[3], body("no", finish="content_filter")),
         result(made[5], body("unasked")),
     )
-    answered, done, missing, kept = await _import(memo_folder, results, [*questions[:5], *questions[:5]])
+    answered, done, missing, kept = await _import(cache_folder, results, [*questions[:5], *questions[:5]])
     assert [one.value for one in done[:5]] == ["good", None, None, None, None]
     assert {one.outcome for one in done[1:5]} == {Outcome.API_ERROR}
     assert [question.request for question in missing] == made[1:5] * 2
     assert answered == ([True] + [False] * 4) * 2
     assert (kept.new, kept.unreadable, kept.unasked, kept.known) == (2, 3, 1, 0)
-    memo = Memo.open(memo_folder)
-    texts = [reply and reply.text for reply in map(memo.get, [request.key for request in made])]
-    memo.close()
+    cache = Cache.open(cache_folder)
+    texts = [reply and reply.text for reply in map(cache.get, [request.key for request in made])]
+    cache.close()
     assert texts == ["good", None, None, None, None, "unasked"]
 
 
 async def test_a_reply_from_a_batch_is_the_reply_of_a_live_call(
-    memo_folder: Path, tmp_path: Path, opened: Callable[..., ResultFiles]
+    cache_folder: Path, tmp_path: Path, opened: Callable[..., ResultFiles]
 ) -> None:
-    """The memo's rows are the same but for the mark of how they were bought, whichever way the completion came."""
+    """The cache's rows are the same but for the mark of how they were bought, whichever way the completion came."""
     question = ask("the same")
     results = opened([question.request], result(question.request, body("answer", system_fingerprint="f")))
-    await _import(memo_folder, results, [question])
+    await _import(cache_folder, results, [question])
     scripted = Scripted(lambda _request, _number: completion("answer", system_fingerprint="f"))
-    async with CallEngine(scripted, Memo.open(tmp_path / "live")) as engine:
+    async with CallEngine(scripted, Cache.open(tmp_path / "live")) as engine:
         await engine.complete(question)
     rows = []
-    for folder in (memo_folder, tmp_path / "live"):
-        memo = Memo.open(folder)
-        reply = memo.get(question.request.key)
-        memo.close()
+    for folder in (cache_folder, tmp_path / "live"):
+        cache = Cache.open(folder)
+        reply = cache.get(question.request.key)
+        cache.close()
         assert reply is not None
         rows.append(reply)
     assert [reply.usage.batch for reply in rows] == [True, False]
@@ -437,14 +437,14 @@ async def test_a_reply_from_a_batch_is_the_reply_of_a_live_call(
     assert replace(rows[0].usage, batch=False) == rows[1].usage
 
 
-async def test_importing_again_changes_nothing(memo_folder: Path, opened: Callable[..., ResultFiles]) -> None:
-    """The second import finds every reply in the memo; a live reply is never replaced by a batch's."""
+async def test_importing_again_changes_nothing(cache_folder: Path, opened: Callable[..., ResultFiles]) -> None:
+    """The second import finds every reply in the cache; a live reply is never replaced by a batch's."""
     questions = [ask(f"question {number}") for number in range(3)]
     made = [question.request for question in questions]
     first = opened(made, *(result(request, body("one")) for request in made))
-    await _import(memo_folder, first, questions)
+    await _import(cache_folder, first, questions)
     second = opened(made, *(result(request, body("two")) for request in made))
-    answered, done, missing, kept = await _import(memo_folder, second, questions)
+    answered, done, missing, kept = await _import(cache_folder, second, questions)
     assert [one.value for one in done] == ["one"] * 3
     assert (missing, kept.new, kept.known) == ([], 0, 3)
     assert answered == [True] * 3
@@ -583,13 +583,13 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_requests_of_others_are_no_requests_of_ours(tmp_path: Path) -> None:
-    """A line without a memo key is told apart."""
+    """A line without a cache key is told apart."""
     for data in (b"{}\n", b'{"custom_id": "r1"}\n', b"[", b'{"custom_id": "' + b"z" * 64 + b'"}'):
         with pytest.raises(DamagedLineError):
             list(custom_ids(write(tmp_path, data)))
 
 
-async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_folder: Path) -> None:
+async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(cache_folder: Path) -> None:
     """A judge that left a rubric out is asked for it again; until that is answered another judge is only a maybe."""
     url, rubrics = "http://127.0.0.1:9/v1", [Rubric(text=f"Rubric {number} holds.") for number in range(3)]
     asked: list[tuple[str, bool]] = []
@@ -599,7 +599,7 @@ async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_fol
         asked.append((name, CONTINGENT.get()))
 
     for name in ("small", "big"):
-        engine = CallEngine(Scripted(lambda *_: completion("no")), Memo.open(memo_folder))
+        engine = CallEngine(Scripted(lambda *_: completion("no")), Cache.open(cache_folder))
         judges.append(ModelJudge(engine, writer(url, name=name, model=name), name))
         readers.append(BatchReader(engine, on_missing=partial(missing, name)))
     pair = PreferencePair(id="x", prompt=user_prompt("q"), chosen="a", rejected="b")
@@ -608,7 +608,7 @@ async def test_nothing_is_asked_for_sure_on_a_margin_that_lacks_rubrics(memo_fol
     verdicts = {"candidate_a_verdict": "pass", "candidate_b_verdict": "pass"}
     rows = [{"rubric_id": f"R{place}", **verdicts, "better": side} for place, side in ((1, "A"), (2, "B"))]
     text = orjson.dumps({"nonce": nonce, "rubric_comparisons": rows}).decode()
-    await judges[0].engine.memo.put(question.request.key, Reply(text=text))
+    await judges[0].engine.cache.put(question.request.key, Reply(text=text))
     seats = [Seat(judge=one, orders=Orders(policy=OrderPolicy.AB, audit=0.0), name=one.name) for one in judges]
     case = Case(
         pair=pair,

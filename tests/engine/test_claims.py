@@ -1,4 +1,4 @@
-"""Claims: of all processes on a memo one asks a question, the others wait for its reply; it ends with its process."""
+"""Claims: of all processes on a cache one asks a question, the others wait for its reply; it ends with its process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def never() -> bool:
 
 @contextlib.asynccontextmanager
 async def claiming(folder: Path, count: int) -> AsyncIterator[list[FileClaims]]:
-    """Open the claims of one memo several times, as several processes do."""
+    """Open the claims of one cache several times, as several processes do."""
     opened = [FileClaims(folder) for _ in range(count)]
     try:
         yield opened
@@ -93,7 +93,7 @@ async def test_who_is_alone_claims_without_asking_the_kernel(tmp_path: Path, mon
 async def test_among_others_a_lock_outlives_its_release_by_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who misses a question in the memo just before its reply is kept cannot claim it without looking again."""
+    """Who misses a question in the cache just before its reply is kept cannot claim it without looking again."""
     async with claiming(tmp_path, 2) as (one, other):
         await claim(one, key_of(0))
         await claim(other, key_of(1))
@@ -253,7 +253,7 @@ async def test_a_full_disk_costs_the_lease_and_nothing_else(tmp_path: Path, monk
 
 
 async def test_without_such_locks_each_process_asks_by_itself(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On another system, or a file system without locks, an engine works as if it were the only one."""
 
@@ -262,11 +262,11 @@ async def test_without_such_locks_each_process_asks_by_itself(
 
     with monkeypatch.context() as patch:
         patch.setattr(claims_module, "available", never)
-        async with scripted_engine(memo_folder, lambda *_: completion("yes")) as (engine, _):
+        async with scripted_engine(cache_folder, lambda *_: completion("yes")) as (engine, _):
             assert (await engine.complete(ask())).value == "yes"
             assert isinstance(engine._claims, NoClaims)
     monkeypatch.setattr(LockFile, "holder", fail)
-    claims = open_claims(memo_folder)
+    claims = open_claims(cache_folder)
     assert isinstance(claims, NoClaims)
     assert claims.hold(key_of(0))
     assert not await claims.obtain(key_of(0), never)
@@ -287,13 +287,13 @@ def answering(gate: asyncio.Event, reply: Any) -> Callable[..., Any]:
     return lambda *_: answer()
 
 
-async def test_engines_of_one_process_on_one_memo_share_claims_and_calls(memo_folder: Path) -> None:
-    """Two engines of one program pay once for the same question, and stay alone on the memo."""
+async def test_engines_of_one_process_on_one_cache_share_claims_and_calls(cache_folder: Path) -> None:
+    """Two engines of one program pay once for the same question, and stay alone on the cache."""
     gate = asyncio.Event()
     script = answering(gate, completion("yes"))
     async with (
-        scripted_engine(memo_folder, script) as (one, first),
-        scripted_engine(memo_folder, script) as (other, second),
+        scripted_engine(cache_folder, script) as (one, first),
+        scripted_engine(cache_folder, script) as (other, second),
     ):
         both = asyncio.gather(one.complete(ask()), other.complete(ask()), other.complete(ask("more")))
         await asyncio.sleep(0.05)
@@ -305,12 +305,12 @@ async def test_engines_of_one_process_on_one_memo_share_claims_and_calls(memo_fo
     assert one._claims is None
 
 
-async def test_a_failure_elsewhere_is_not_an_answer_here(memo_folder: Path) -> None:
+async def test_a_failure_elsewhere_is_not_an_answer_here(cache_folder: Path) -> None:
     """Who waited for a question that failed elsewhere asks it."""
     gate = asyncio.Event()
     async with (
-        scripted_engine(memo_folder, answering(gate, refusal(400, "no"))) as (one, _),
-        scripted_engine(memo_folder, lambda *_: completion("yes")) as (other, second),
+        scripted_engine(cache_folder, answering(gate, refusal(400, "no"))) as (one, _),
+        scripted_engine(cache_folder, lambda *_: completion("yes")) as (other, second),
     ):
         first = asyncio.create_task(one.complete(ask()))
         await asyncio.sleep(0.02)
@@ -323,11 +323,14 @@ async def test_a_failure_elsewhere_is_not_an_answer_here(memo_folder: Path) -> N
         assert len(second.sent) == 1
 
 
-async def test_a_stop_turns_away_who_waits_for_a_claim(memo_folder: Path) -> None:
+async def test_a_stop_turns_away_who_waits_for_a_claim(cache_folder: Path) -> None:
     """A run that stops does not wait for what another process is asking."""
     gate = asyncio.Event()
     script = answering(gate, completion("yes"))
-    async with scripted_engine(memo_folder, script) as (one, _), scripted_engine(memo_folder, script) as (other, sent):
+    async with (
+        scripted_engine(cache_folder, script) as (one, _),
+        scripted_engine(cache_folder, script) as (other, sent),
+    ):
         first = asyncio.create_task(one.complete(ask()))
         await asyncio.sleep(0.02)
         then = asyncio.create_task(other.complete(ask()))
@@ -340,9 +343,9 @@ async def test_a_stop_turns_away_who_waits_for_a_claim(memo_folder: Path) -> Non
         assert sent.sent == []
 
 
-async def test_an_engine_refuses_a_second_event_loop(memo_folder: Path) -> None:
+async def test_an_engine_refuses_a_second_event_loop(cache_folder: Path) -> None:
     """Used from another thread's loop, an engine says so instead of hanging; its own loop goes on."""
-    async with scripted_engine(memo_folder, lambda *_: completion("yes")) as (engine, _):
+    async with scripted_engine(cache_folder, lambda *_: completion("yes")) as (engine, _):
         await engine.complete(ask())
 
         def elsewhere() -> None:
@@ -366,7 +369,7 @@ from rig import ask, completion, scripted_engine
 from svr_async.engine.reply import Reply
 
 async def child(engine):
-    for what, use in (("engine", engine.complete(ask("b"))), ("memo", engine.memo.put(b"k" * 32, Reply(text="t")))):
+    for what, use in (("engine", engine.complete(ask("b"))), ("cache", engine.cache.put(b"k" * 32, Reply(text="t")))):
         try:
             await asyncio.wait_for(use, 10)
         except RuntimeError as error:
@@ -387,22 +390,22 @@ asyncio.run(main())
 """
 
 
-def test_row_079_a_fork_after_opening_is_noticed(memo_folder: Path) -> None:
-    """In a forked child engine and memo say what is wrong; nothing hangs, and the parent goes on."""
-    command = [sys.executable, "-c", FORK, str(memo_folder), str(ASKER.parents[1])]
+def test_row_079_a_fork_after_opening_is_noticed(cache_folder: Path) -> None:
+    """In a forked child engine and cache say what is wrong; nothing hangs, and the parent goes on."""
+    command = [sys.executable, "-c", FORK, str(cache_folder), str(ASKER.parents[1])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, env=environment())
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    assert [line.split()[0] for line in said] == ["engine", "memo"]
+    assert [line.split()[0] for line in said] == ["engine", "cache"]
     assert all("fork" in line for line in said)
 
 
 # --- several processes -----------------------------------------------------------------------------------------------
 
 
-def start_asker(url: str, memo: Path, concurrency: int, first: int, count: int, seed: int) -> subprocess.Popen[str]:
+def start_asker(url: str, cache: Path, concurrency: int, first: int, count: int, seed: int) -> subprocess.Popen[str]:
     """Start a process that asks questions; it waits for its start."""
-    command = [sys.executable, str(ASKER), url, str(memo), *map(str, (concurrency, first, count, seed))]
+    command = [sys.executable, str(ASKER), url, str(cache), *map(str, (concurrency, first, count, seed))]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, text=True, env=environment(), **pipes)
 
@@ -429,7 +432,7 @@ def test_row_075_four_processes_pay_once_for_each_question(tmp_path: Path, concu
     """Four processes with overlapping questions, each in an order of its own: every key is paid exactly once."""
     log = tmp_path / "log.jsonl"
     with sim_process(tmp_path, "--latency-ms", "4", "--log", log) as url:
-        askers = [start_asker(url, tmp_path / "memo", concurrency, 12 * seed, 36, seed) for seed in range(4)]
+        askers = [start_asker(url, tmp_path / "cache", concurrency, 12 * seed, 36, seed) for seed in range(4)]
         set_off(askers)
         answered = [process.communicate(timeout=50) for process in askers]
     assert [process.returncode for process in askers] == [0] * 4, answered
@@ -444,7 +447,7 @@ def test_row_075_a_killed_holder_costs_what_it_had_in_flight(tmp_path: Path) -> 
     """After kill -9 of one of three processes the others go on; at most its questions under way are paid twice."""
     log, concurrency = tmp_path / "log.jsonl", 8
     with sim_process(tmp_path, "--latency-ms", "60", "--log", log) as url:
-        askers = [start_asker(url, tmp_path / "memo", concurrency, 0, 120, seed) for seed in range(3)]
+        askers = [start_asker(url, tmp_path / "cache", concurrency, 0, 120, seed) for seed in range(3)]
         set_off(askers)
         wait_until(lambda: len(read_lines(log)) > 30)
         askers[0].kill()
@@ -463,14 +466,14 @@ def test_row_075_many_kills_cost_no_more_than_was_in_flight(tmp_path: Path) -> N
     """Twelve kills among three processes, each replaced at once: every question is answered, little is paid twice."""
     log, concurrency, kills, count = tmp_path / "log.jsonl", 8, 12, 600
     with sim_process(tmp_path, "--latency-ms", "150", "--log", log) as url:
-        askers = [start_asker(url, tmp_path / "memo", concurrency, 0, count, seed) for seed in range(3)]
+        askers = [start_asker(url, tmp_path / "cache", concurrency, 0, count, seed) for seed in range(3)]
         set_off(askers)
         for kill in range(kills):
             wait_until(lambda share=(kill + 1) / (kills + 1): len(read_lines(log)) > share * count)  # type: ignore[misc]
             victim = kill % 3
             askers[victim].kill()
             askers[victim].communicate()
-            askers[victim] = start_asker(url, tmp_path / "memo", concurrency, 0, count, kill)
+            askers[victim] = start_asker(url, tmp_path / "cache", concurrency, 0, count, kill)
             set_off([askers[victim]])
         answered = [process.communicate(timeout=200) for process in askers]
     assert [process.returncode for process in askers] == [0] * 3, answered

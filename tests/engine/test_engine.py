@@ -17,13 +17,13 @@ from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, un
 
 from svr_async.engine import engine as engine_module
 from svr_async.engine.admission.lane import LaneStoppedError
+from svr_async.engine.cache import Cache, _ReadOnlyRows
+from svr_async.engine.cache_disk import DATABASE
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.http.transport import CallFailedError, RawReply
-from svr_async.engine.memo import Memo, _ReadOnlyRows
-from svr_async.engine.memo_disk import DATABASE
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import AmbiguousReplyError, Question, Request
@@ -52,38 +52,38 @@ async def gather_all(engine: CallEngine, questions: list[Question[str]]) -> list
     return await asyncio.gather(*(engine.complete(question) for question in questions), return_exceptions=True)
 
 
-# --- memo and single flight -------------------------------------------------------------------------------------------
+# -- cache and single flight -------------------------------------------------------------------------------------------
 
 
-async def test_a_reply_is_paid_for_once_and_then_remembered(memo_folder: Path) -> None:
-    """The second time, and in the next process, the answer comes from the memo; its tokens count once."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, transport):
+async def test_a_reply_is_paid_for_once_and_then_remembered(cache_folder: Path) -> None:
+    """The second time, and in the next process, the answer comes from the cache; its tokens count once."""
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, transport):
         first = await engine.complete(ask())
         second = await engine.complete(ask())
-        assert (first.value, first.outcome, first.from_memo) == ("yes", Outcome.SCORED, False)
-        assert (second.value, second.from_memo, second.reply) == ("yes", True, first.reply)
+        assert (first.value, first.outcome, first.from_cache) == ("yes", Outcome.SCORED, False)
+        assert (second.value, second.from_cache, second.reply) == ("yes", True, first.reply)
         stats = engine.stats()
-        assert (len(transport.sent), stats.sent, stats.memo_hits, stats.prompt_tokens) == (1, 1, 1, 100)
+        assert (len(transport.sent), stats.sent, stats.cache_hits, stats.prompt_tokens) == (1, 1, 1, 100)
     assert transport.closed
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call"))) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call"))) as (engine, transport):
         again = await engine.complete(ask())
         assert (again.value, again.key) == ("yes", first.key)
         assert not transport.sent
         assert engine.stats().prompt_tokens == 100
 
 
-async def test_the_reply_is_committed_before_it_is_handed_over(memo_folder: Path) -> None:
-    """When `complete` returns, another reader of the memo sees the reply."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+async def test_the_reply_is_committed_before_it_is_handed_over(cache_folder: Path) -> None:
+    """When `complete` returns, another reader of the cache sees the reply."""
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask())
-        other = Memo.open(memo_folder)
+        other = Cache.open(cache_folder)
         kept = other.get(ask().request.key)
         other.close()
         assert kept is not None
         assert kept.text == "yes"
 
 
-async def test_identical_questions_under_way_share_one_call(memo_folder: Path) -> None:
+async def test_identical_questions_under_way_share_one_call(cache_folder: Path) -> None:
     """A hundred callers of the same question pay once; all get the same answer."""
     gate = asyncio.Event()
 
@@ -91,7 +91,7 @@ async def test_identical_questions_under_way_share_one_call(memo_folder: Path) -
         await gate.wait()
         return completion("yes")
 
-    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer()) as (engine, transport):
         tasks = [asyncio.create_task(engine.complete(ask())) for _ in range(100)]
         await asyncio.sleep(0)
         gate.set()
@@ -101,20 +101,20 @@ async def test_identical_questions_under_way_share_one_call(memo_folder: Path) -
         assert engine.stats().joined == 99
 
 
-async def test_a_failure_is_shared_too(memo_folder: Path) -> None:
+async def test_a_failure_is_shared_too(cache_folder: Path) -> None:
     """Joiners of a call that fails get its failure, and pay nothing of their own."""
 
     async def answer() -> RawReply:
         await asyncio.sleep(0)
         return refusal(400, "bad request")
 
-    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer()) as (engine, transport):
         found = await gather_all(engine, [ask() for _ in range(10)])
         assert {one.outcome for one in found if isinstance(one, Completion)} == {Outcome.API_ERROR}
         assert (len(found), len(transport.sent)) == (10, 1)
 
 
-async def test_when_the_caller_is_cancelled_a_joiner_takes_over(memo_folder: Path) -> None:
+async def test_when_the_caller_is_cancelled_a_joiner_takes_over(cache_folder: Path) -> None:
     """Cancelling the one whose call it was does not cancel those who joined: one of them asks instead."""
     calls: list[asyncio.Future[RawReply]] = []
 
@@ -122,7 +122,7 @@ async def test_when_the_caller_is_cancelled_a_joiner_takes_over(memo_folder: Pat
         calls.append(asyncio.get_running_loop().create_future())
         return await calls[-1]
 
-    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer()) as (engine, transport):
         leader, *joiners = [asyncio.create_task(engine.complete(ask())) for _ in range(4)]
         await until(lambda: bool(calls))
         leader.cancel()
@@ -134,14 +134,14 @@ async def test_when_the_caller_is_cancelled_a_joiner_takes_over(memo_folder: Pat
         assert engine.stats().in_flight == 0
 
 
-async def test_cancelling_everybody_at_once_cancels_everybody(memo_folder: Path) -> None:
+async def test_cancelling_everybody_at_once_cancels_everybody(cache_folder: Path) -> None:
     """A joiner that is cancelled together with the caller does not mistake that for its turn to ask."""
 
     async def answer() -> RawReply:
         await asyncio.sleep(1000)
         return completion("never")
 
-    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer()) as (engine, transport):
         tasks = [asyncio.create_task(engine.complete(ask())) for _ in range(5)]
         await until(lambda: bool(transport.sent))
         for task in tasks:
@@ -152,7 +152,7 @@ async def test_cancelling_everybody_at_once_cancels_everybody(memo_folder: Path)
         assert (len(transport.sent), engine.stats().in_flight) == (1, 0)
 
 
-async def test_a_joiner_that_is_cancelled_leaves_the_call_alone(memo_folder: Path) -> None:
+async def test_a_joiner_that_is_cancelled_leaves_the_call_alone(cache_folder: Path) -> None:
     """Cancelling a joiner cancels neither the call nor its other joiners."""
     gate = asyncio.Event()
 
@@ -160,7 +160,7 @@ async def test_a_joiner_that_is_cancelled_leaves_the_call_alone(memo_folder: Pat
         await gate.wait()
         return completion("yes")
 
-    async with scripted_engine(memo_folder, lambda *_: answer()) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer()) as (engine, transport):
         leader, quitter, other = [asyncio.create_task(engine.complete(ask())) for _ in range(3)]
         await until(lambda: bool(transport.sent))
         quitter.cancel()
@@ -171,7 +171,7 @@ async def test_a_joiner_that_is_cancelled_leaves_the_call_alone(memo_folder: Pat
         assert len(transport.sent) == 1
 
 
-async def test_cancelled_calls_leak_no_slot(memo_folder: Path) -> None:
+async def test_cancelled_calls_leak_no_slot(cache_folder: Path) -> None:
     """After cancelling calls in flight and waiting, the engine has all its slots and answers the next question."""
     block = True
 
@@ -180,7 +180,7 @@ async def test_cancelled_calls_leak_no_slot(memo_folder: Path) -> None:
             await asyncio.sleep(1000)
         return completion("yes")
 
-    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=2) as (engine, _):
+    async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=2) as (engine, _):
         tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(10)]
         await asyncio.sleep(0.01)
         assert (engine.stats().in_flight, engine.stats().waiting) == (2, 8)
@@ -192,9 +192,9 @@ async def test_cancelled_calls_leak_no_slot(memo_folder: Path) -> None:
         assert (await engine.complete(ask("next"))).value == "yes"
 
 
-async def test_map_gives_every_question_its_answer_and_its_place(memo_folder: Path) -> None:
+async def test_map_gives_every_question_its_answer_and_its_place(cache_folder: Path) -> None:
     """`map` answers as calls end; leaving it early stops the workers."""
-    async with scripted_engine(memo_folder, lambda request, _: completion(request.messages[0][1])) as (engine, _):
+    async with scripted_engine(cache_folder, lambda request, _: completion(request.messages[0][1])) as (engine, _):
         async with aclosing(engine.map([ask(f"q{n}") for n in range(40)])) as results:
             found = {index: done.value async for index, done in results}
         assert found == {n: f"q{n}" for n in range(40)}
@@ -204,23 +204,23 @@ async def test_map_gives_every_question_its_answer_and_its_place(memo_folder: Pa
         assert len(asyncio.all_tasks()) == 1
 
 
-async def test_map_reads_the_memo_ahead_while_questions_are_found_there(memo_folder: Path) -> None:
+async def test_map_reads_the_cache_ahead_while_questions_are_found_there(cache_folder: Path) -> None:
     """Hits are read many at once; later misses and hits are found all the same, and a damaged row is asked again."""
     asked = [ask(f"q{n}") for n in range(400)]
     known = asked[:150] + asked[300:]
-    memo = Memo.open(memo_folder)
-    await asyncio.gather(*(memo.put(one.request.key, Reply(text="kept")) for one in known))
-    memo.close()
-    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+    cache = Cache.open(cache_folder)
+    await asyncio.gather(*(cache.put(one.request.key, Reply(text="kept")) for one in known))
+    cache.close()
+    with closing(sqlite3.connect(cache_folder / "cache.db")) as connection, connection:
         connection.execute("UPDATE Cache SET value = X'00' WHERE key = ?", (asked[7].request.key,))
     reads: list[int] = []
-    async with scripted_engine(memo_folder, by_turn(completion("paid"))) as (engine, transport):
-        read_many = engine.memo.rows
-        engine.memo.rows = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[method-assign, func-returns-value]  # counted
+    async with scripted_engine(cache_folder, by_turn(completion("paid"))) as (engine, transport):
+        read_many = engine.cache.rows
+        engine.cache.rows = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[method-assign, func-returns-value]  # counted
         async with aclosing(engine.map(asked, workers=3)) as results:
             found = {index: done.value async for index, done in results}
         assert found == {n: "kept" if n != 7 and one in known else "paid" for n, one in enumerate(asked)}
-        assert (len(transport.sent), engine.stats().memo_hits, engine.memo.damaged) == (151, 249, 1)
+        assert (len(transport.sent), engine.stats().cache_hits, engine.cache.damaged) == (151, 249, 1)
     assert sum(reads[:3]) == 192
     assert len(reads) <= 400 / 64 + 1
 
@@ -236,11 +236,11 @@ FAULTS = [
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 async def test_a_fault_that_passes_costs_calls_and_changes_nothing(
-    memo_folder: Path, fault: Any, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice a fault, then the answer: the value is that of a smooth call, and the failures are counted."""
     monkeypatch.setattr("svr_async.engine.admission.lane.DEFAULT_PAUSE_S", 0.01)
-    async with scripted_engine(memo_folder, by_turn(fault, fault, completion("yes"))) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(fault, fault, completion("yes"))) as (engine, transport):
         done = await engine.complete(ask())
         assert (done.value, done.outcome, len(transport.sent)) == ("yes", Outcome.SCORED, 3)
         stats = engine.stats()
@@ -248,16 +248,16 @@ async def test_a_fault_that_passes_costs_calls_and_changes_nothing(
         assert stats.last_failure
 
 
-async def test_rate_limits_are_not_counted_as_tries(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rate_limits_are_not_counted_as_tries(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often an endpoint says "slow down", the item is not given up."""
     monkeypatch.setattr("svr_async.engine.admission.lane.MIN_PAUSE_S", 0.001)
     turns = [refusal(429, headers={"retry-after": "0"})] * 30
-    async with scripted_engine(memo_folder, by_turn(*turns, completion("yes")), attempts=2) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(*turns, completion("yes")), attempts=2) as (engine, _):
         assert (await engine.complete(ask())).value == "yes"
         assert engine.stats().rate_limited == 30
 
 
-async def test_a_rate_limit_pauses_every_call(memo_folder: Path) -> None:
+async def test_a_rate_limit_pauses_every_call(cache_folder: Path) -> None:
     """After one 429 no call leaves before the time that it asked for, not even those that met no limit."""
     times: list[float] = []
     loop = asyncio.get_running_loop()
@@ -266,24 +266,24 @@ async def test_a_rate_limit_pauses_every_call(memo_folder: Path) -> None:
         times.append(loop.time())
         return refusal(429, headers={"retry-after-ms": "150"}) if n == 0 else completion("yes")
 
-    async with scripted_engine(memo_folder, answer, concurrency=1) as (engine, _):
+    async with scripted_engine(cache_folder, answer, concurrency=1) as (engine, _):
         found = await gather_all(engine, [ask(f"q{n}") for n in range(5)])
         assert [one.value for one in found if isinstance(one, Completion)] == ["yes"] * 5
         assert min(times[1:]) - times[0] >= 0.15
 
 
-async def test_an_endless_rate_limit_ends_the_run(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_rate_limit_ends_the_run(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint that only ever says "slow down" is given up like one that says nothing."""
     monkeypatch.setattr("svr_async.engine.admission.lane.MIN_PAUSE_S", 0.001)
     turns = by_turn(refusal(429, headers={"retry-after": "0"}))
-    async with scripted_engine(memo_folder, turns, give_up_after_s=0.1) as (engine, _):
+    async with scripted_engine(cache_folder, turns, give_up_after_s=0.1) as (engine, _):
         with pytest.raises(EndpointDownError, match="no answer"):
             await engine.complete(ask())
 
 
 @pytest.mark.parametrize("fault", [refusal(500, "poison"), lost()], ids=["500", "hung up"])
 async def test_one_poisoned_question_is_given_up_while_others_go_on(
-    memo_folder: Path, fault: RawReply | CallFailedError
+    cache_folder: Path, fault: RawReply | CallFailedError
 ) -> None:
     """A question that always fails, or gets no answer, costs its attempts, is an api_error and holds up nobody."""
 
@@ -295,7 +295,7 @@ async def test_one_poisoned_question_is_given_up_while_others_go_on(
             raise fault
         return fault
 
-    async with scripted_engine(memo_folder, lambda request, _: answer(request), attempts=4, concurrency=2) as (
+    async with scripted_engine(cache_folder, lambda request, _: answer(request), attempts=4, concurrency=2) as (
         engine,
         transport,
     ):
@@ -306,17 +306,17 @@ async def test_one_poisoned_question_is_given_up_while_others_go_on(
 
 
 @pytest.mark.parametrize("fault", [refusal(503), lost(billed=Billed.NO), lost()], ids=["503", "refused", "reset"])
-async def test_an_outage_loses_no_call_that_began_before_it(memo_folder: Path, fault: Any) -> None:
+async def test_an_outage_loses_no_call_that_began_before_it(cache_folder: Path, fault: Any) -> None:
     """Calls under way when everything went down fail more than `attempts` times, and still succeed after it."""
     turns = [completion("yes")] * 5 + [fault] * 80
-    async with scripted_engine(memo_folder, by_turn(*turns, completion("yes")), attempts=3) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(*turns, completion("yes")), attempts=3) as (engine, _):
         found = await gather_all(engine, [ask(f"q{n}") for n in range(30)])
         assert [one.value for one in found if isinstance(one, Completion)] == ["yes"] * 30
 
 
-async def test_an_endpoint_that_never_answers_ends_the_run_soon(memo_folder: Path) -> None:
+async def test_an_endpoint_that_never_answers_ends_the_run_soon(cache_folder: Path) -> None:
     """Without one success, patience is `first_contact_s`; the error says for how long and how to go on."""
-    async with scripted_engine(memo_folder, by_turn(lost()), attempts=2, first_contact_s=0.05) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(lost()), attempts=2, first_contact_s=0.05) as (engine, _):
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
         assert all(isinstance(one, EndpointDownError | LaneStoppedError) for one in found)
         assert isinstance(engine.fatal, EndpointDownError)
@@ -324,15 +324,15 @@ async def test_an_endpoint_that_never_answers_ends_the_run_soon(memo_folder: Pat
         assert "what is paid is kept" in engine.fatal.hint
 
 
-async def test_an_endpoint_that_goes_down_is_waited_for(memo_folder: Path) -> None:
+async def test_an_endpoint_that_goes_down_is_waited_for(cache_folder: Path) -> None:
     """After a first success, an outage shorter than `give_up_after_s` costs time and no item."""
     down = [lost()] * 40
     async with scripted_engine(
-        memo_folder, by_turn(completion("a"), *down, completion("b")), attempts=3, first_contact_s=0.01
+        cache_folder, by_turn(completion("a"), *down, completion("b")), attempts=3, first_contact_s=0.01
     ) as (engine, _):
         assert (await engine.complete(ask("q1"))).value == "a"
         assert (await engine.complete(ask("q2"))).value == "b"
-    async with scripted_engine(memo_folder, by_turn(completion("a"), *down), attempts=3, give_up_after_s=0.05) as (
+    async with scripted_engine(cache_folder, by_turn(completion("a"), *down), attempts=3, give_up_after_s=0.05) as (
         engine,
         _,
     ):
@@ -344,10 +344,10 @@ async def test_an_endpoint_that_goes_down_is_waited_for(memo_folder: Path) -> No
 # --- replies that cannot be read --------------------------------------------------------------------------------------
 
 
-async def test_an_unreadable_reply_is_asked_again_twice_over(memo_folder: Path) -> None:
+async def test_an_unreadable_reply_is_asked_again_twice_over(cache_folder: Path) -> None:
     """First the same question past any gateway cache, then with a repair turn; what is kept is under the first key."""
     turns = by_turn(completion("bad"), completion("bad"), completion("good"))
-    async with scripted_engine(memo_folder, turns) as (engine, transport):
+    async with scripted_engine(cache_folder, turns) as (engine, transport):
         done = await engine.complete(ask())
         assert done.value == "good"
         assert done.reply is not None
@@ -358,20 +358,20 @@ async def test_an_unreadable_reply_is_asked_again_twice_over(memo_folder: Path) 
         assert [role for role, _ in third.messages] == ["user", "assistant", "user"]
         assert "Your answer was bad." in third.messages[2][1]
         assert engine.stats().repaired == 2
-        assert (await engine.complete(ask())).from_memo
+        assert (await engine.complete(ask())).from_cache
         assert done.key == first.key.hex()
 
 
-async def test_a_judge_that_never_makes_sense_is_a_parse_error(memo_folder: Path) -> None:
+async def test_a_judge_that_never_makes_sense_is_a_parse_error(cache_folder: Path) -> None:
     """After `repairs` more tries the outcome is parse_error, nothing is kept, and all calls are counted."""
-    async with scripted_engine(memo_folder, by_turn(completion("bad")), repairs=3) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(completion("bad")), repairs=3) as (engine, transport):
         done = await engine.complete(ask())
         assert (done.value, done.outcome, done.detail) == (None, Outcome.PARSE_ERROR, "Your answer was bad.")
         assert len(transport.sent) == 4
-        assert engine.memo.get(ask().request.key) is None
+        assert engine.cache.get(ask().request.key) is None
 
 
-async def test_an_ambiguous_reply_is_asked_again_once_and_told_why(memo_folder: Path) -> None:
+async def test_an_ambiguous_reply_is_asked_again_once_and_told_why(cache_folder: Path) -> None:
     """The second request names the reason; what stays ambiguous is that outcome, and neither reply is kept."""
 
     def read(text: str) -> str:
@@ -380,54 +380,54 @@ async def test_an_ambiguous_reply_is_asked_again_once_and_told_why(memo_folder: 
         return text
 
     question, mended = replace(ask(), parse=read), replace(ask("other"), parse=read)
-    async with scripted_engine(memo_folder, by_turn(completion("both")), repairs=3) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(completion("both")), repairs=3) as (engine, transport):
         done = await engine.complete(question)
         assert (done.value, done.outcome, done.detail) == (None, Outcome.AMBIGUOUS, "Your answer held two verdicts.")
         assert len(transport.sent) == 2
         assert transport.sent[1].messages[-1][1].startswith("Your answer held two verdicts.")
-        assert engine.memo.get(question.request.key) is None
-    async with scripted_engine(memo_folder, by_turn(completion("both"), completion("one"))) as (engine, _):
+        assert engine.cache.get(question.request.key) is None
+    async with scripted_engine(cache_folder, by_turn(completion("both"), completion("one"))) as (engine, _):
         assert (await engine.complete(mended)).value == "one"
 
 
-async def test_an_empty_reply_is_never_an_answer(memo_folder: Path) -> None:
+async def test_an_empty_reply_is_never_an_answer(cache_folder: Path) -> None:
     """Null content is asked again."""
-    async with scripted_engine(memo_folder, by_turn(completion(None), completion("yes"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion(None), completion("yes"))) as (engine, _):
         assert (await engine.complete(ask())).value == "yes"
 
 
-async def test_a_truncated_reply_gets_twice_the_room_once(memo_folder: Path) -> None:
+async def test_a_truncated_reply_gets_twice_the_room_once(cache_folder: Path) -> None:
     """`length` doubles the token limit for one more call; a second one is the outcome truncated."""
     turns = by_turn(completion("half", "length"), completion("whole"))
-    async with scripted_engine(memo_folder, turns) as (engine, transport):
+    async with scripted_engine(cache_folder, turns) as (engine, transport):
         assert (await engine.complete(ask(max_tokens=100))).value == "whole"
         assert [request.max_tokens for request in transport.sent] == [100, 200]
-    async with scripted_engine(memo_folder, by_turn(completion("half", "length"))) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(completion("half", "length"))) as (engine, transport):
         done = await engine.complete(ask("other", max_tokens=100))
         assert (done.value, done.outcome, len(transport.sent)) == (None, Outcome.TRUNCATED, 2)
 
 
-async def test_a_truncated_reply_is_no_answer_however_it_reads(memo_folder: Path) -> None:
+async def test_a_truncated_reply_is_no_answer_however_it_reads(cache_folder: Path) -> None:
     """A verdict in a reply that was cut off may be one that the judge only quoted: it does not count."""
     turns = by_turn(completion("[[A]]", "length"), completion("[[A]] says the response. [[B]]"))
-    async with scripted_engine(memo_folder, turns) as (engine, _):
+    async with scripted_engine(cache_folder, turns) as (engine, _):
         assert (await engine.complete(ask())).value == "[[A]] says the response. [[B]]"
 
 
 @pytest.mark.parametrize(
     "refused", [completion("x", "content_filter"), completion(None, choices=[{"message": {"refusal": "No."}}])]
 )
-async def test_a_refusal_is_asked_again_once(memo_folder: Path, refused: RawReply) -> None:
+async def test_a_refusal_is_asked_again_once(cache_folder: Path, refused: RawReply) -> None:
     """One refusal may be chance, two are the outcome refusal; a refusal is never kept as an answer."""
-    async with scripted_engine(memo_folder, by_turn(refused, completion("yes"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(refused, completion("yes"))) as (engine, _):
         assert (await engine.complete(ask("q1"))).value == "yes"
-    async with scripted_engine(memo_folder, by_turn(refused)) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(refused)) as (engine, transport):
         done = await engine.complete(ask("q2"))
         assert (done.outcome, len(transport.sent)) == (Outcome.REFUSAL, 2)
-        assert engine.memo.get(ask("q2").request.key) is None
+        assert engine.cache.get(ask("q2").request.key) is None
 
 
-async def test_a_salvaged_reply_is_the_same_from_the_memo(memo_folder: Path) -> None:
+async def test_a_salvaged_reply_is_the_same_from_the_cache(cache_folder: Path) -> None:
     """What only `salvage` can read is used from the second try on, and read the same way in the next process."""
 
     def question() -> Question[str]:
@@ -435,30 +435,30 @@ async def test_a_salvaged_reply_is_the_same_from_the_memo(memo_folder: Path) -> 
             request=ask().request, parse=ask(bad=("broken",)).parse, sketch=str, salvage=lambda text: f"mended {text}"
         )
 
-    async with scripted_engine(memo_folder, by_turn(completion("broken"))) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(completion("broken"))) as (engine, transport):
         assert (await engine.complete(question())).value == "mended broken"
         assert len(transport.sent) == 2
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call"))) as (engine, _):
         assert (await engine.complete(question())).value == "mended broken"
 
 
-async def test_a_remembered_reply_that_no_longer_parses_is_asked_again(memo_folder: Path) -> None:
-    """A stricter reader does not fail on yesterday's memo; the new reply takes the old one's place."""
-    async with scripted_engine(memo_folder, by_turn(completion("old"))) as (engine, _):
+async def test_a_remembered_reply_that_no_longer_parses_is_asked_again(cache_folder: Path) -> None:
+    """A stricter reader does not fail on yesterday's cache; the new reply takes the old one's place."""
+    async with scripted_engine(cache_folder, by_turn(completion("old"))) as (engine, _):
         await engine.complete(ask())
-    async with scripted_engine(memo_folder, by_turn(completion("new"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("new"))) as (engine, _):
         assert (await engine.complete(ask(bad=("old",)))).value == "new"
-        assert (await engine.complete(ask(bad=("old",)))).from_memo
+        assert (await engine.complete(ask(bad=("old",)))).from_cache
 
 
-async def test_an_item_that_is_refused_as_too_long_or_filtered_says_so(memo_folder: Path) -> None:
+async def test_an_item_that_is_refused_as_too_long_or_filtered_says_so(cache_folder: Path) -> None:
     """Context and filter errors are outcomes of the item after a single call."""
     for code, outcome in (
         ("context_length_exceeded", Outcome.CONTEXT_TOO_LONG),
         ("content_filter", Outcome.REFUSAL),
         ("invalid_value", Outcome.API_ERROR),
     ):
-        async with scripted_engine(memo_folder, by_turn(refusal(400, "no", code=code))) as (engine, transport):
+        async with scripted_engine(cache_folder, by_turn(refusal(400, "no", code=code))) as (engine, transport):
             done = await engine.complete(ask(code))
             assert (done.outcome, len(transport.sent), engine.stats().failed) == (outcome, 1, 1)
 
@@ -476,7 +476,7 @@ async def test_an_item_that_is_refused_as_too_long_or_filtered_says_so(memo_fold
         (CallFailedError(Failure(kind=Kind.RUN, detail="certificate expired", hint="mend it")), RefusedError),
     ],
 )  # fmt: skip
-async def test_fatal_replies_stop_everything(memo_folder: Path, reply: Any, error: type[SvrError]) -> None:
+async def test_fatal_replies_stop_everything(cache_folder: Path, reply: Any, error: type[SvrError]) -> None:
     """The first such reply ends the run with its error; no more calls leave than were in flight."""
     gate = asyncio.Event()
 
@@ -487,7 +487,7 @@ async def test_fatal_replies_stop_everything(memo_folder: Path, reply: Any, erro
     def answer(_: Request, n: int) -> Any:
         return completion("yes") if n < 3 else late()
 
-    async with scripted_engine(memo_folder, answer, concurrency=4) as (engine, transport):
+    async with scripted_engine(cache_folder, answer, concurrency=4) as (engine, transport):
         for n in range(3):
             assert (await engine.complete(ask(f"paid{n}"))).value == "yes"
         tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(50)]
@@ -501,10 +501,10 @@ async def test_fatal_replies_stop_everything(memo_folder: Path, reply: Any, erro
         assert engine.fatal.hint
         with pytest.raises(error):
             await engine.complete(ask("one more"))
-        assert engine.memo.get(ask("paid2").request.key) is not None
+        assert engine.cache.get(ask("paid2").request.key) is not None
 
 
-async def test_stopping_lets_calls_under_way_end(memo_folder: Path) -> None:
+async def test_stopping_lets_calls_under_way_end(cache_folder: Path) -> None:
     """After `stop`, calls in flight finish and are kept; those that wait are turned away."""
     gate = asyncio.Event()
 
@@ -512,7 +512,7 @@ async def test_stopping_lets_calls_under_way_end(memo_folder: Path) -> None:
         await gate.wait()
         return completion("yes")
 
-    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=2) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=2) as (engine, transport):
         tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(6)]
         await asyncio.sleep(0.01)
         engine.stop()
@@ -520,13 +520,13 @@ async def test_stopping_lets_calls_under_way_end(memo_folder: Path) -> None:
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [getattr(one, "value", None) for one in found] == ["yes"] * 2 + [None] * 4
         assert len(transport.sent) == 2
-        assert engine.memo.get(ask("q1").request.key) is not None
+        assert engine.cache.get(ask("q1").request.key) is not None
 
 
-async def test_a_stop_during_a_rate_limit_is_noticed_at_once(memo_folder: Path) -> None:
+async def test_a_stop_during_a_rate_limit_is_noticed_at_once(cache_folder: Path) -> None:
     """A run that is stopped while it waits for a rate limit ends without waiting for it."""
     turns = by_turn(refusal(429, headers={"retry-after": "500"}))
-    async with scripted_engine(memo_folder, turns) as (engine, transport):
+    async with scripted_engine(cache_folder, turns) as (engine, transport):
         task = asyncio.create_task(engine.complete(ask()))
         await until(lambda: engine.stats().rate_limited > 0)
         await asyncio.sleep(0.01)
@@ -536,37 +536,39 @@ async def test_a_stop_during_a_rate_limit_is_noticed_at_once(memo_folder: Path) 
         assert len(transport.sent) == 1
 
 
-async def test_a_memo_that_cannot_be_written_stops_the_run(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cache_that_cannot_be_written_stops_the_run(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When a paid reply cannot be kept, no further call is paid for."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes")), concurrency=1) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(completion("yes")), concurrency=1) as (engine, transport):
 
         async def broken(*_: object) -> None:
             raise StorageError("the disk is full")
 
-        monkeypatch.setattr(engine.memo, "put", broken)
+        monkeypatch.setattr(engine.cache, "put", broken)
         found = await gather_all(engine, [ask(f"q{n}") for n in range(10)])
         assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
         assert isinstance(engine.fatal, StorageError)
         assert len(transport.sent) <= 2
 
 
-async def test_a_memo_that_can_only_be_read_costs_nothing(memo_folder: Path) -> None:
-    """What a read-only memo has is served; for what it lacks no call leaves, however many ask: exit 5 at once."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+async def test_a_cache_that_can_only_be_read_costs_nothing(cache_folder: Path) -> None:
+    """What a read-only cache has is served; for what it lacks no call leaves, however many ask: exit 5 at once."""
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask("known"))
     transport = Scripted(by_turn(completion("yes")))
-    memo = Memo(memo_folder, _ReadOnlyRows(memo_folder / DATABASE), writable=False)
-    async with CallEngine(transport, memo, config=EngineConfig(concurrency=8)) as engine:
-        assert (await engine.complete(ask("known"))).from_memo
+    cache = Cache(cache_folder, _ReadOnlyRows(cache_folder / DATABASE), writable=False)
+    async with CallEngine(transport, cache, config=EngineConfig(concurrency=8)) as engine:
+        assert (await engine.complete(ask("known"))).from_cache
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
         assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
         assert (isinstance(engine.fatal, StorageError), transport.sent) == (True, [])
 
 
-async def test_a_failures_log_that_cannot_be_written_stops_the_run(memo_folder: Path, tmp_path: Path) -> None:
+async def test_a_failures_log_that_cannot_be_written_stops_the_run(cache_folder: Path, tmp_path: Path) -> None:
     """A failure that cannot be noted is a storage error too."""
     log = FailureLog(tmp_path / "missing" / "failures.jsonl")
-    async with scripted_engine(memo_folder, by_turn(refusal(400)), failures=log) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(refusal(400)), failures=log) as (engine, _):
         with pytest.raises(StorageError):
             await engine.complete(ask())
         assert isinstance(engine.fatal, StorageError)
@@ -597,11 +599,11 @@ def test_a_failure_of_which_a_part_was_written_costs_no_other(tmp_path: Path, mo
 # --- money ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_call_cap_is_never_exceeded(memo_folder: Path) -> None:
+async def test_the_call_cap_is_never_exceeded(cache_folder: Path) -> None:
     """With `max_calls` 5, five calls leave, retries included; the rest of the run ends with a BudgetError."""
     for concurrency in (1, 8):
         turns = by_turn(refusal(500), completion("yes"))
-        async with scripted_engine(memo_folder, turns, budget=Budget(max_calls=5), concurrency=concurrency) as (
+        async with scripted_engine(cache_folder, turns, budget=Budget(max_calls=5), concurrency=concurrency) as (
             engine,
             transport,
         ):
@@ -611,7 +613,7 @@ async def test_the_call_cap_is_never_exceeded(memo_folder: Path) -> None:
             assert sum(isinstance(one, Completion) for one in found) == 4
 
 
-async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(memo_folder: Path) -> None:
+async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(cache_folder: Path) -> None:
     """Each call costs one dollar: a budget of five stops within five dollars and one set of calls in flight."""
     price = Price(input=10_000.0, cached=10_000.0, output=0.0)
 
@@ -621,7 +623,7 @@ async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(memo
 
     for concurrency in (1, 4):
         async with scripted_engine(
-            memo_folder, lambda *_: answer(), budget=Budget(max_usd=5.0), price=price, concurrency=concurrency
+            cache_folder, lambda *_: answer(), budget=Budget(max_usd=5.0), price=price, concurrency=concurrency
         ) as (engine, transport):
             await gather_all(engine, [ask(f"{concurrency}-{n}") for n in range(50)])
             assert isinstance(engine.fatal, BudgetError)
@@ -629,12 +631,12 @@ async def test_the_dollar_cap_is_overshot_by_no_more_than_what_is_in_flight(memo
             assert engine.stats().usd == len(transport.sent)
 
 
-async def test_the_dollar_cap_holds_for_replies_that_tell_no_tokens(memo_folder: Path) -> None:
+async def test_the_dollar_cap_holds_for_replies_that_tell_no_tokens(cache_folder: Path) -> None:
     """Without usage a reply is taken to cost what its words and those of the question would; what is paid is not."""
     price = Price(input=10_000.0, cached=10_000.0, output=10_000.0)
     silent = completion("x" * 400, usage=None)
     async with scripted_engine(
-        memo_folder, by_turn(silent), budget=Budget(max_usd=5.0), price=price, concurrency=1
+        cache_folder, by_turn(silent), budget=Budget(max_usd=5.0), price=price, concurrency=1
     ) as (engine, transport):
         await gather_all(engine, [ask(f"{n} " + "word " * 80) for n in range(50)])
         assert isinstance(engine.fatal, BudgetError)
@@ -642,14 +644,14 @@ async def test_the_dollar_cap_holds_for_replies_that_tell_no_tokens(memo_folder:
         assert engine.stats().usd == 0.0
 
 
-async def test_the_dollar_cap_holds_for_calls_that_may_be_billed_without_an_answer(memo_folder: Path) -> None:
+async def test_the_dollar_cap_holds_for_calls_that_may_be_billed_without_an_answer(cache_folder: Path) -> None:
     """Two of three calls are lost and perhaps billed: each is expected to cost what an answered one does, a dollar."""
     price = Price(input=10_000.0, cached=10_000.0, output=0.0)
 
     def answer(_: Request, number: int) -> RawReply | Exception:
         return lost() if number % 3 else completion("yes")
 
-    async with scripted_engine(memo_folder, answer, budget=Budget(max_usd=9.0), price=price, concurrency=1) as (
+    async with scripted_engine(cache_folder, answer, budget=Budget(max_usd=9.0), price=price, concurrency=1) as (
         engine,
         transport,
     ):
@@ -659,9 +661,9 @@ async def test_the_dollar_cap_holds_for_calls_that_may_be_billed_without_an_answ
         assert engine.stats().usd == sum(number % 3 == 0 for number in range(len(transport.sent)))
 
 
-async def test_calls_that_a_stop_cuts_off_are_counted_as_lost(memo_folder: Path) -> None:
+async def test_calls_that_a_stop_cuts_off_are_counted_as_lost(cache_folder: Path) -> None:
     """A call that has left and is cancelled may be billed, and is in the count of those."""
-    async with scripted_engine(memo_folder, lambda *_: asyncio.sleep(60), concurrency=3) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: asyncio.sleep(60), concurrency=3) as (engine, transport):
         tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(5)]
         await until(lambda: len(transport.sent) == 3)
         for task in tasks:
@@ -670,20 +672,20 @@ async def test_calls_that_a_stop_cuts_off_are_counted_as_lost(memo_folder: Path)
         assert (engine.stats().sent, engine.stats().lost) == (3, 3)
 
 
-async def test_answers_from_the_memo_cost_nothing(memo_folder: Path) -> None:
+async def test_answers_from_the_cache_cost_nothing(cache_folder: Path) -> None:
     """A budget of nothing still serves what is already paid for."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask())
-    async with scripted_engine(memo_folder, by_turn(completion("no")), budget=Budget(max_calls=0)) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("no")), budget=Budget(max_calls=0)) as (engine, _):
         assert (await engine.complete(ask())).value == "yes"
         with pytest.raises(BudgetError):
             await engine.complete(ask("new"))
 
 
-async def test_calls_that_were_lost_are_counted(memo_folder: Path) -> None:
+async def test_calls_that_were_lost_are_counted(cache_folder: Path) -> None:
     """`lost` counts the calls that may be billed without an answer; refused connections are not among them."""
     turns = by_turn(lost(), lost(billed=Billed.NO), refusal(502), completion("yes"))
-    async with scripted_engine(memo_folder, turns) as (engine, _):
+    async with scripted_engine(cache_folder, turns) as (engine, _):
         await engine.complete(ask())
         assert engine.stats().lost == 2
 
@@ -691,25 +693,25 @@ async def test_calls_that_were_lost_are_counted(memo_folder: Path) -> None:
 # --- dry runs, offline runs, failures ---------------------------------------------------------------------------------
 
 
-async def test_a_dry_run_counts_and_sends_nothing(memo_folder: Path) -> None:
-    """Each different question counts once with its tokens; what the memo holds is used and not counted."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+async def test_a_dry_run_counts_and_sends_nothing(cache_folder: Path) -> None:
+    """Each different question counts once with its tokens; what the cache holds is used and not counted."""
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask("paid"))
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), dry_run=True) as (engine, transport):
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call")), dry_run=True) as (engine, transport):
         assert (await engine.complete(ask("paid"))).value == "yes"
         for text in ("a", "a", "b"):
             assert (await engine.complete(ask(text))).value == "planned"
         stats = engine.stats()
         assert not transport.sent
-        assert (stats.planned_calls, stats.memo_hits, stats.sent) == (2, 1, 0)
+        assert (stats.planned_calls, stats.cache_hits, stats.sent) == (2, 1, 0)
         assert (stats.planned_completion_tokens, stats.planned_max_completion_tokens) == (14, 200)
-        assert engine.memo.get(ask("a").request.key) is None
+        assert engine.cache.get(ask("a").request.key) is None
 
 
-async def test_an_offline_engine_sends_nothing(memo_folder: Path) -> None:
-    """Offline, a question that is not in the memo is an api_error that says why, and is not noted as a failure."""
+async def test_an_offline_engine_sends_nothing(cache_folder: Path) -> None:
+    """Offline, a question that is not in the cache is an api_error that says why, and is not noted as a failure."""
     log = FailureLog()
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), offline=True, failures=log) as (
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call")), offline=True, failures=log) as (
         engine,
         transport,
     ):
@@ -720,23 +722,23 @@ async def test_an_offline_engine_sends_nothing(memo_folder: Path) -> None:
         assert len(log) == 0
 
 
-async def test_final_failures_are_not_asked_again_until_told_to(memo_folder: Path, tmp_path: Path) -> None:
+async def test_final_failures_are_not_asked_again_until_told_to(cache_folder: Path, tmp_path: Path) -> None:
     """On resuming, a question that failed for good costs nothing; with `forget` it is asked again."""
     path = tmp_path / "failures.jsonl"
-    async with scripted_engine(memo_folder, by_turn(completion("bad")), failures=FailureLog(path)) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("bad")), failures=FailureLog(path)) as (engine, _):
         assert (await engine.complete(ask())).outcome is Outcome.PARSE_ERROR
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
         engine,
         transport,
     ):
         done = await engine.complete(ask())
         assert (done.outcome, done.detail, len(transport.sent)) == (Outcome.PARSE_ERROR, "Your answer was bad.", 0)
-    async with scripted_engine(memo_folder, by_turn(completion("good")), failures=FailureLog(path, forget=True)) as (
+    async with scripted_engine(cache_folder, by_turn(completion("good")), failures=FailureLog(path, forget=True)) as (
         engine,
         _,
     ):
         assert (await engine.complete(ask())).value == "good"
-    async with scripted_engine(memo_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
+    async with scripted_engine(cache_folder, by_turn(AssertionError("a call")), failures=FailureLog(path)) as (
         engine,
         _,
     ):
@@ -751,20 +753,20 @@ def test_limits_without_sense_are_refused() -> None:
         EngineConfig(attempts=0)
 
 
-async def test_only_so_many_fingerprints_are_kept(memo_folder: Path) -> None:
+async def test_only_so_many_fingerprints_are_kept(cache_folder: Path) -> None:
     """An endpoint with a new fingerprint for every reply does not fill the memory."""
 
     def answer(_: Request, n: int) -> RawReply:
         return completion("yes", system_fingerprint=f"f{n}", model=f"m{n}")
 
-    async with scripted_engine(memo_folder, answer) as (engine, _):
+    async with scripted_engine(cache_folder, answer) as (engine, _):
         await gather_all(engine, [ask(f"q{n}") for n in range(100)])
         assert len(engine.fingerprints) == len(engine.models) == engine_module.MAX_NAMES_KEPT
 
 
-async def test_the_script_stands_in_for_a_transport(memo_folder: Path) -> None:
+async def test_the_script_stands_in_for_a_transport(cache_folder: Path) -> None:
     """What these tests answer with is closed by the engine like a real transport."""
     transport = Scripted(by_turn(completion("yes")))
-    async with CallEngine(transport, Memo.open(memo_folder)) as engine:
+    async with CallEngine(transport, Cache.open(cache_folder)) as engine:
         assert (await engine.complete(ask())).value == "yes"
     assert transport.closed

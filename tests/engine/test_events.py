@@ -52,20 +52,20 @@ def only(events: list[Event], kind: type[Any]) -> Any:
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_watches_unless_asked_to(memo_folder: Path) -> None:
+async def test_nobody_watches_unless_asked_to(cache_folder: Path) -> None:
     """Without observers there is no watch, and calls go straight to the caller."""
     assert Watch.over() is None
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         assert engine._watch is None
         assert engine._calls is engine._caller
 
 
-async def test_a_call_is_told_with_key_tokens_cost_and_time(memo_folder: Path) -> None:
-    """One attempt, one call, and facts at the end; a memo hit is no call."""
+async def test_a_call_is_told_with_key_tokens_cost_and_time(cache_folder: Path) -> None:
+    """One attempt, one call, and facts at the end; a cache hit is no call."""
     seen: list[Event] = []
     with observing(seen.append):
         price = Price(input=1.0, cached=0.5, output=2.0)
-        async with scripted_engine(memo_folder, by_turn(completion("yes")), price=price) as (engine, _):
+        async with scripted_engine(cache_folder, by_turn(completion("yes")), price=price) as (engine, _):
             done = await engine.complete(ask())
             await engine.complete(ask())
     assert kinds(seen) == ["AttemptEnded", "CallEnded"]
@@ -77,16 +77,16 @@ async def test_a_call_is_told_with_key_tokens_cost_and_time(memo_folder: Path) -
     assert 0 <= only(seen, AttemptEnded).seconds <= call.seconds
     last = seen[-1]
     assert isinstance(last, Snapshot)
-    assert (last.closing, last.model, last.stats.sent, last.stats.memo_hits) == (True, "m", 1, 1)
+    assert (last.closing, last.model, last.stats.sent, last.stats.cache_hits) == (True, "m", 1, 1)
 
 
-async def test_tries_again_and_pauses_are_told_with_their_reasons(memo_folder: Path) -> None:
+async def test_tries_again_and_pauses_are_told_with_their_reasons(cache_folder: Path) -> None:
     """A 500, a rate limit, then an answer: two retries, one pause, three attempts, one call."""
     seen: list[Event] = []
     limited = refusal(429, "slow down", headers={"retry-after": "0.05"})
     answers = by_turn(refusal(500, "oops"), limited, completion("yes"))
     with observing(seen.append):
-        async with scripted_engine(memo_folder, answers) as (engine, _):
+        async with scripted_engine(cache_folder, answers) as (engine, _):
             assert (await engine.complete(ask())).value == "yes"
     assert [type(event) for event in seen if isinstance(event, AttemptEnded | CallEnded)] == [AttemptEnded] * 3 + [
         CallEnded
@@ -99,11 +99,11 @@ async def test_tries_again_and_pauses_are_told_with_their_reasons(memo_folder: P
     assert (only(seen, CallEnded).attempts, only(seen, CallEnded).status) == (3, 200)
 
 
-async def test_failures_and_stops_are_told(memo_folder: Path) -> None:
+async def test_failures_and_stops_are_told(cache_folder: Path) -> None:
     """An item that is given up, and the error that ends the run, each once, with the outcome or the kind of error."""
     seen: list[Event] = []
     with observing(seen.append):
-        async with scripted_engine(memo_folder, by_turn(refusal(400, "bad"), refusal(401, "key"))) as (engine, _):
+        async with scripted_engine(cache_folder, by_turn(refusal(400, "bad"), refusal(401, "key"))) as (engine, _):
             done = await engine.complete(ask("one"))
             assert done.outcome is Outcome.API_ERROR
             with pytest.raises(AuthError):
@@ -114,7 +114,7 @@ async def test_failures_and_stops_are_told(memo_folder: Path) -> None:
     assert [event.error for event in seen if isinstance(event, CallEnded)] == ["item", "AuthError"]
 
 
-async def test_a_cancelled_call_ends_too_and_nothing_is_held(memo_folder: Path) -> None:
+async def test_a_cancelled_call_ends_too_and_nothing_is_held(cache_folder: Path) -> None:
     """However a call ends, it is told, and the watch keeps no trace of it."""
     seen: list[Event] = []
     started = asyncio.Event()
@@ -124,7 +124,7 @@ async def test_a_cancelled_call_ends_too_and_nothing_is_held(memo_folder: Path) 
         await asyncio.Event().wait()
 
     with observing(seen.append):
-        async with scripted_engine(memo_folder, lambda *_: never()) as (engine, _):
+        async with scripted_engine(cache_folder, lambda *_: never()) as (engine, _):
             task = asyncio.create_task(engine.complete(ask()))
             await started.wait()
             task.cancel()
@@ -136,7 +136,7 @@ async def test_a_cancelled_call_ends_too_and_nothing_is_held(memo_folder: Path) 
 
 
 async def test_an_observer_that_fails_is_dropped_and_the_run_goes_on(
-    memo_folder: Path, caplog: pytest.LogCaptureFixture
+    cache_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Watching never stops a run: the others still see everything, and one line says what happened."""
     seen: list[Event] = []
@@ -145,7 +145,7 @@ async def test_an_observer_that_fails_is_dropped_and_the_run_goes_on(
         raise ZeroDivisionError
 
     with observing(broken, seen.append), caplog.at_level(logging.WARNING):
-        async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+        async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
             assert (await engine.complete(ask())).value == "yes"
     assert kinds(seen) == ["AttemptEnded", "CallEnded"]
     assert [record.getMessage() for record in caplog.records] == [
@@ -182,9 +182,9 @@ def test_calls_refused_together_are_one_pause() -> None:
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-async def test_stats_tell_latency_and_limit(memo_folder: Path) -> None:
+async def test_stats_tell_latency_and_limit(cache_folder: Path) -> None:
     """Each request with a usable reply counts in the latency; the limit is the concurrency that holds now."""
-    async with scripted_engine(memo_folder, by_turn(refusal(500), completion("yes")), concurrency=3) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(refusal(500), completion("yes")), concurrency=3) as (engine, _):
         assert engine.stats().latency == Spread()
         await engine.complete(ask("one"))
         await engine.complete(ask("two"))
@@ -294,13 +294,13 @@ def probe_runs(engine: CallEngine) -> bool:
     return bool(engine._probe.running)
 
 
-async def test_the_probe_runs_with_the_first_call_and_ends_with_the_engine(memo_folder: Path) -> None:
-    """A memo hit starts no timer; a call does; closing the engine cancels it."""
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+async def test_the_probe_runs_with_the_first_call_and_ends_with_the_engine(cache_folder: Path) -> None:
+    """A cache hit starts no timer; a call does; closing the engine cancels it."""
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         assert not probe_runs(engine)
         await engine.complete(ask())
         assert probe_runs(engine)
     assert not probe_runs(engine)
-    async with scripted_engine(memo_folder, by_turn(completion("yes"))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(completion("yes"))) as (engine, _):
         await engine.complete(ask())
         assert not engine._probe.running

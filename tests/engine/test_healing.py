@@ -159,7 +159,7 @@ ORDERS = [("max_tokens", "temperature"), ("temperature", "max_tokens")]
 
 @pytest.mark.parametrize("status", [400, 404, 422])
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], status: int, memo_folder: Path) -> None:
+def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], status: int, cache_folder: Path) -> None:
     """It refuses max_tokens and a temperature, one at a time, in either order and status: one refusal, one line."""
     notes: list[str] = []
 
@@ -170,7 +170,7 @@ def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], s
         return completion("[[A]]", model="new-thinker")
 
     async def ask() -> int:
-        async with scripted_engine(memo_folder, answer, concurrency=1) as (engine, transport):
+        async with scripted_engine(cache_folder, answer, concurrency=1) as (engine, transport):
             engine.tell(lambda word: notes.append(word.text))
             done = [one async for _, one in engine.map(questions("http://h/v1", 3, model="new-thinker"))]
             assert {one.outcome for one in done} == {Outcome.SCORED}
@@ -183,11 +183,11 @@ def test_a_model_that_nobody_knows_costs_one_call_more(order: tuple[str, str], s
     assert 'max_tokens_field = "max_completion_tokens"' in notes[0]
 
 
-def test_a_model_that_is_not_served_still_ends_the_run(memo_folder: Path) -> None:
+def test_a_model_that_is_not_served_still_ends_the_run(cache_folder: Path) -> None:
     """A 404 that names no setting of ours is what it was: exit 4, not an item's failure."""
 
     async def ask() -> None:
-        async with scripted_engine(memo_folder, lambda *_: refusal(404, "unknown model new-thinker")) as (engine, _):
+        async with scripted_engine(cache_folder, lambda *_: refusal(404, "unknown model new-thinker")) as (engine, _):
             await engine.complete(questions("http://h/v1", 1)[0])
 
     with pytest.raises(ModelError):
@@ -206,11 +206,11 @@ def questions(url: str, count: int = 12, **settings: Any) -> list[Question[Any]]
     return [writer(url, **settings).direct(present(pair, Order.AB)) for pair in pairs(count)]
 
 
-def answers(url: str, memo: Path, notes: list[str], *, concurrency: int = 8, **settings: Any) -> tuple[Any, Any]:
+def answers(url: str, cache: Path, notes: list[str], *, concurrency: int = 8, **settings: Any) -> tuple[Any, Any]:
     """Ask, and return keys with values, and the engine's facts."""
 
     async def ask() -> tuple[Any, Any]:
-        async with engine_at(url, memo, concurrency=concurrency) as engine:
+        async with engine_at(url, cache, concurrency=concurrency) as engine:
             engine.tell(lambda word: notes.append(word.text))
             found = {place: done async for place, done in engine.map(questions(url, **settings))}
             return [(found[place].key, found[place].value) for place in sorted(found)], engine.stats()
@@ -218,12 +218,12 @@ def answers(url: str, memo: Path, notes: list[str], *, concurrency: int = 8, **s
     return asyncio.run(ask())
 
 
-def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, memo_folder: Path) -> None:
+def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, cache_folder: Path) -> None:
     """One refusal, one line that says what makes it permanent, every pair answered, and nothing paid twice."""
     thinker.reset()
     notes: list[str] = []
     effort = {"reasoning_effort": "medium", "effort_style": "field"}
-    found, facts = answers(thinker.base_url, memo_folder, notes, concurrency=1, **effort)
+    found, facts = answers(thinker.base_url, cache_folder, notes, concurrency=1, **effort)
     assert all(value is not None for _, value in found)
     assert (facts.sent, facts.failed) == (len(found) + 1, 0)
     assert thinker.stats()["paid"] == len(found)
@@ -232,11 +232,11 @@ def test_a_reasoning_model_costs_one_call_more(thinker: SimServer, memo_folder: 
     assert 'temperature = "unset"' in notes[0]
 
 
-def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, memo_folder: Path) -> None:
+def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, cache_folder: Path) -> None:
     """With many calls at a time each is refused at most once; what is paid is paid once, and told once."""
     thinker.reset()
     notes: list[str] = []
-    found, facts = answers(thinker.base_url, memo_folder, notes)
+    found, facts = answers(thinker.base_url, cache_folder, notes)
     assert all(value is not None for _, value in found)
     assert thinker.stats()["paid"] == len(found)
     assert facts.failed == 0
@@ -244,26 +244,26 @@ def test_calls_in_flight_that_fail_alike_are_repeated(thinker: SimServer, memo_f
     assert len(notes) == 1
 
 
-def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, memo_folder: Path) -> None:
+def test_the_next_run_asks_and_pays_nothing(thinker: SimServer, cache_folder: Path) -> None:
     """Neither a call nor a refusal: with the same profile, with the setting made permanent, and without the file."""
     thinker.reset()
-    first, _ = answers(thinker.base_url, memo_folder, [])
+    first, _ = answers(thinker.base_url, cache_folder, [])
     notes: list[str] = []
-    again, facts = answers(thinker.base_url, memo_folder, notes)
+    again, facts = answers(thinker.base_url, cache_folder, notes)
     assert again == first
     assert facts.sent == 0
     assert ["as an earlier run found" in note for note in notes] == [True]
     lasting: dict[str, Any] = {"max_tokens_field": "max_completion_tokens", "temperature": None}
-    mended, facts = answers(thinker.base_url, memo_folder, [], **lasting)
+    mended, facts = answers(thinker.base_url, cache_folder, [], **lasting)
     assert (mended, facts.sent) == (first, 0)
-    (memo_folder / FILE).unlink()
+    (cache_folder / FILE).unlink()
     paid = thinker.stats()["paid"]
-    relearnt, facts = answers(thinker.base_url, memo_folder, [], concurrency=1)
+    relearnt, facts = answers(thinker.base_url, cache_folder, [], concurrency=1)
     assert (relearnt, thinker.stats()["paid"]) == (first, paid)
     assert facts.sent == 1
 
 
-def test_replies_from_before_a_refusal_are_still_found(memo_folder: Path) -> None:
+def test_replies_from_before_a_refusal_are_still_found(cache_folder: Path) -> None:
     """What was answered with a setting that is refused today is not paid for again."""
     refusing = False
 
@@ -273,7 +273,7 @@ def test_replies_from_before_a_refusal_are_still_found(memo_folder: Path) -> Non
         return completion("[[A]]")
 
     async def ask(count: int) -> list[str]:
-        async with scripted_engine(memo_folder, answer) as (engine, transport):
+        async with scripted_engine(cache_folder, answer) as (engine, transport):
             done = [await engine.complete(question) for question in questions("http://h/v1", count)]
             assert all(one.value is not None for one in done)
             sent.append(len(transport.sent))
@@ -286,7 +286,7 @@ def test_replies_from_before_a_refusal_are_still_found(memo_folder: Path) -> Non
     assert sent == [3, 2]
 
 
-def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
+def test_refusals_of_settings_count_against_nothing(cache_folder: Path) -> None:
     """However many calls in flight are refused alike, neither the run nor a call is given up for it."""
 
     def answer(request: Request, _: int) -> RawReply:
@@ -295,7 +295,7 @@ def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
         return completion("[[B]]")
 
     async def ask() -> None:
-        async with scripted_engine(memo_folder, answer, concurrency=64) as (engine, _):
+        async with scripted_engine(cache_folder, answer, concurrency=64) as (engine, _):
             asked = questions("http://h/v1", 64, seed=3)
             done = [one async for _, one in engine.map(asked)]
             assert {one.outcome for one in done} == {Outcome.SCORED}
@@ -304,7 +304,7 @@ def test_refusals_of_settings_count_against_nothing(memo_folder: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_run_at_a_model_without_a_system_goes_on(memo_folder: Path) -> None:
+def test_a_run_at_a_model_without_a_system_goes_on(cache_folder: Path) -> None:
     """One call is refused, one line says what makes it permanent, and the next run asks the healed way at once."""
 
     def answer(request: Request, _: int) -> RawReply:
@@ -313,7 +313,7 @@ def test_a_run_at_a_model_without_a_system_goes_on(memo_folder: Path) -> None:
         return completion("[[A]]")
 
     async def ask(count: int) -> list[str]:
-        async with scripted_engine(memo_folder, answer) as (engine, transport):
+        async with scripted_engine(cache_folder, answer) as (engine, transport):
             notes: list[str] = []
             engine.tell(lambda word: notes.append(word.text))
             done = [await engine.complete(question) for question in questions("http://h/v1", count)]
@@ -328,11 +328,11 @@ def test_a_run_at_a_model_without_a_system_goes_on(memo_folder: Path) -> None:
     assert sent == [4, 1]
 
 
-def test_a_setting_that_is_needed_is_no_cure(memo_folder: Path) -> None:
+def test_a_setting_that_is_needed_is_no_cure(cache_folder: Path) -> None:
     """A refusal that names nothing we can leave out fails its item, as ever."""
 
     async def ask() -> None:
-        async with scripted_engine(memo_folder, lambda *_: refusal(400, "messages is not supported")) as (engine, _):
+        async with scripted_engine(cache_folder, lambda *_: refusal(400, "messages is not supported")) as (engine, _):
             done = await engine.complete(questions("http://h/v1", 1)[0])
             assert done.outcome is Outcome.API_ERROR
 

@@ -14,8 +14,8 @@ import pytest
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 import svr_async
-from svr_async.engine.memo_disk import SETTINGS, BytesDisk
-from svr_async.engine.memo_files import connection_of, open_cache
+from svr_async.engine.cache_disk import SETTINGS, BytesDisk
+from svr_async.engine.cache_files import connection_of, open_cache
 
 COUNTERS = {"count", "size", "hits", "misses"}  # read from the file when they are asked for
 PACKAGE = Path(svr_async.__file__).parent
@@ -54,14 +54,14 @@ def test_rows_are_read_on_the_connection_of_a_transaction(tmp_path: Path) -> Non
 
 
 def test_no_other_file_uses_what_diskcache_keeps_to_itself() -> None:
-    """`memo_files.py` alone names its private attributes."""
+    """`cache_files.py` alone names its private attributes."""
     users = set()
-    for path in (PACKAGE / "engine").rglob("memo*.py"):
+    for path in (PACKAGE / "engine").rglob("cache*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
             if isinstance(node, ast.Attribute) and node.attr in ITS_OWN - {"_local"} and not is_own:
                 users.add(path.name)
-    assert users == {"memo_files.py"}
+    assert users == {"cache_files.py"}
 
 
 async def test_tenacity_asks_in_the_order_that_patience_needs() -> None:

@@ -99,7 +99,7 @@ def test_base_urls_with_keys_or_without_sense_are_refused(url: str) -> None:
 
 
 def test_a_plain_base_url_is_kept_without_its_last_slash() -> None:
-    """The identity in memo keys does not depend on a trailing slash."""
+    """The identity in cache keys does not depend on a trailing slash."""
     assert refuse_key_in_url("http://127.0.0.1:8000/v1/") == "http://127.0.0.1:8000/v1"
 
 

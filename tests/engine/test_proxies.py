@@ -42,11 +42,11 @@ async def proxy(status: str = "200 OK") -> AsyncIterator[tuple[str, list[str]]]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
 
 
-async def test_an_endpoint_is_asked_through_its_proxy(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_is_asked_through_its_proxy(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy gets the whole address and its own password; the endpoint's key goes with the question."""
     async with proxy() as (address, heads):
         monkeypatch.setenv("HTTP_PROXY", f"http://me:pass@{address}")
-        async with engine_at(URL, memo_folder, key="sk-1") as engine:
+        async with engine_at(URL, cache_folder, key="sk-1") as engine:
             assert (await engine.complete(ask())).value == "yes"
     assert heads[0].startswith(f"POST {URL}/chat/completions HTTP/1.1\r\n")
     assert f"Proxy-Authorization: Basic {base64.b64encode(b'me:pass').decode()}" in heads[0]
@@ -63,12 +63,12 @@ async def test_batch_files_go_through_it_too(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_proxy_that_refuses_ends_the_run_in_one_line(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A way to an https endpoint that is not opened is no fault that passes; the key never left."""
     async with proxy("407 Proxy Authentication Required") as (address, heads):
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret-word@{address}")
-        async with engine_at(SAFE, memo_folder, key="sk-1") as engine:
+        async with engine_at(SAFE, cache_folder, key="sk-1") as engine:
             with pytest.raises(RefusedError, match="the proxy opens no connection: HTTP 407") as caught:
                 await engine.complete(ask())
     assert "NO_PROXY" in caught.value.one_line()

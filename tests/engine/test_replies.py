@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
+from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.http.transport import RawReply
-from svr_async.engine.memo import Memo
 from svr_async.engine.reply import BadBodyError, Reply, json_of
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires.registry import NAMES, find_wire
@@ -146,11 +146,11 @@ def ending(folder: Path, *reasons: str) -> tuple[Outcome, str, int, bool]:
     """Ask one question; return its outcome, the reason, how many calls it took and whether a reply was kept."""
 
     async def ask() -> tuple[Outcome, str, int, bool]:
-        transport, memo = Ends(*reasons), Memo.open(folder)
+        transport, cache = Ends(*reasons), Cache.open(folder)
         request = Request(endpoint="e", model="m", messages=(("user", "which?"),))
-        async with CallEngine(transport, memo, config=EngineConfig()) as engine:
+        async with CallEngine(transport, cache, config=EngineConfig()) as engine:
             done = await engine.complete(Question(request=request, parse=str, sketch=str))
-            kept = memo.get(request.key) is not None
+            kept = cache.get(request.key) is not None
         return done.outcome, done.detail, transport.sent, kept
 
     return asyncio.run(ask())
@@ -176,7 +176,7 @@ def test_endings_in_the_words_of_other_endpoints_are_known(reason: str, outcome:
 
 
 def test_a_kept_reply_that_was_broken_off_counts_no_longer() -> None:
-    """Earlier versions kept what ended in an error; read from the memo it is none."""
+    """Earlier versions kept what ended in an error; read from the cache it is none."""
     from svr_async.engine.engine import _parse
 
     question = Question(request=Request(endpoint="e", model="m", messages=()), parse=str, sketch=str)

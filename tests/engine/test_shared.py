@@ -1,6 +1,6 @@
 """Machines that share questions and replies through a real Redis server: it may be lost, flushed, silent, or lie.
 
-A machine is an engine with a memo of its own; the simulated endpoint's counts are the witness of what was paid.
+A machine is an engine with a cache of its own; the simulated endpoint's counts are the witness of what was paid.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 from redis_server import RedisServer, redis_server
 from rig import engine_at, pairs, serving, until, writer
 
+from svr_async.engine.cache_disk import pack
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.memo_disk import pack
 from svr_async.engine.request import Question
 from svr_async.engine.shared import claims as shared_claims
 from svr_async.engine.shared import link
@@ -46,7 +46,7 @@ def sim() -> Iterator[SimServer]:
 
 
 class Machine:
-    """A memo, an engine on it, and what it was told."""
+    """A cache, an engine on it, and what it was told."""
 
     def __init__(self, engine: CallEngine) -> None:
         self.engine, self.answers, self.words = engine, dict[int, Any](), list[str]()
@@ -87,14 +87,14 @@ def calls(sim: SimServer) -> list[int]:
 
 
 async def test_what_one_machine_asks_no_other_asks(sim: SimServer, server: RedisServer, tmp_path: Path) -> None:
-    """Two machines with the same questions pay once for each; both memos have all replies; nothing is told."""
+    """Two machines with the same questions pay once for each; both caches have all replies; nothing is told."""
     asked = questions(sim)
     async with machine(sim, tmp_path / "a", server.url) as one, machine(sim, tmp_path / "b", server.url) as two:
         await asyncio.gather(one.ask(asked, shuffled(1)), two.ask(asked, shuffled(2)))
         assert one.answers == two.answers
         assert len(one.answers) == N
         for question in asked:
-            assert one.engine.memo.get(question.request.key) == two.engine.memo.get(question.request.key)
+            assert one.engine.cache.get(question.request.key) == two.engine.cache.get(question.request.key)
     assert calls(sim) == [1] * N
     assert one.told == two.told == []
     with server.client() as client:

@@ -19,13 +19,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svr_async.engine import collector, memo_disk
+from svr_async.engine import cache as cache_module
+from svr_async.engine import cache_disk, collector
 from svr_async.engine import flow as flow_module
-from svr_async.engine import memo as memo_module
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_disk import pack, unpack
 from svr_async.engine.collector import THRESHOLDS, calm_collector
 from svr_async.engine.flow import bounded_map
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_disk import pack, read_row, unpack, write_rows
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import Request, once
 from svr_async.engine.seen import SeenKeys
@@ -209,10 +209,10 @@ def test_what_is_packed_is_unpacked_and_any_damage_is_a_miss(payload: bytes, rep
 
 def test_a_row_that_claims_or_unpacks_to_too_much_is_a_miss() -> None:
     """A frame of zstandard that is larger than any row is refused before memory is taken for it."""
-    big = zstandard.ZstdCompressor().compress(bytes(memo_disk.MAX_ROW_BYTES + 1))
+    big = zstandard.ZstdCompressor().compress(bytes(cache_disk.MAX_ROW_BYTES + 1))
     unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 100)
     for packed in (big, unsized, b"", b"nonsense"):
-        row = memo_disk.ROW_VERSION + memo_disk._digest(KEY, b"s" + packed) + b"s" + packed
+        row = cache_disk.ROW_VERSION + cache_disk._digest(KEY, b"s" + packed) + b"s" + packed
         assert unpack(KEY, row) is None
         assert unpack(KEY, first_version(b"x" * 100, b"s" + packed)) is None
 
@@ -250,32 +250,16 @@ def test_rows_are_packed_in_many_threads_at_once() -> None:
     assert wrong == []
 
 
-async def test_rows_written_in_one_statement_are_those_that_diskcache_writes(memo_folder: Path) -> None:
-    """Counts stay right over many rows, some of them twice, and diskcache itself reads every one."""
-    memo = Memo.open(memo_folder)
-    cache = memo._rows._cache  # type: ignore[attr-defined]
-    rows = [(number.to_bytes(32, "big"), b"v%d" % number) for number in range(300)]
-    with cache.transact():
-        write_rows(cache._con, [*rows, (rows[0][0], b"again"), *rows[1:200]])
-    assert (len(cache), cache.get(rows[0][0]), cache.get(rows[299][0])) == (300, b"again", b"v299")
-    assert read_row(cache._con, rows[7][0]) == b"v7"
-    assert cache.check() == []
-    await memo.put(KEY, Reply(text="x" * 3000))
-    memo.close()
-    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection:
-        assert connection.execute("SELECT value FROM Settings WHERE key = 'count'").fetchone() == (301,)
-
-
 async def test_a_large_batch_wakes_all_who_wait_a_part_in_each_round(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand commits at once hold the event loop up for a few calls at a time, and each of them is told."""
-    monkeypatch.setattr(memo_module, "WAKE_AT_ONCE", 7)
-    memo = Memo.open(memo_folder)
+    monkeypatch.setattr(cache_module, "WAKE_AT_ONCE", 7)
+    cache = Cache.open(cache_folder)
     rounds, woken = 0, []
 
     async def put(number: int) -> None:
-        await memo.put(number.to_bytes(32, "big"), Reply(text=str(number)))
+        await cache.put(number.to_bytes(32, "big"), Reply(text=str(number)))
         woken.append(rounds)
 
     tasks = [asyncio.create_task(put(number)) for number in range(300)]
@@ -284,11 +268,11 @@ async def test_a_large_batch_wakes_all_who_wait_a_part_in_each_round(
         await asyncio.sleep(0)
     assert len(woken) == 300
     assert max(woken.count(one) for one in set(woken)) <= 2 * 7
-    memo.close()
+    cache.close()
 
 
 def test_the_key_is_that_of_the_whole_canonical_json() -> None:
-    """The memo key is BLAKE2b-256 over one JSON object with sorted keys, however it is put together."""
+    """The cache key is BLAKE2b-256 over one JSON object with sorted keys, however it is put together."""
     request = Request(
         endpoint='a "b"', model="m", messages=(("user", "ä"),), params=(("z", 1), ("a", {"d": [1], "c": None}))
     )
@@ -309,22 +293,22 @@ def test_the_key_of_a_request_never_changes() -> None:
     assert request.key.hex() == "8fc468916af38497d6a6a07e780f4c1632101f12b5b2cca641a3f0b9ccfbc9d2"
 
 
-async def test_rows_are_read_together_as_they_are_one_by_one(memo_folder: Path) -> None:
+async def test_rows_are_read_together_as_they_are_one_by_one(cache_folder: Path) -> None:
     """Many keys in one statement: the rows that there are, none of another form, whatever their number."""
     keys = [bytes([number]) * 32 for number in range(200)]
-    memo = Memo.open(memo_folder)
-    await asyncio.gather(*(memo.put(key, Reply(text=f"reply {key[0]}")) for key in keys[:150]))
-    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+    cache = Cache.open(cache_folder)
+    await asyncio.gather(*(cache.put(key, Reply(text=f"reply {key[0]}")) for key in keys[:150]))
+    with closing(sqlite3.connect(cache_folder / "cache.db")) as connection, connection:
         connection.execute("UPDATE Cache SET mode = 4 WHERE key = ?", (keys[3],))
         connection.execute("UPDATE Cache SET value = 'text' WHERE key = ?", (keys[4],))
     for count in (0, 1, 64, 200):
-        rows = memo.rows(keys[:count])
+        rows = cache.rows(keys[:count])
         assert rows is not None
-        assert {key: memo.read(key, row) for key, row in rows.items()} == {
-            key: reply for key in keys[:count] if (reply := memo.get(key)) is not None
+        assert {key: cache.read(key, row) for key, row in rows.items()} == {
+            key: reply for key in keys[:count] if (reply := cache.get(key)) is not None
         }
         assert not rows.keys() & {keys[3], keys[4]}
-    memo.close()
+    cache.close()
 
 
 def test_once_works_a_value_out_once() -> None:

@@ -63,7 +63,7 @@ def test_every_shape_of_a_message_is_read(message: dict[str, Any], text: str, re
 
 
 def test_a_row_without_reasoning_is_what_it_was() -> None:
-    """Memos of replies without reasoning hold the same bytes as before."""
+    """Caches of replies without reasoning hold the same bytes as before."""
     assert b"reasoning" not in Reply(text="x").to_bytes()
 
 
@@ -73,7 +73,7 @@ def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
     texts = iter(["<think>[[B]]", "<think>[[B]]</think> [[A]]"])
 
     async def live() -> None:
-        async with scripted_engine(tmp_path / "memo", lambda *_: completion(next(texts))) as (engine, _):
+        async with scripted_engine(tmp_path / "cache", lambda *_: completion(next(texts))) as (engine, _):
             done = await engine.complete(writer().direct(shown))
             assert (done.value, done.outcome) == (Side.A, Outcome.SCORED)
 

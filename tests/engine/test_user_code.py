@@ -16,9 +16,9 @@ import pytest
 from rig import ask, completion, engine_at, scripted_engine, serving, until
 
 from svr_async import Engine, judge_pairs
+from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.http.transport import RawReply
-from svr_async.engine.memo import Memo
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
 from svr_async.simulation.config import SimConfig
@@ -35,13 +35,13 @@ def _asked(url: str, number: int) -> Question[str]:
 
 @pytest.mark.parametrize("client", ["lean", "aiohttp"])
 async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twice(
-    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting for a slot, sent, being committed: a cancelled call may cost that call, and all slots come back."""
     monkeypatch.setenv("SVR_HTTP", client)
     rng = random.Random(5)
     with serving(SimConfig(latency_ms=15.0)) as sim:
-        async with engine_at(sim.base_url, memo_folder, concurrency=8) as engine:
+        async with engine_at(sim.base_url, cache_folder, concurrency=8) as engine:
             for _ in range(4):
                 tasks = [asyncio.create_task(engine.complete(_asked(sim.base_url, n))) for n in range(N)]
                 for task in rng.sample(tasks, N // 2):
@@ -51,14 +51,14 @@ async def test_cancelled_at_any_moment_and_asked_again_nothing_kept_is_paid_twic
                 assert (engine.stats().in_flight, engine.stats().waiting) == (0, 0)
             for n in range(N):
                 assert (await engine.complete(_asked(sim.base_url, n))).value is not None
-            kept = engine.memo.stats().rows
+            kept = engine.cache.stats().rows
         counts = [row["paid"] for row in sim.counts().values()]
     assert kept == len(counts) == N
     assert sum(counts) <= N + 4 * N // 2  # each cancelled call once
     assert max(counts) <= 4
 
 
-async def test_a_broken_reply_is_let_go_when_it_is_asked_again(memo_folder: Path) -> None:
+async def test_a_broken_reply_is_let_go_when_it_is_asked_again(cache_folder: Path) -> None:
     """Its body, which may be of megabytes, does not wait for Python's collector in the frames of an error."""
     Body.alive = 0
 
@@ -70,7 +70,7 @@ async def test_a_broken_reply_is_let_go_when_it_is_asked_again(memo_folder: Path
 
     gc.disable()
     try:
-        async with scripted_engine(memo_folder, answer) as (engine, _):
+        async with scripted_engine(cache_folder, answer) as (engine, _):
             assert (await engine.complete(ask("q"))).value == "yes"
             await asyncio.sleep(0)
             assert Body.alive == 0
@@ -87,22 +87,22 @@ class Body(bytes):
         Body.alive -= 1
 
 
-def test_a_loop_that_ends_with_an_engine_open(memo_folder: Path) -> None:
-    """What was answered is kept, and the memo opens again: for the same process, without waiting."""
+def test_a_loop_that_ends_with_an_engine_open(cache_folder: Path) -> None:
+    """What was answered is kept, and the cache opens again: for the same process, without waiting."""
     answered: list[str] = []
 
     async def forgets_to_close() -> None:
-        context = scripted_engine(memo_folder, lambda request, _: _late(request.messages[0][1]))
+        context = scripted_engine(cache_folder, lambda request, _: _late(request.messages[0][1]))
         engine, _ = await context.__aenter__()
         tasks = [asyncio.create_task(engine.complete(ask(f"q{n}"))) for n in range(40)]
         answered.extend([str((await task).value) for task in asyncio.as_completed(tasks[:8])])
 
     asyncio.run(asyncio.wait_for(forgets_to_close(), 20))
-    memo = Memo.open(memo_folder)
+    cache = Cache.open(cache_folder)
     try:
-        texts = {reply.text for key in list(memo.keys()) if (reply := memo.get(key)) is not None}
+        texts = {reply.text for key in list(cache.keys()) if (reply := cache.get(key)) is not None}
     finally:
-        memo.close()
+        cache.close()
     assert len(answered) == 8
     assert set(answered) <= texts
 
@@ -112,16 +112,16 @@ async def _late(text: str) -> object:
     return completion(text)
 
 
-def test_a_child_of_a_fork_opens_an_engine_of_its_own(memo_folder: Path) -> None:
-    """On the memo of its parent, whose engine is open and goes on: both are answered."""
+def test_a_child_of_a_fork_opens_an_engine_of_its_own(cache_folder: Path) -> None:
+    """On the cache of its parent, whose engine is open and goes on: both are answered."""
 
     async def child() -> int:
-        async with scripted_engine(memo_folder, lambda *_: _late("q1")) as (engine, transport):
+        async with scripted_engine(cache_folder, lambda *_: _late("q1")) as (engine, transport):
             theirs, own = await engine.complete(ask("before")), await engine.complete(ask("own"))
             return 0 if (theirs.value, own.value, len(transport.sent)) == ("q1", "q1", 1) else 1
 
     async def parent() -> int:
-        async with scripted_engine(memo_folder, lambda *_: _late("q1")) as (engine, transport):
+        async with scripted_engine(cache_folder, lambda *_: _late("q1")) as (engine, transport):
             assert (await engine.complete(ask("before"))).value == "q1"
             pid = os.fork()
             if not pid:
@@ -136,13 +136,13 @@ def test_a_child_of_a_fork_opens_an_engine_of_its_own(memo_folder: Path) -> None
 
 @pytest.mark.parametrize("client", ["lean", "aiohttp"])
 def test_a_child_of_a_fork_that_closes_the_engine_takes_nothing_from_its_parent(
-    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a child leaves the block by an error: sockets, locks and the event loop's files are its parent's too."""
     monkeypatch.setenv("SVR_HTTP", client)
 
     async def parent(sim: SimServer) -> int:
-        async with engine_at(sim.base_url, memo_folder, concurrency=4, timeout_s=3.0) as engine:
+        async with engine_at(sim.base_url, cache_folder, concurrency=4, timeout_s=3.0) as engine:
             tasks = [asyncio.create_task(engine.complete(_asked(sim.base_url, n))) for n in range(8)]
             await until(lambda: sim.stats()["in_flight"] == 4)
             pid = os.fork()
@@ -164,7 +164,7 @@ async def _closed(engine: CallEngine) -> int:
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
-    memo_folder: Path, kind: type[BaseException]
+    cache_folder: Path, kind: type[BaseException]
 ) -> None:
     """As in a notebook, whose event loop goes on: one of them asks in its place."""
     read: list[str] = []
@@ -180,7 +180,7 @@ def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
         await asyncio.wait(tasks)
 
     tasks: list[asyncio.Task[Completion[str]]] = []
-    context = scripted_engine(memo_folder, lambda *_: _late("q1"))
+    context = scripted_engine(cache_folder, lambda *_: _late("q1"))
     with asyncio.Runner() as runner:
         engine, _ = runner.run(context.__aenter__())
         with pytest.raises(kind):
@@ -193,12 +193,12 @@ def test_an_interrupt_in_one_call_does_not_hang_those_who_joined_it(
 
 @pytest.mark.parametrize("client", ["lean", "aiohttp"])
 async def test_an_engine_that_is_closed_while_it_is_asked_sends_nothing_more(
-    memo_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asks is told in a line, what was under way is not sent again, and nothing opens the engine anew."""
     monkeypatch.setenv("SVR_HTTP", client)
     with serving(SimConfig(latency_ms=50.0)) as sim:
-        engine = await Engine(f"{sim.base_url}#gpt-oss-120b", memo=memo_folder, concurrency=4).open()
+        engine = await Engine(f"{sim.base_url}#gpt-oss-120b", cache=cache_folder, concurrency=4).open()
         judging = asyncio.create_task(judge_pairs([(f"q{n}", "a", "b") for n in range(40)], engine=engine))
         await until(lambda: engine.is_open and (stats := engine.stats()) is not None and stats.sent >= 8)
         stats = engine.stats()

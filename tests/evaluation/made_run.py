@@ -148,7 +148,7 @@ def made_metrics(items: list[Item], **changes: Any) -> dict[str, Any]:
             "accuracy_ab": 0.761,
             "accuracy_ba": 0.729,
         },
-        "calls": {"sent": n - 14, "memo_hits": 30, "retries": 6, "failed": lost},
+        "calls": {"sent": n - 14, "cache_hits": 30, "retries": 6, "failed": lost},
         "usage": {"prompt_tokens": 2104 * n, "cached_tokens": 890 * n, "completion_tokens": 611 * n},
         "cost_usd": 0.00071 * n,
         "wall_s": 214.6,

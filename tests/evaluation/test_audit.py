@@ -47,10 +47,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings(place: Path, judge: str, out: Path, **limits: object) -> EvalSettings:
-    """Return the settings of an audit whose memo lies beside what it writes."""
+    """Return the settings of an audit whose cache lies beside what it writes."""
     return EvalSettings(
         benchmark="rubricbench", data=place / "pairs.jsonl", bank=str(place / "bank"), judge=judge, out=out,
-        limits=JudgeLimits(memo=out.parent / "memo", **limits),  # type: ignore[arg-type]  # the tests' own flags
+        limits=JudgeLimits(cache=out.parent / "cache", **limits),  # type: ignore[arg-type]  # the tests' own flags
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_a_judge_without_weaknesses_is_not_found_to_have_any(place: Path, tmp_pa
 
 
 def test_a_dry_run_counts_and_a_second_audit_asks_nothing(place: Path, tmp_path: Path) -> None:
-    """Pairs × (1 + attacks) calls, of which those of an evaluation of the same pairs are in the memo already."""
+    """Pairs × (1 + attacks) calls, of which those of an evaluation of the same pairs are in the cache already."""
     with serving() as server:
         asked = settings(place, f"{server.base_url}#gpt-oss-120b", tmp_path / "out", max_calls=2 * N)
         plan = plan_audit(asked, ["padding"])
@@ -148,7 +148,7 @@ def test_an_audit_that_is_ended_early_says_so(place: Path, tmp_path: Path) -> No
 
 
 def test_an_audit_without_a_verdict_is_an_error(place: Path, tmp_path: Path) -> None:
-    """Nothing can be compared where nothing is in the memo and nothing may be sent."""
+    """Nothing can be compared where nothing is in the cache and nothing may be sent."""
     asked = settings(place, "http://127.0.0.1:9/v1#gpt-oss-120b", tmp_path / "out", offline=True)
     with pytest.raises(CoverageError, match="no pair has a verdict"):
         run_audit(plan_audit(asked, ["padding"]))

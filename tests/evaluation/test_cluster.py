@@ -1,4 +1,4 @@
-"""The way of a run on a cluster, with a stand-in for Ray: real memos, real HTTP, workers that are killed on the way."""
+"""The way of a run on a cluster, with a standin for Ray: real caches, real HTTP, workers that are killed on the way."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def sim(tmp_path: Path) -> Iterator[SimServer]:
 
 
 def settings(name: str, **more: Any) -> EvalSettings:
-    """Return the settings of a run with a memo and folder of its own."""
-    limits = {"memo": Path(f"{name}.memo"), "concurrency": str(AT_ONCE)} | more.pop("limits", {})
+    """Return the settings of a run with a cache and folder of its own."""
+    limits = {"cache": Path(f"{name}.cache"), "concurrency": str(AT_ONCE)} | more.pop("limits", {})
     values: dict[str, Any] = {"method": "self-rubric", "ray": "local", "processes": 2} | more
     data, out = Path("bench.jsonl"), Path(name)
     return EvalSettings(
@@ -73,7 +73,7 @@ def paid(sim: SimServer) -> list[int]:
 
 
 def keys_in(database: Path) -> set[bytes]:
-    """Return the keys of a memo, read beside those who write it."""
+    """Return the keys of a cache, read beside those who write it."""
     with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         return {bytes(key) for (key,) in connection.execute("SELECT key FROM Cache")}
 
@@ -85,13 +85,13 @@ def test_the_run_is_that_of_one_process(ray: MadeRay, sim: SimServer) -> None:
     evaluate(settings("one", ray=None, processes=1))
     assert Path("ours/items.jsonl").read_bytes() == Path("one/items.jsonl").read_bytes()
     assert numbers("ours") == numbers("one")
-    assert not Path("ours.memo.ray").exists()
+    assert not Path("ours.cache.ray").exists()
     before = sum(paid(sim))
     shutil.rmtree("ours")
     result = evaluate(settings("ours"))
     assert (sum(paid(sim)), result.metrics["calls"]["sent"]) == (before, 0)
     whole = numbers("one")["calls"]
-    assert result.metrics["calls"]["memo_hits"] == whole["sent"] + whole["memo_hits"]
+    assert result.metrics["calls"]["cache_hits"] == whole["sent"] + whole["cache_hits"]
 
 
 @pytest.mark.parametrize("kind", ["worker", "coordinator"])
@@ -107,7 +107,7 @@ def test_who_is_killed_is_replaced(ray: MadeRay, sim: SimServer, kind: str) -> N
     watching(ray, kill_once)
     evaluate(settings("ours"))
     assert killed
-    evaluate(settings("one", ray=None, processes=1, limits={"memo": Path("ours.memo")}))
+    evaluate(settings("one", ray=None, processes=1, limits={"cache": Path("ours.cache")}))
     assert Path("ours/items.jsonl").read_bytes() == Path("one/items.jsonl").read_bytes()
     assert sum(paid(sim)) - len(paid(sim)) <= (AT_ONCE / 2 if kind == "worker" else 0)
 
@@ -124,14 +124,14 @@ def test_a_machine_that_is_lost_leaves_its_part_to_the_others(
         if ray.alive["n2"] and len(paid(sim)) > N // 2:
             ray.alive["n2"] = False
             ray.named("worker")[1].kill()
-            committed = set[bytes]().union(*map(keys_in, Path("ours.memo.ray").glob("*/cache.db")))
-            untold.append(len(committed - keys_in(Path("ours.memo/cache.db"))))
+            committed = set[bytes]().union(*map(keys_in, Path("ours.cache.ray").glob("*/cache.db")))
+            untold.append(len(committed - keys_in(Path("ours.cache/cache.db"))))
 
     watching(ray, lose)
     evaluate(settings("ours", processes=1))
     assert not ray.alive["n2"]
     assert len([name for name in ray.actors if "-worker-" in name]) == 2
-    evaluate(settings("one", ray=None, processes=1, limits={"memo": Path("ours.memo")}))
+    evaluate(settings("one", ray=None, processes=1, limits={"cache": Path("ours.cache")}))
     assert Path("ours/items.jsonl").read_bytes() == Path("one/items.jsonl").read_bytes()
     assert sum(paid(sim)) - len(paid(sim)) <= AT_ONCE + untold[0]  # under way, and in reports that nobody heard
 
@@ -165,15 +165,15 @@ def watching(ray: MadeRay, look: Callable[[dict[str, Any]], None]) -> None:
 
 
 def test_what_a_killed_run_has_left_with_its_workers_is_taken_first(ray: MadeRay, sim: SimServer) -> None:
-    """Replies in folders of workers, of more workers than now too, are in the memo before anybody asks."""
+    """Replies in folders of workers, of more workers than now too, are in the cache before anybody asks."""
     evaluate(settings("one", ray=None, processes=1))
     for number in (0, 3):
-        shutil.copytree("one.memo", outbox_place(Path("ours.memo"), "here", number), dirs_exist_ok=True)
+        shutil.copytree("one.cache", outbox_place(Path("ours.cache"), "here", number), dirs_exist_ok=True)
     before = sum(paid(sim))
     evaluate(settings("ours"))
     assert sum(paid(sim)) == before
     assert Path("ours/items.jsonl").read_bytes() == Path("one/items.jsonl").read_bytes()
-    assert not Path("ours.memo.ray").exists()
+    assert not Path("ours.cache.ray").exists()
 
 
 def test_caps_hold_and_one_line_says_what_was_spent(ray: MadeRay, sim: SimServer) -> None:
@@ -201,13 +201,13 @@ def test_what_differs_on_a_machine_is_refused(ray: MadeRay, sim: SimServer, monk
 
 def test_a_worker_looks_after_its_own_folder_and_those_nobody_else_does(tmp_path: Path) -> None:
     """Each folder of a machine is some worker's, however many there are; those of other machines are nobody's here."""
-    memo = tmp_path / "memo"
+    cache = tmp_path / "cache"
     for name in ("here-0", "here-1", "here-2", "here-5", "there-0", "odd"):
-        (tmp_path / "memo.ray" / name).mkdir(parents=True)
-        (tmp_path / "memo.ray" / name / "cache.db").touch()
-    mine = [[path.name for path in left_behind(memo, "here", number, 2)] for number in range(2)]
+        (tmp_path / "cache.ray" / name).mkdir(parents=True)
+        (tmp_path / "cache.ray" / name / "cache.db").touch()
+    mine = [[path.name for path in left_behind(cache, "here", number, 2)] for number in range(2)]
     assert mine == [["here-0", "here-2"], ["here-1", "here-5"]]
-    assert outbox_place(memo, "../up", 1).parent == memo.with_name("memo.ray")
+    assert outbox_place(cache, "../up", 1).parent == cache.with_name("cache.ray")
 
 
 def test_what_no_cluster_can_be_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -235,7 +235,9 @@ def test_what_no_cluster_can_be_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp
 
 async def test_an_engine_keeps_to_its_part(tmp_path: Path) -> None:
     """Of the calls under way it has its part, at least one; of a rate it takes as much less, and all of it again."""
-    async with scripted_engine(tmp_path / "memo", lambda *_: completion("good"), concurrency=8, rpm=60_000.0) as opened:
+    async with scripted_engine(
+        tmp_path / "cache", lambda *_: completion("good"), concurrency=8, rpm=60_000.0
+    ) as opened:
         engine = opened[0]
         for part, limit in ((0.25, 2), (0.01, 1), (1.0, 8)):
             engine.take_part(part)

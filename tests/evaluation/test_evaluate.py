@@ -82,7 +82,7 @@ def test_it_is_what_the_command_does(settings: EvalSettings, capsys: pytest.Capt
         "--judge",
         "sim",
         "-q",
-        "--memo",
+        "--cache",
         "other",
         "--out",
         "typed",
@@ -102,7 +102,7 @@ def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: Ev
     assert (partial.complete, partial.metrics["complete"], len(partial.items)) == (False, False, 7)
     again = evaluate(settings)
     assert again.complete
-    assert again.metrics["calls"]["memo_hits"] >= 7
+    assert again.metrics["calls"]["cache_hits"] >= 7
 
 
 def test_a_program_can_stop_a_run(settings: EvalSettings) -> None:
@@ -130,7 +130,7 @@ def test_other_processes_can_ask(settings: EvalSettings) -> None:
     shared = evaluate(replace(settings, processes=2), noting)
     assert shared.complete
     assert sorted(noting.done_pairs, key=str) == sorted(range(N), key=str)
-    alone = evaluate(replace(settings, out=Path("alone"), limits=JudgeLimits(memo=Path("other"))))
+    alone = evaluate(replace(settings, out=Path("alone"), limits=JudgeLimits(cache=Path("other"))))
     assert shared.items == alone.items
 
 

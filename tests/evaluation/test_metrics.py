@@ -133,11 +133,11 @@ def stats(**changes: Any) -> EngineStats:
 
 
 def test_cost_is_that_of_the_answers_and_paid_is_that_of_this_run() -> None:
-    """A run from the memo costs what its answers cost, and pays nothing; without a price both are unknown."""
+    """A run from the cache costs what its answers cost, and pays nothing; without a price both are unknown."""
     price = Price(input=1.0, cached=0.5, output=2.0)
-    facts = stats(prompt_tokens=1_000_000, completion_tokens=500_000, memo_hits=7, usd=0.0)
+    facts = stats(prompt_tokens=1_000_000, completion_tokens=500_000, cache_hits=7, usd=0.0)
     found = costs.engine_block(facts, price)
-    assert (found["cost_usd"], found["paid_usd"], found["calls"]["memo_hits"]) == (2.0, 0.0, 7)
+    assert (found["cost_usd"], found["paid_usd"], found["calls"]["cache_hits"]) == (2.0, 0.0, 7)
     unknown = costs.engine_block(stats(sent=3), None)
     assert (unknown["cost_usd"], unknown["paid_usd"], unknown["calls"]["sent"]) == (None, None, 3)
     offline = costs.engine_block(None, None)

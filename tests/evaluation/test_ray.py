@@ -1,7 +1,7 @@
 """`svr eval --ray`: a real Ray cluster on loopback against a real `svr sim`, whose log is the witness of what was paid.
 
 Ray is installed for these tests alone (docs/scale.md); without it they are left out. Machines are folders here: each
-worker has a memo of its own, and what one has paid reaches the others by way of the driver.
+worker has a cache of its own, and what one has paid reaches the others by way of the driver.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ DIES = """
 import os, signal, sys
 place = os.environ.get("SVR_TEST_DIES", "")
 if place and any("default_worker" in word for word in sys.orig_argv):
-    from svr_async.engine import memo
+    from svr_async.engine import cache
 
-    write = memo._WritableRows.write
+    write = cache._WritableRows.write
 
     def dying(self, rows):
         try:
@@ -59,7 +59,7 @@ if place and any("default_worker" in word for word in sys.orig_argv):
             file.write(str(len(rows)))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    memo._WritableRows.write = dying
+    cache._WritableRows.write = dying
 """
 
 
@@ -150,7 +150,7 @@ def on(cluster: Cluster, *flags: str, processes: int = 2) -> tuple[str, ...]:
 def test_a_run_on_a_cluster_has_the_bytes_of_one_process(
     tmp_path: Path, cluster: Cluster, endpoint: tuple[str, Path], whole: Path
 ) -> None:
-    """The same bytes and sums, each call is paid once; again, with the memo that is left, nothing is sent."""
+    """The same bytes and sums, each call is paid once; again, with the cache that is left, nothing is sent."""
     prepare(tmp_path, endpoint[0])
     start = len(read_lines(endpoint[1]))
     done = svr(*on(cluster), cwd=tmp_path, timeout=150, **ENV)
@@ -158,14 +158,14 @@ def test_a_run_on_a_cluster_has_the_bytes_of_one_process(
     assert run_items(tmp_path / "run") == run_items(whole)
     assert metrics_of(tmp_path / "run") == metrics_of(whole)
     assert set(paid(endpoint[1], start).values()) == {1}
-    assert not (tmp_path / "cache" / "memo.ray").exists()  # all is in the memo of the driver
+    assert not (tmp_path / "cache" / "cache.ray").exists()  # all is in the cache of the driver
     before = len(read_lines(endpoint[1]))
     again = svr(*on(cluster, "--out", "again", "--json", processes=3), cwd=tmp_path, timeout=150, **ENV)
     assert (again.returncode, len(read_lines(endpoint[1]))) == (0, before), again.stderr
     calls = orjson.loads(again.stdout)["calls"]
-    assert (calls["sent"], calls["memo_hits"]) == (
+    assert (calls["sent"], calls["cache_hits"]) == (
         0,
-        sum(metrics_of(whole)["calls"][name] for name in ("sent", "memo_hits")),
+        sum(metrics_of(whole)["calls"][name] for name in ("sent", "cache_hits")),
     )
 
 
@@ -269,7 +269,7 @@ def test_what_fails_for_good_or_differs_on_a_cluster_is_told_as_by_one_process(
     """Final failures are items, and are not asked again; a key that is refused is one line, once."""
     with sim_process(tmp_path, "--context", "700", "--log", tmp_path / "log.jsonl") as url:
         prepare(tmp_path, url)
-        single = svr(*FLAGS[:-1], "single", "--memo", "other", cwd=tmp_path)
+        single = svr(*FLAGS[:-1], "single", "--cache", "other", cwd=tmp_path)
         done = svr(*on(cluster), cwd=tmp_path, timeout=150, **ENV)
         calls = len(read_lines(tmp_path / "log.jsonl"))
         again = svr(*on(cluster), cwd=tmp_path, timeout=150, **ENV)
@@ -278,7 +278,7 @@ def test_what_fails_for_good_or_differs_on_a_cluster_is_told_as_by_one_process(
     assert run_items(tmp_path / "run") == run_items(tmp_path / "single")
     with sim_process(tmp_path, "--quota", "20") as url:
         prepare(tmp_path, url)
-        done = svr(*on(cluster, "--memo", "third"), cwd=tmp_path, timeout=150, **ENV)
+        done = svr(*on(cluster, "--cache", "third"), cwd=tmp_path, timeout=150, **ENV)
     assert done.returncode == 4, done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("svr:")]) == 1
     assert "Traceback" not in done.stderr

@@ -71,12 +71,12 @@ def test_a_run_without_reasons_has_no_file(tmp_path: Path) -> None:
 
 
 def test_hostile_texts_can_be_written(tmp_path: Path) -> None:
-    """Lone surrogates are replaced, and what is far too long is cut where the memo has the whole."""
+    """Lone surrogates are replaced, and what is far too long is cut where the cache has the whole."""
     found = [item_with("a \ud800 b"), replace(item_with("x" * (MAX_REASON_CHARS + 7)), id="q")]
     write_reasons(tmp_path, found)
     odd, long = (item.reasons[0].text for item in with_reasons(tmp_path, found))
     assert odd == "a ? b"
-    assert long.endswith("… 7 more characters, in the memo")
+    assert long.endswith("… 7 more characters, in the cache")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 and more", b"PAR1" + bytes(64) + b"PAR1"])

@@ -135,16 +135,16 @@ async def test_little_is_held_of_each_item(monkeypatch: pytest.MonkeyPatch) -> N
     assert (len(last.rubrics), len(last.requests), last.reasons[4].text) == (5, 3, "pair 1999" * 40)
 
 
-async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path) -> None:
+async def test_concurrency_and_faults_do_not_show_in_the_items(cache_folder: Path) -> None:
     """One worker, many workers, and an endpoint with faults: the same bytes."""
     found = []
     kinds = ("500", "reset", "truncated", "cut-json", "missing-rubrics", "duplicate-ids", "empty-content")
     for number, (workers, rate) in enumerate(((1, 0.0), (8, 0.0), (64, 0.0), (8, 0.4))):
         faults = FaultConfig(rate=rate, kinds=kinds)
-        memo = memo_folder / str(number)
+        cache = cache_folder / str(number)
         async with (
             SimServer(SimConfig(faults=faults)) as sim,
-            judge_at(sim.base_url, memo, concurrency=workers) as judge,
+            judge_at(sim.base_url, cache, concurrency=workers) as judge,
         ):
             steady = replace(judge, writer=replace(judge.writer, profile=replace(judge.writer.profile, identity="s")))
             evaluation = by_one(
@@ -156,13 +156,13 @@ async def test_concurrency_and_faults_do_not_show_in_the_items(memo_folder: Path
     assert found[0] == found[1] == found[2] == found[3]
 
 
-async def test_an_error_that_ends_the_run_keeps_what_was_judged(memo_folder: Path) -> None:
+async def test_an_error_that_ends_the_run_keeps_what_was_judged(cache_folder: Path) -> None:
     """Pairs judged before the key was refused are items; the others are None, and the stopper has the error."""
 
     def answer(_: object, n: int) -> object:
         return completion("yes") if n < 5 else refusal(401, "revoked")
 
-    async with scripted_engine(memo_folder, answer, concurrency=2) as (engine, _):
+    async with scripted_engine(cache_folder, answer, concurrency=2) as (engine, _):
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=2,
@@ -174,7 +174,7 @@ async def test_an_error_that_ends_the_run_keeps_what_was_judged(memo_folder: Pat
         assert stopper.stopped
 
 
-async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
+async def test_a_signal_lets_calls_under_way_end(cache_folder: Path) -> None:
     """After an interrupt no pair is begun, those under way are finished and kept."""
     gate = asyncio.Event()
 
@@ -182,7 +182,7 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
         await gate.wait()
         return completion("yes")
 
-    async with scripted_engine(memo_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=8,
@@ -200,14 +200,14 @@ async def test_a_signal_lets_calls_under_way_end(memo_folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], CallEngine]]:
+async def hanging_run(cache_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], CallEngine]]:
     """Begin a run whose endpoint never answers, and wait until three calls are under way."""
 
     async def never() -> object:
         await asyncio.sleep(1000)
         return completion("no")
 
-    async with scripted_engine(memo_folder, lambda *_: never(), concurrency=3) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda *_: never(), concurrency=3) as (engine, transport):
         stopper = Stopper()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=3,
@@ -220,30 +220,32 @@ async def hanging_run(memo_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio
 
 
 async def test_calls_that_do_not_end_are_left_after_the_drain(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that hangs holds a stopping run up for the time of the drain and no longer."""
     monkeypatch.setattr(stopper_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
-    async with hanging_run(memo_folder) as (stopper, task, engine):
+    async with hanging_run(cache_folder) as (stopper, task, engine):
         stopper.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
         assert engine.stats().in_flight == 0
 
 
-async def test_a_signal_ends_the_wait_for_what_is_billed(memo_folder: Path) -> None:
+async def test_a_signal_ends_the_wait_for_what_is_billed(cache_folder: Path) -> None:
     """At the budget answers are waited for, but not against the will of who is waiting."""
-    async with hanging_run(memo_folder) as (stopper, task, _):
+    async with hanging_run(cache_folder) as (stopper, task, _):
         stopper.fail(BudgetError("enough"))
         stopper.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
         assert isinstance(stopper.error, BudgetError)
 
 
-async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_the_budget_calls_under_way_are_waited_for(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cap stops new calls; those that were sent are paid, so their answers are not thrown away."""
     monkeypatch.setattr(stopper_module, "DRAIN_AFTER_ERROR_S", 0.0)
     async with SimServer(SimConfig(latency_ms=50.0)) as sim:
-        async with judge_at(sim.base_url, memo_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
+        async with judge_at(sim.base_url, cache_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
             stopper = Stopper()
             evaluation = by_one(
                 pairs=pairs(N),
@@ -258,9 +260,9 @@ async def test_at_the_budget_calls_under_way_are_waited_for(memo_folder: Path, m
         assert sum(item is not None for item in items) == sim.stats()["completed"] == 5
 
 
-async def test_a_failed_pair_is_an_item_with_its_reason(memo_folder: Path) -> None:
+async def test_a_failed_pair_is_an_item_with_its_reason(cache_folder: Path) -> None:
     """What could not be judged is in the list with outcome and detail, never missing."""
-    async with scripted_engine(memo_folder, lambda *_: refusal(400, "bad")) as (engine, _):
+    async with scripted_engine(cache_folder, lambda *_: refusal(400, "bad")) as (engine, _):
         evaluation = by_one(
             pairs=pairs(3), method=Asking(engine), engine=engine, workers=3,
         )  # fmt: skip
@@ -300,20 +302,20 @@ async def test_a_run_says_how_many_verdicts_came_without_the_nonce() -> None:
         refusal(400, "too long", code="context_length_exceeded"),
     ],
 )
-async def test_a_judge_read_once_or_failing_otherwise_is_asked_to_the_end(memo_folder: Path, first: Any) -> None:
+async def test_a_judge_read_once_or_failing_otherwise_is_asked_to_the_end(cache_folder: Path, first: Any) -> None:
     """Only where nothing at all can be read is the run ended early."""
-    async with scripted_engine(memo_folder, by_turn(first, first, completion(BAD))) as (engine, _):
+    async with scripted_engine(cache_folder, by_turn(first, first, completion(BAD))) as (engine, _):
         stopper = Stopper()
         items = await run_evaluation(by_one(pairs=pairs(25), method=Asking(engine), engine=engine, workers=1), stopper)
     assert (stopper.error, items.count(None)) == (None, 0)
 
 
-async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(memo_folder: Path, tmp_path: Path) -> None:
+async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder: Path, tmp_path: Path) -> None:
     """The run ends and says what came, of new pairs only; a mended judge goes on after them, as does who says so."""
 
     async def judged(text: str, **settings: Any) -> tuple[Any, int, int]:
         log = FailureLog(tmp_path / "failures.jsonl")
-        async with scripted_engine(memo_folder, by_turn(completion(text)), failures=log) as (engine, sent):
+        async with scripted_engine(cache_folder, by_turn(completion(text)), failures=log) as (engine, sent):
             made = by_one(pairs=pairs(70), method=Asking(engine), engine=engine, workers=1, orders=NO_AUDIT, **settings)
             stopper = Stopper()
             items = await run_evaluation(made, stopper)

@@ -21,8 +21,8 @@ def needs(package: str, command: str) -> None:
 
 
 def judged_by(sim: SimServer, folder: Path, **settings: Any) -> HookSettings:
-    """Let hooks judge by a simulated endpoint, with a memo of their own."""
-    return configure(judge=f"{sim.base_url}#gpt-oss-120b", memo=folder / "memo", **settings)
+    """Let hooks judge by a simulated endpoint, with a cache of their own."""
+    return configure(judge=f"{sim.base_url}#gpt-oss-120b", cache=folder / "cache", **settings)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def a_server(sim: SimServer, folder: Path, **settings: Any) -> Iterator[str]:
     from svr_async.server.listen import RewardServer
     from svr_async.server.settings import ServerSettings
 
-    limits = JudgeLimits(memo=folder / "memo")
+    limits = JudgeLimits(cache=folder / "cache")
     server = RewardServer(f"{sim.base_url}#gpt-oss-120b", settings=ServerSettings(port=0, **settings), limits=limits)
     with in_a_thread(server):
         yield server.url

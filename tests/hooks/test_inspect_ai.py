@@ -85,7 +85,7 @@ def test_a_judge_that_is_down_leaves_samples_unscored(tmp_path: Path) -> None:
     from svr_async.hooks.inspect_ai import svr
 
     dead = "http://127.0.0.1:9/v1#m"
-    configure(judge=dead, bank=write_bank(tmp_path / "bank"), memo=tmp_path / "memo", give_up_after_s=1)
+    configure(judge=dead, bank=write_bank(tmp_path / "bank"), cache=tmp_path / "cache", give_up_after_s=1)
     score = evaluated(tmp_path, ["Hello."], svr()).samples[0].scores["svr"]
     assert (score.value != score.value, score.reason) == (True, "scoring_failed")
 

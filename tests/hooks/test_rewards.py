@@ -129,12 +129,12 @@ def test_a_judge_that_is_down_gives_none_until_it_is_back(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/v1#gpt-oss-120b"
-    given: dict[str, Any] = {"judge": url, "memo": tmp_path / "memo", "give_up_after_s": 1, "max_calls": 20}
+    given: dict[str, Any] = {"judge": url, "cache": tmp_path / "cache", "give_up_after_s": 1, "max_calls": 20}
     configure(**given)
     ask = [ASKED] * 2, [LONG, SHORT]
     assert asyncio.run(svr_reward(*ask)) == [None, None]
     with pytest.raises(EndpointDownError):
-        asyncio.run(SvrReward(**{**given, "memo": str(tmp_path / "memo"), "on_failure": "raise"})(*ask))
+        asyncio.run(SvrReward(**{**given, "cache": str(tmp_path / "cache"), "on_failure": "raise"})(*ask))
     (budget,) = [held._BUDGETS[key] for key in held._BUDGETS if key[1] == current()]
     spent = budget.calls
     from svr_async.simulation.config import SimConfig

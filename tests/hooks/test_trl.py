@@ -68,7 +68,7 @@ def test_without_a_judge_the_step_is_masked(sim: SimServer, tmp_path: Path) -> N
     """An endpoint where nothing listens gives no reward: the step runs, and no weight moves."""
     from svr_async.hooks.settings import configure
 
-    configure(judge="http://127.0.0.1:9/v1#m", memo=tmp_path / "memo", give_up_after_s=1, group=4)
+    configure(judge="http://127.0.0.1:9/v1#m", cache=tmp_path / "cache", give_up_after_s=1, group=4)
     made = trainer(tmp_path, svr_reward)
     weights = {name: value.clone() for name, value in made.model.named_parameters()}
     made.train()
@@ -104,7 +104,7 @@ def test_the_reward_goes_to_a_spawned_process(kind: str, sim: SimServer, tmp_pat
     from trl.trainer.utils import get_callable_name, is_async_callable
 
     settings = judged_by(sim, tmp_path)
-    reward: Any = svr_reward if kind == "function" else SvrReward(judge=settings.judge, memo=settings.memo)
+    reward: Any = svr_reward if kind == "function" else SvrReward(judge=settings.judge, cache=settings.cache)
     assert is_async_callable(reward)
     assert get_callable_name(reward) == "svr_reward"
     prompts, completions = [PROMPTS[0]] * 2 + [PROMPTS[1]] * 2, ["Red.", "A fine red.", "It is.", "Air scatters light."]

@@ -60,6 +60,6 @@ async def test_a_plugged_judge_rewards_a_reply(sim: SimServer, tmp_path: Path) -
 async def test_without_a_verdict_the_rollout_fails(tmp_path: Path) -> None:
     """A raise is what verifiers asks for in the place of a guess."""
     dead = "http://127.0.0.1:9/v1#m"
-    configure(judge=dead, bank=write_bank(tmp_path / "bank"), memo=tmp_path / "memo", give_up_after_s=1)
+    configure(judge=dead, bank=write_bank(tmp_path / "bank"), cache=tmp_path / "cache", give_up_after_s=1)
     with pytest.raises(SvrError):
         await plugged().score(Data("x", "y"), Trace("Hello."))

@@ -194,13 +194,13 @@ def endpoint() -> Iterator[SimServer]:
         yield server
 
 
-def verdicts(url: str, memo: Path, count: int = 4, **settings: Any) -> tuple[list[Any], Any, Any]:
+def verdicts(url: str, cache: Path, count: int = 4, **settings: Any) -> tuple[list[Any], Any, Any]:
     """Return what a judge says of pairs, directly and by rubrics, with its facts and the engine's."""
     usual = {"name": "sim", "model": "gpt-oss-120b", "base_url": url, "key_env": "ANT_KEY"}
     spec = JudgeSpec(text="sim", profile=Profile(**{**usual, **settings}))
 
     async def ask() -> tuple[list[Any], Any, Any]:
-        opened = open_judge(spec, JudgeLimits(memo=memo, timeout_s=10.0), config=EngineConfig(**QUICK))
+        opened = open_judge(spec, JudgeLimits(cache=cache, timeout_s=10.0), config=EngineConfig(**QUICK))
         judge, calls = opened.judge, list[Any]()
         for pair in pairs(count):
             shown, asked = present(pair, Order.AB), [Rubric(text=text) for text in pair.rubrics[:3]]

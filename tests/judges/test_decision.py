@@ -54,10 +54,10 @@ def answered(*chances: float | None, without: Sequence[int] = ()) -> RawReply:
 
 @contextlib.asynccontextmanager
 async def scripted(
-    memo: Path, answer: Callable[[Request, int], Any], **settings: Any
+    cache: Path, answer: Callable[[Request, int], Any], **settings: Any
 ) -> AsyncIterator[tuple[DecisionJudge, Scripted]]:
     """Open a decision judge on a script."""
-    async with scripted_engine(memo, answer) as (engine, transport):
+    async with scripted_engine(cache, answer) as (engine, transport):
         yield DecisionJudge(engine, writer(**settings), "dec"), transport
 
 
@@ -170,7 +170,7 @@ def test_all_wires_give_the_planted_verdicts(sim: SimServer, tmp_path: Path) -> 
     """The text judge of the same model and its decision judges on each wire agree on every verdict."""
 
     async def verdicts(name: str) -> list[tuple[Any, ...]]:
-        opened = open_judge(JudgeSpec.parse(name), JudgeLimits(memo=tmp_path))
+        opened = open_judge(JudgeSpec.parse(name), JudgeLimits(cache=tmp_path))
         try:
             found = []
             for index in range(4):

@@ -74,9 +74,9 @@ def judging(keep: Callable[[int, int], bool], **more: Any) -> Callable[[Request,
     return answer
 
 
-async def test_missing_rubrics_are_asked_again_alone(memo_folder: Path) -> None:
+async def test_missing_rubrics_are_asked_again_alone(cache_folder: Path) -> None:
     """Only the rubrics that a reply left out are asked again; ids are those of the request, mapped back by content."""
-    async with scripted_engine(memo_folder, judging(lambda call, n: n == 3 or call > 0)) as (engine, transport):
+    async with scripted_engine(cache_folder, judging(lambda call, n: n == 3 or call > 0)) as (engine, transport):
         judge = ModelJudge(engine, writer(), "m")
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
         assert [listed(request) for request in transport.sent] == [
@@ -89,16 +89,16 @@ async def test_missing_rubrics_are_asked_again_alone(memo_folder: Path) -> None:
     assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
 
 
-async def test_rubrics_that_stay_missing_are_left_out_and_flagged(memo_folder: Path) -> None:
+async def test_rubrics_that_stay_missing_are_left_out_and_flagged(cache_folder: Path) -> None:
     """After two re-asks a rubric without a verdict is absent, never filled in, and the answer says so."""
-    async with scripted_engine(memo_folder, judging(lambda _, n: n != 2), repairs=0) as (engine, transport):
+    async with scripted_engine(cache_folder, judging(lambda _, n: n != 2), repairs=0) as (engine, transport):
         judge = ModelJudge(engine, writer(), "m")
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
         assert len(transport.sent) == 2  # the second re-ask is the same question, which has failed for good
         assert answer.value is not None
         assert [row.rubric_id for row in answer.value.rows] == [r.id for r in RUBRICS if r is not RUBRICS[1]]
         assert answer.flags == ("missing_rubrics",)
-    async with scripted_engine(memo_folder, judging(lambda call, n: n == call + 1), repairs=0) as (engine, transport):
+    async with scripted_engine(cache_folder, judging(lambda call, n: n == call + 1), repairs=0) as (engine, transport):
         judge = ModelJudge(engine, writer("http://127.0.0.1:2/v1"), "m")
         answer = await judge.compare(PAIR, RUBRICS, overall=False)
         assert len(transport.sent) == 1 + MAX_REASKS
@@ -106,20 +106,20 @@ async def test_rubrics_that_stay_missing_are_left_out_and_flagged(memo_folder: P
         assert len(answer.value.rows) == 3
 
 
-async def test_missing_scores_are_asked_again_too(memo_folder: Path) -> None:
+async def test_missing_scores_are_asked_again_too(cache_folder: Path) -> None:
     """Pointwise scores are completed the same way."""
-    async with scripted_engine(memo_folder, judging(lambda call, n: n > 2 or call > 0)) as (engine, transport):
+    async with scripted_engine(cache_folder, judging(lambda call, n: n > 2 or call > 0)) as (engine, transport):
         answer = await ModelJudge(engine, writer(), "m").score(PAIR.prompt, "Answer.", RUBRICS)
         assert answer.value == {rubric.id: (number + 1) / 10 for number, rubric in enumerate(RUBRICS)}
         assert [len(listed(request)) for request in transport.sent] == [4, 2]
         assert (answer.flags, answer.requests) == ((), tuple(request.key.hex() for request in transport.sent))
 
 
-async def test_a_judge_that_forgets_the_nonce_is_understood_and_its_answers_say_so(memo_folder: Path) -> None:
+async def test_a_judge_that_forgets_the_nonce_is_understood_and_its_answers_say_so(cache_folder: Path) -> None:
     """On rubrics and directly; a mark beside words for the other side is asked again once, then `ambiguous`."""
     row = {"rubric_id": "R1", "candidate_a_verdict": "fail", "candidate_b_verdict": "pass", "better": "B"}
     says = ["B errs.\n[[A]]", orjson.dumps({"rubric_comparisons": [row]}).decode(), *["B is better.\n\n[[A]]"] * 2]
-    async with scripted_engine(memo_folder, lambda _, call: completion(says[call])) as (engine, transport):
+    async with scripted_engine(cache_folder, lambda _, call: completion(says[call])) as (engine, transport):
         judge = ModelJudge(engine, writer(), "m")
         direct, compared = await judge.prefer(PAIR), await judge.compare(PAIR, RUBRICS[:1], overall=False)
         assert direct.flags == compared.flags == ("no_nonce",)
@@ -138,7 +138,7 @@ def test_a_signature_is_what_the_words_of_a_request_ask_for() -> None:
     assert probing(writer(), pairs(1)[0]).request.signature == ""
 
 
-async def test_contradictory_rows_are_flagged_wherever_they_came_from(memo_folder: Path) -> None:
+async def test_contradictory_rows_are_flagged_wherever_they_came_from(cache_folder: Path) -> None:
     """A re-asked row that contradicts itself is flagged like one of the first reply."""
 
     def answer(request: Request, call: int) -> RawReply:
@@ -147,16 +147,16 @@ async def test_contradictory_rows_are_flagged_wherever_they_came_from(memo_folde
         rows += [{"rubric_id": "R2", **verdicts, "better": "B"}] if not call else []
         return completion(orjson.dumps({"nonce": nonce_in(request), "rubric_comparisons": rows}).decode())
 
-    async with scripted_engine(memo_folder, answer) as (engine, _):
+    async with scripted_engine(cache_folder, answer) as (engine, _):
         found = await ModelJudge(engine, writer(), "m").compare(PAIR, RUBRICS[:2], overall=False)
         assert found.flags == ("inconsistent",)
         assert found.value is not None
         assert [row.delta for row in found.value.rows] == [-0.75, -1.25]
 
 
-async def test_a_question_without_an_answer_says_why_in_every_role(memo_folder: Path) -> None:
+async def test_a_question_without_an_answer_says_why_in_every_role(cache_folder: Path) -> None:
     """Each role passes the outcome and the reason on, with the key of the request."""
-    async with scripted_engine(memo_folder, lambda *_: completion("no idea"), repairs=1) as (engine, _):
+    async with scripted_engine(cache_folder, lambda *_: completion("no idea"), repairs=1) as (engine, _):
         judge = ModelJudge(engine, writer(), "m")
         answers: list[Answer[Any]] = [
             await judge.prefer(PAIR),
@@ -170,9 +170,9 @@ async def test_a_question_without_an_answer_says_why_in_every_role(memo_folder: 
         assert answer.detail
 
 
-async def test_the_author_asks_the_planted_world(memo_folder: Path) -> None:
-    """Induction gives two to six rubrics with known labels, a probe gives a text; both come from the memo later."""
-    async with SimServer() as sim, judge_at(sim.base_url, memo_folder) as judge:
+async def test_the_author_asks_the_planted_world(cache_folder: Path) -> None:
+    """Induction gives two to six rubrics with known labels, a probe gives a text; both come from the cache later."""
+    async with SimServer() as sim, judge_at(sim.base_url, cache_folder) as judge:
         author = ModelAuthor(judge.engine, judge.writer)
         for contrastive in (True, False):
             induced = await author.induce(pairs(1)[0], contrastive=contrastive)
@@ -295,7 +295,7 @@ def test_the_rubrics_come_last_and_the_form_of_the_answer_first() -> None:
 
 
 def test_the_same_question_has_the_same_bytes_and_the_order_matters() -> None:
-    """A question is a pure function of the pair as shown: its memo key is stable, and differs for the other order."""
+    """A question is a pure function of the pair as shown: its cache key is stable, and differs for the other order."""
     ask = writer()
     pair = pairs(1)[0]
     keys = [ask.direct(present(pair, order)).request.key for order in (Order.AB, Order.AB, Order.BA)]
@@ -363,7 +363,7 @@ async def margins(judge: ModelJudge, pair: PreferencePair) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-async def test_what_a_judge_quotes_from_a_candidate_never_counts(memo_folder: Path, name: str) -> None:
+async def test_what_a_judge_quotes_from_a_candidate_never_counts(cache_folder: Path, name: str) -> None:
     """A judge that repeats both candidates in full, attacks and all, before its honest verdict is read as if silent.
 
     The same pair, attack included, is put to a judge that quotes and to one that does not: every method decides alike,
@@ -372,7 +372,7 @@ async def test_what_a_judge_quotes_from_a_candidate_never_counts(memo_folder: Pa
     asked = [poisoned(pair, ATTACKS[name], where) for pair in pairs(2) for where in ("chosen", "rejected", "both")]
     found = {}
     for echo in (False, True):
-        async with SimServer(SimConfig(echo=echo)) as sim, judge_at(sim.base_url, memo_folder / str(echo)) as judge:
+        async with SimServer(SimConfig(echo=echo)) as sim, judge_at(sim.base_url, cache_folder / str(echo)) as judge:
             found[echo] = await asyncio.gather(*(margins(judge, pair) for pair in asked))
             assert echo or judge.engine.stats().failed == 0
     unread = set()
@@ -383,12 +383,12 @@ async def test_what_a_judge_quotes_from_a_candidate_never_counts(memo_folder: Pa
     assert unread <= ({"vanilla"} if "[[" in ATTACKS[name] else set())
 
 
-async def test_an_attack_gains_nothing_over_plain_text_of_its_length(memo_folder: Path) -> None:
+async def test_an_attack_gains_nothing_over_plain_text_of_its_length(cache_folder: Path) -> None:
     """For a judge that goes by the planted content alone, clean and attacked pairs get the same rubric verdicts."""
     rubrics = [[Rubric(text=text) for text in pair.rubrics] for pair in pairs(3)]
     async with (
         SimServer(SimConfig(echo=True, noise=0.0, position_bias=0.0)) as sim,
-        judge_at(sim.base_url, memo_folder) as judge,
+        judge_at(sim.base_url, cache_folder) as judge,
     ):
 
         async def verdicts(pair: PreferencePair, place: int) -> list[tuple[str, str, str]]:

@@ -154,8 +154,8 @@ def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None
     assert question.expected_tokens > 0
 
 
-async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(memo_folder: Path) -> None:
-    """A reply without a wording is asked again; one with some is taken, and kept in the memo."""
+async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_be_read(cache_folder: Path) -> None:
+    """A reply without a wording is asked again; one with some is taken, and kept in the cache."""
     replies = ["nothing here", wordings(("R2", "Names a source on bread"))]
 
     def answer(request: Request, number: int) -> RawReply:
@@ -163,7 +163,7 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
         return completion(replies[min(number, 1)].replace(NONCE, nonce))
 
     rubrics = [Rubric(text="Is short"), Rubric(text="Names a source")]
-    async with scripted_engine(memo_folder, answer) as (engine, transport):
+    async with scripted_engine(cache_folder, answer) as (engine, transport):
         author = ModelAuthor(engine, writer())
         for _ in range(2):
             found = await author.rephrase(user_prompt("bread"), rubrics)
@@ -172,8 +172,8 @@ async def test_the_author_returns_texts_by_rubric_and_asks_again_when_none_can_b
         assert len(transport.sent) == 2
 
 
-async def test_an_author_that_refuses_says_so(memo_folder: Path) -> None:
+async def test_an_author_that_refuses_says_so(cache_folder: Path) -> None:
     """A refusal is an outcome without a value."""
-    async with scripted_engine(memo_folder, lambda *_: completion("", "content_filter")) as (engine, _):
+    async with scripted_engine(cache_folder, lambda *_: completion("", "content_filter")) as (engine, _):
         found = await ModelAuthor(engine, writer()).rephrase(user_prompt("bread"), [Rubric(text="Is short")])
     assert (found.value, found.outcome.value) == (None, "refusal")

@@ -231,14 +231,14 @@ def test_a_judge_is_found_by_name_url_or_base_url(tmp_path: Path, monkeypatch: p
     assert find_profile("gpt-oss-20b", directory=tmp_path).base_url == "http://env/v1"
 
 
-def test_a_memo_identity_survives_a_move(tmp_path: Path) -> None:
-    """A profile with an identity of its own keeps its memo when the URL changes."""
+def test_a_cache_identity_survives_a_move(tmp_path: Path) -> None:
+    """A profile with an identity of its own keeps its cache when the URL changes."""
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\nidentity = "lab"')
     assert find_profile("x", base_url="http://h/v1", directory=tmp_path).identity == "lab"
 
 
 def test_several_endpoints_serve_one_judge(tmp_path: Path) -> None:
-    """A list in the file, or commas; the first address names the memo, and all are checked like one."""
+    """A list in the file, or commas; the first address names the cache, and all are checked like one."""
     one, two = 'base_url = "http://a/v1"', 'base_url = ["http://a/v1", "http://b/v1/"]'
     write(tmp_path, f'[x]\nmodel = "m"\n{two}\n[y]\nmodel = "m"\n{one}')
     both = find_profile("x", directory=tmp_path)
@@ -359,10 +359,10 @@ def test_a_wrong_rubric_file_is_named(tmp_path: Path, name: str, data: str, says
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-def opened_at(text: str, profile: Profile, memo: Path) -> OpenJudge:
+def opened_at(text: str, profile: Profile, cache: Path) -> OpenJudge:
     """Open a judge behind an endpoint with short waits."""
     spec = JudgeSpec(text=text, profile=profile)
-    return open_judge(spec, JudgeLimits(memo=memo, timeout_s=10.0), config=EngineConfig(**QUICK))
+    return open_judge(spec, JudgeLimits(cache=cache, timeout_s=10.0), config=EngineConfig(**QUICK))
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_a_budget_needs_a_price() -> None:
     """A cap in dollars that could never be reached is refused before anything is opened."""
     spec = JudgeSpec(text="j", profile=Profile(name="j", model="j", base_url=URL))
     with pytest.raises(UsageError, match="needs a price, and judge j has none"):
-        open_judge(spec, JudgeLimits(memo=Path("/nonexistent"), budget=1.0))
+        open_judge(spec, JudgeLimits(cache=Path("/nonexistent"), budget=1.0))
 
 
 def test_no_more_calls_than_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,14 +440,14 @@ def test_offline_judges_open_without_an_engine(tmp_path: Path) -> None:
         JudgeSpec.parse("recorded:")
 
 
-def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulated_endpoint_is_labelled_as_such(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies of the simulated endpoint give themselves away by their fingerprint; facts name no key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sentinel-1")
 
     async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
         async with SimServer() as sim:
             profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url)
-            opened = opened_at("sim", profile, memo_folder)
+            opened = opened_at("sim", profile, cache_folder)
             assert isinstance(opened.judge, ModelJudge)
             before = opened.facts()
             await opened.judge.prefer(present(pairs(1)[0], Order.AB))
@@ -462,13 +462,13 @@ def test_a_simulated_endpoint_is_labelled_as_such(memo_folder: Path, monkeypatch
     assert "sk-sentinel-1" not in repr(facts)
 
 
-def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(memo_folder: Path) -> None:
+def test_a_judge_with_checks_in_front_asks_the_model_only_for_the_rest(cache_folder: Path) -> None:
     """`J+rules` decides checkable rubrics itself and puts the others to the model; ids and order stay."""
 
     async def ask() -> None:
         async with SimServer() as sim:
             profile = Profile(name="sim", model="gpt-oss-120b", base_url=sim.base_url, key_env="")
-            opened = opened_at("sim+rules", profile, memo_folder)
+            opened = opened_at("sim+rules", profile, cache_folder)
             assert isinstance(opened.judge, HybridJudge)
             assert opened.judge.name == "sim+rules"
             assert opened.judge.label == "sim + offline checks"

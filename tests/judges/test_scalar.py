@@ -83,7 +83,7 @@ async def test_the_simulated_reward_model_is_labelled_so(sim: SimServer, tmp_pat
     root, margins = sim.base_url.removesuffix("/v1"), set()
     for shape in SHAPES:
         spec = JudgeSpec.parse(f"rm:{root}/{shape}#gpt-oss-120b")
-        opened = open_judge(spec, JudgeLimits(memo=tmp_path))
+        opened = open_judge(spec, JudgeLimits(cache=tmp_path))
         answer = await opened.judge.prefer(shown())
         assert answer.value is not None
         margins.add(answer.value.margin)

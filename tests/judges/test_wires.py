@@ -30,12 +30,12 @@ from svr_async.judges.protocol import Answer, Preference
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.pair import Presentation, user_prompt
 
-# What svr-async 0.1.0 sent before there were wires: a memo or a batch that was paid for is known by these bytes.
+# What svr-async 0.1.0 sent before there were wires: a cache or a batch that was paid for is known by these bytes.
 BODY = (
     b'{"max_tokens":64,"messages":[{"content":"Judge.","role":"system"},{"content":"A or B? \xc3\xa9","role":"user"}],'
     b'"model":"m","n":1,"temperature":0.0,"top_p":1.0}'
 )
-MEMO_KEY = "1e9db8a9859aeddcdcfcc4a4df6d0c1615751f860bee5487943944a36b0fffee"
+CACHE_KEY = "1e9db8a9859aeddcdcfcc4a4df6d0c1615751f860bee5487943944a36b0fffee"
 SHIPPED_LINES = "ba7ce2d2f05ef29320a1f0da3f38c22887173dd6f8734fccbf97e9336a9ebb4c"
 HEADS = {
     "lean": b"POST /v1/chat/completions HTTP/1.1\r\nHost: %b\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
@@ -64,11 +64,11 @@ def request(endpoint: str = "http://127.0.0.1:8000/v1", **changes: Any) -> Reque
 
 
 def test_bodies_keys_and_batch_lines_are_those_of_earlier_versions() -> None:
-    """Nothing is paid again: body, memo key and batch line of a request have the bytes that they always had."""
+    """Nothing is paid again: body, cache key and batch line of a request have the bytes that they always had."""
     assert request().body_bytes == BODY
-    assert request().key.hex() == MEMO_KEY
+    assert request().key.hex() == CACHE_KEY
     line = b'{"custom_id":"%b","method":"POST","url":"/v1/chat/completions","body":%b}\n'
-    assert batch_line(request()) == line % (MEMO_KEY.encode(), BODY)
+    assert batch_line(request()) == line % (CACHE_KEY.encode(), BODY)
 
 
 def test_the_shipped_judges_ask_as_they_always_did() -> None:
@@ -134,12 +134,12 @@ def letters(base_url: str, **changes: Any) -> Profile:
     return Profile(**{**usual, **changes})
 
 
-def prefer(profile: Profile, memo: Path, **limits: Any) -> Answer[Preference]:
+def prefer(profile: Profile, cache: Path, **limits: Any) -> Answer[Preference]:
     """Return the verdict of a judge on one pair."""
 
     async def ask() -> Answer[Preference]:
         spec = JudgeSpec(text=profile.name, profile=profile)
-        opened = open_judge(spec, JudgeLimits(memo=memo, give_up_after_s=5.0, **limits))
+        opened = open_judge(spec, JudgeLimits(cache=cache, give_up_after_s=5.0, **limits))
         try:
             return await opened.judge.prefer(SHOWN)
         finally:
@@ -150,7 +150,7 @@ def prefer(profile: Profile, memo: Path, **limits: Any) -> Answer[Preference]:
 
 @pytest.mark.parametrize("client", ["lean", "aiohttp"])
 def test_a_new_wire_is_one_file_and_one_name(client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judge on it gives a verdict past a rate limit, with either client, and the memo then knows the reply."""
+    """A judge on it gives a verdict past a rate limit, with either client, and the cache then knows the reply."""
     register(monkeypatch)
     monkeypatch.setenv("SEAL", KEY)
     monkeypatch.setenv("SVR_HTTP", client)
@@ -189,7 +189,7 @@ def test_an_address_without_the_path_names_the_path(tmp_path: Path, monkeypatch:
 
 
 def test_two_wires_at_one_address_share_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The identity, which memo and run folders go by, has the wire in it; one that the profile gives stays."""
+    """The identity, which cache and run folders go by, has the wire in it; one that the profile gives stays."""
     register(monkeypatch)
     url = "http://127.0.0.1:8000/v1"
     assert letters(url, wire="openai").identity == url

@@ -167,7 +167,7 @@ def test_no_key_leaves_in_a_span() -> None:
     ],
 )
 def test_an_endpoint_that_is_a_url_has_address_and_port(endpoint: str, address: dict[str, Any]) -> None:
-    """A memo identity that is only a name gives neither."""
+    """A cache identity that is only a name gives neither."""
     assert server_of(endpoint) == address
 
 

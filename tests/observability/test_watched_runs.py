@@ -77,7 +77,7 @@ def test_a_log_tells_a_run_from_its_start_to_its_totals(cli: Cli, place: Path) -
     code, _, _ = cli(*EVAL, "--log-json", "log", "--out", "out")
     again = read_lines(place / "log")[len(lines) :]
     assert [line["event"] for line in again] == ["run_started", "snapshot", "run_ended"]
-    assert (again[0]["run"] != lines[0]["run"], again[-1]["totals"]["memo_hits"]) == (True, 12)
+    assert (again[0]["run"] != lines[0]["run"], again[-1]["totals"]["cache_hits"]) == (True, 12)
 
 
 def test_the_digest_of_flags_is_that_of_what_is_run_not_of_what_is_shown(cli: Cli, place: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_key_is_in_no_log_no_metric_and_no_output(cli: Cli, place: Path, monke
     for key, code in ((SENTINEL, 0), ("another", 4)):
         with serving(SimConfig(api_key=key, faults=faults)) as strict:
             name_judge(place, strict.base_url, key_env="ODD_NAME")
-            done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--memo", f"memo-{code}", "-v")
+            done = cli(*EVAL, "--log-json", "log", "--log-level", "call", "--cache", f"cache-{code}", "-v")
         assert done[0] == code
         assert SENTINEL not in done[1] + done[2]
     told = {line["event"] for line in read_lines(place / "log")}
@@ -203,7 +203,7 @@ async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) ->
     """An engine of the library tells the observers of the block in which it is opened."""
     seen: list[Event] = []
     with observing(seen.append):
-        async with Engine(f"{sim.base_url}#gpt-oss-20b", memo=tmp_path / "memo") as engine:
+        async with Engine(f"{sim.base_url}#gpt-oss-20b", cache=tmp_path / "cache") as engine:
             await engine.judge.prefer(shown())
     assert [event.model for event in seen if isinstance(event, CallEnded)] == ["gpt-oss-20b"]
     assert isinstance(seen[-1], Snapshot)

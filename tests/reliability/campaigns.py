@@ -24,10 +24,10 @@ from svr_async.simulation.history import CallRecord
 HOUR = 3600.0
 
 
-def flags(out: str, *, method: str = "vanilla", concurrency: int = 64, memo: str = "memo") -> tuple[str, ...]:
+def flags(out: str, *, method: str = "vanilla", concurrency: int = 64, cache: str = "cache") -> tuple[str, ...]:
     """Return the command of a run."""
     return ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", method, "--audit", "0",
-            "-q", "--out", out, "--memo", memo, "--concurrency", str(concurrency))  # fmt: skip
+            "-q", "--out", out, "--cache", cache, "--concurrency", str(concurrency))  # fmt: skip
 
 
 def stats(url: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def smooth(folder: Path, pairs: int, method: str, wire: str = "openai") -> Path:
     """Run once without any fault; return the run folder."""
     write_bench(folder / "bench.jsonl", pairs)
     with endpoint(folder, "smooth", wire=wire):
-        done = svr(*flags("smooth", method=method, concurrency=256, memo="memo-smooth"), cwd=folder, timeout=HOUR)
+        done = svr(*flags("smooth", method=method, concurrency=256, cache="cache-smooth"), cwd=folder, timeout=HOUR)
         assert done.returncode == 0, done.stderr
     return folder / "smooth"
 
@@ -76,7 +76,7 @@ def faults(
     assert metrics["n_scored"] == metrics["n_total"]
     calls = metrics["calls"]
     run = folder / "faulty"
-    return check(history, folder / "memo", run, reference=reference, sent=calls["sent"], lost=calls["lost"])
+    return check(history, folder / "cache", run, reference=reference, sent=calls["sent"], lost=calls["lost"])
 
 
 def outages(
@@ -86,13 +86,13 @@ def outages(
     away = [part for outage in at for part in ("--outage", outage)]
     with endpoint(folder, "outages", "--latency-ms", str(latency_ms), *away) as (_, log):
         begun = time.monotonic()
-        command = flags("outages", method=method, concurrency=concurrency, memo="memo-outages")
+        command = flags("outages", method=method, concurrency=concurrency, cache="cache-outages")
         done = svr(*command, cwd=folder, timeout=HOUR)
         took_s = time.monotonic() - begun
         assert done.returncode == 0, done.stderr
         history = read_history(log)
     cut = sum(record.fault == "client-left" for record in history)
-    check(history, folder / "memo-outages", folder / "outages", reference=reference,
+    check(history, folder / "cache-outages", folder / "outages", reference=reference,
           in_flight_at_kills=len(at) * EngineConfig(concurrency=concurrency).workers + cut)  # fmt: skip
     return took_s
 
@@ -100,7 +100,7 @@ def outages(
 def stopped(folder: Path, *, in_flight: int, latency_ms: int, share: float = 1.0) -> dict[str, float]:
     """Stop a run by SIGTERM with a share of so many calls in flight; return the seconds to its end, what was kept."""
     with endpoint(folder, "stopped", "--latency-ms", str(latency_ms)) as (url, _):
-        with background(*flags("stopped", concurrency=in_flight, memo="memo-stopped"), cwd=folder) as process:
+        with background(*flags("stopped", concurrency=in_flight, cache="cache-stopped"), cwd=folder) as process:
             wait_until(lambda: stats(url)["in_flight"] >= share * in_flight, limit_s=120)
             begun = time.monotonic()
             process.send_signal(signal.SIGTERM)
@@ -122,7 +122,9 @@ def refused(
     drawn = ["--faults", kind, "--fault-rate", str(rate), "--max-faulty", "99"]
     args += ["--quota", str(paid)] if kind == "quota" else drawn
     with endpoint(folder, f"refused-{kind}", *args) as (_, log):
-        with background(*flags(f"refused-{kind}", concurrency=concurrency, memo=f"memo-{kind}"), cwd=folder) as process:
+        with background(
+            *flags(f"refused-{kind}", concurrency=concurrency, cache=f"cache-{kind}"), cwd=folder
+        ) as process:
             wait_until(lambda: _first_fatal(log) is not None or process.poll() is not None, limit_s=120)
             begun = time.monotonic()
             _, errors = process.communicate(timeout=120)
@@ -142,12 +144,12 @@ def _first_fatal(log: Path) -> CallRecord | None:
 
 
 def together(folder: Path, reference: Path, *, processes: int, concurrency: int) -> Account:
-    """Start several runs at once on one memo: each ends with the same items; return the account of all their calls."""
+    """Start several runs at once on one cache: each ends with the same items; return the account of all their calls."""
     with endpoint(folder, "together", "--latency-ms", "20") as (_, log):
         with ExitStack() as stack:
             running = [
                 stack.enter_context(
-                    background(*flags(f"together-{n}", concurrency=concurrency, memo="memo-together"), cwd=folder)
+                    background(*flags(f"together-{n}", concurrency=concurrency, cache="cache-together"), cwd=folder)
                 )
                 for n in range(processes)
             ]
@@ -159,7 +161,7 @@ def together(folder: Path, reference: Path, *, processes: int, concurrency: int)
         items = (folder / f"together-{number}" / "items.jsonl").read_bytes()
         assert items == (reference / "items.jsonl").read_bytes()
     run = folder / "together-0"
-    return check(history, folder / "memo-together", run, reference=reference)
+    return check(history, folder / "cache-together", run, reference=reference)
 
 
 async def lag_while(work: Any, *, every_s: float = 0.005) -> list[float]:

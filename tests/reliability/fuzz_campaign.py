@@ -30,7 +30,7 @@ from fuzz_mutation import mutated
 from fuzz_seals import broken_rows, reseal
 from fuzz_watch import Case, watched, written
 
-MADE_MEMO = re.compile(r"heard: (os\.mkdir .*|\S+ .*/(cache\.db[^/]*|\.new-[^/]+|claims.*))$")  # and its folder
+MADE_CACHE = re.compile(r"heard: (os\.mkdir .*|\S+ .*/(cache\.db[^/]*|\.new-[^/]+|claims.*))$")  # and its folder
 MOST_BYTES = 8 * 2**30  # of addresses: a file that has more memory asked for than that is refused by the kernel
 
 
@@ -89,19 +89,19 @@ class Fuzzer:
         for seed in damage.seeds:
             data = mutated(data, damage.target, seed)
         damaged.write_bytes(data)
-        if damage.sealed and damage.target == "memo/cache.db":
+        if damage.sealed and damage.target == "cache/cache.db":
             damaged.write_bytes((self.ground / damage.target).read_bytes())
             broken_rows(damaged.parent, damage.seeds[0])
         elif damage.sealed:
             reseal(self.place)
         before = self.seen()
         case = watched(damage.command, self.place, limit_s=90.0 if damage.command[0] in self.kind.slow else 20.0)
-        if self.kind.names_memo:
-            case.wrong = [sign for sign in case.wrong if not MADE_MEMO.match(sign)]
+        if self.kind.names_cache:
+            case.wrong = [sign for sign in case.wrong if not MADE_CACHE.match(sign)]
         changed = [path for path, state in self.seen().items() if before.get(path) != state]
         may = ("out", "xdg", "cache", "runs", *self.kind.may)
         mine = (path for path in changed if not path.startswith(may))
-        case.wrong += [f"wrote {path}" for path in mine if not (self.kind.names_memo and is_memo(path))]
+        case.wrong += [f"wrote {path}" for path in mine if not (self.kind.names_cache and is_cache(path))]
         case.wrong += written(self.place / path for path in changed)
         return case
 
@@ -129,8 +129,8 @@ class Fuzzer:
         return damage
 
 
-def is_memo(path: str) -> bool:
-    """Whether a file is one of a memo's own."""
+def is_cache(path: str) -> bool:
+    """Whether a file is one of a cache's own."""
     return Path(path).name.startswith("cache.db") or "/claims/" in path or path.endswith(".svr")
 
 

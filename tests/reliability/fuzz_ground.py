@@ -19,7 +19,7 @@ from rig import name_judge, serving, svr_here, write_bench
 from svr_async.simulation.benchmark_files import write_benchmarks
 from svr_async.simulation.world import World
 
-QUIET = ("-q", "--memo", "memo")
+QUIET = ("-q", "--cache", "cache")
 BENCH = ("rubricbench", "--data", "bench.jsonl")
 SIM = ("eval", *BENCH, "--judge", "sim", "--audit", "0.5", *QUIET)
 RULES = ("eval", *BENCH, "--judge", "rules", *QUIET)
@@ -91,15 +91,15 @@ def _bank() -> None:
 
 
 def _runs() -> None:
-    """Judge by rules, by a simulated endpoint into a memo, and in two shards; what a batch would need, too."""
+    """Judge by rules, by a simulated endpoint into a cache, and in two shards; what a batch would need, too."""
     with serving() as sim:
         name_judge(Path(), sim.base_url, price=[0.1, 0.05, 0.5])
         call("eval", *BENCH, "--judge", "rules", "--bank", "good-bank", "--out", "run", *QUIET)
-        call(*SIM, "--method", "oracle", "--out", "sim-run", "--memo", "memo")
+        call(*SIM, "--method", "oracle", "--out", "sim-run", "--cache", "cache")
         for number in ("1", "2"):
             call(*SIM, "--out", f"shard-{number}", "--shard", f"{number}/2")
-        call("cache", "export", "replies.jsonl", "--memo", "memo")
-        call("batch", "export", "batch", *SIM, "--memo", "batch-memo", "--out", "later")
+        call("cache", "export", "replies.jsonl", "--cache", "cache")
+        call("batch", "export", "batch", *SIM, "--cache", "batch-cache", "--out", "later")
         call("batch", "submit", "batch")
         call("batch", "import", "batch", "--wait")
         call("doctor", "--judge", "sim", "--repeat", "2", "--data", "bench.jsonl", "--noise", "noise.json")
@@ -133,7 +133,7 @@ def _lists() -> None:
     Path("recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
     Path("scores.csv").write_text("id,score_a,score_b\n" + "".join(f"made-{n},{n},1.5\n" for n in range(12)))
     Path("config.toml").write_text('judge = "rules"\nmethod = "longest"\naudit = 0.5\nlimit = "4"\ndomain = ["code"]\n')
-    Path("dotenv").write_text("SVR_EVAL_METHOD=longest\nexport SVR_MEMO=memo\nOPENAI_API_KEY='sk-x'\n")
+    Path("dotenv").write_text("SVR_EVAL_METHOD=longest\nexport SVR_CACHE=cache\nOPENAI_API_KEY='sk-x'\n")
 
 
 def _stores() -> None:

@@ -24,7 +24,7 @@ class Kind:
     beside: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
-    names_memo: bool = False  # the file itself says where the memo lies, as SECURITY.md tells
+    names_cache: bool = False  # the file itself says where the cache lies, as SECURITY.md tells
 
     @property
     def parts(self) -> Sequence[str]:
@@ -200,16 +200,16 @@ KINDS: dict[str, Kind] = {
         steps=("bank", "runs"),
         targets=("sim-run/*.json", "sim-run/*.jsonl", "sim-run/*.gz"),
         commands=_lines("""
-            call show --run sim-run --item sim-test-00000 --memo memo
-            view sim-run --calls --no-open --out out.html --memo memo
+            call show --run sim-run --item sim-test-00000 --cache cache
+            view sim-run --calls --no-open --out out.html --cache cache
             explain sim-run sim-test-00000
             report sim-run --out out.html
             compare sim-run good-run
-            eval rubricbench --data bench.jsonl --judge sim --method oracle --audit 0.5 --offline --memo \
-                memo --out sim-run -q
+            eval rubricbench --data bench.jsonl --judge sim --method oracle --audit 0.5 --offline --cache \
+                cache --out sim-run -q
         """),
-        beside=("memo", "bench.jsonl", "good-run"),
-        may=("sim-run", "memo"),
+        beside=("cache", "bench.jsonl", "good-run"),
+        may=("sim-run", "cache"),
     ),
     "shards": Kind(
         steps=("bank", "runs"),
@@ -219,35 +219,35 @@ KINDS: dict[str, Kind] = {
             merge shard-2 shard-1 --out out --json
             report shard-1 --out out.html
         """),
-        beside=("shard-2", "bench.jsonl", "memo"),
-        may=("memo",),
+        beside=("shard-2", "bench.jsonl", "cache"),
+        may=("cache",),
     ),
-    "memos": Kind(
+    "caches": Kind(
         steps=("bank", "runs"),
-        targets=("memo/cache.db",),
+        targets=("cache/cache.db",),
         commands=_lines("""
-            eval rubricbench --data bench.jsonl --judge sim --method oracle --offline --memo memo --out out -q
-            cache stats --memo memo
-            cache verify --memo memo
-            cache repair --memo memo
-            cache gc --memo memo --yes
-            cache export out.jsonl --memo memo
-            cache import replies.jsonl --memo memo
-            call show --run sim-run --item sim-test-00000 --memo memo
-            view sim-run --calls --no-open --out out.html --memo memo
+            eval rubricbench --data bench.jsonl --judge sim --method oracle --offline --cache cache --out out -q
+            cache stats --cache cache
+            cache verify --cache cache
+            cache repair --cache cache
+            cache gc --cache cache --yes
+            cache export out.jsonl --cache cache
+            cache import replies.jsonl --cache cache
+            call show --run sim-run --item sim-test-00000 --cache cache
+            view sim-run --calls --no-open --out out.html --cache cache
         """),
         beside=("replies.jsonl", "sim-run", "bench.jsonl"),
-        may=("memo",),
+        may=("cache",),
     ),
     "exported replies": Kind(
         steps=("bank", "runs"),
         targets=("replies.jsonl",),
         commands=_lines("""
-            cache import replies.jsonl --memo out
-            cache import replies.jsonl --memo memo --json
+            cache import replies.jsonl --cache out
+            cache import replies.jsonl --cache cache --json
         """),
-        beside=("memo",),
-        may=("memo",),
+        beside=("cache",),
+        may=("cache",),
     ),
     "batch folders": Kind(
         steps=("bank", "runs"),
@@ -259,9 +259,9 @@ KINDS: dict[str, Kind] = {
             batch submit batch
             batch import batch
         """),
-        beside=("bench.jsonl", "batch-memo"),
-        may=("batch", "batch-memo", "cache", "xdg"),
-        names_memo=True,
+        beside=("bench.jsonl", "batch-cache"),
+        may=("batch", "batch-cache", "cache", "xdg"),
+        names_cache=True,
     ),
     "judges.toml": Kind(
         steps=(),
@@ -271,7 +271,7 @@ KINDS: dict[str, Kind] = {
             judges --json
             judges --allow
             eval rubricbench --data bench.jsonl --judge sim --dry-run
-            eval rubricbench --data bench.jsonl --judge sim --offline --memo out-memo --out out -q
+            eval rubricbench --data bench.jsonl --judge sim --offline --cache out-cache --out out -q
             prices
         """),
         beside=("bench.jsonl",),
@@ -295,7 +295,7 @@ KINDS: dict[str, Kind] = {
             judges
         """),
         beside=("bench.jsonl",),
-        may=("memo",),
+        may=("cache",),
     ),
     "recipes": Kind(
         steps=("pairs", "lists", "bank"),

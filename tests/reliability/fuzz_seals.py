@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from fuzz_mutation import broken_json
 
-from svr_async.engine.memo_disk import pack, unpack
+from svr_async.engine.cache_disk import pack, unpack
 
 
 def reseal(folder: Path) -> None:
@@ -63,10 +63,10 @@ def _seal_stage(path: Path, stage: dict[str, Any]) -> None:
     path.write_bytes(orjson.dumps({"sha256": hashlib.sha256(body).hexdigest(), "stage": orjson.Fragment(body)}))
 
 
-def broken_rows(memo: Path, seed: int) -> None:
-    """Change what replies of a memo say, each with the digest that goes with it."""
+def broken_rows(cache: Path, seed: int) -> None:
+    """Change what replies of a cache say, each with the digest that goes with it."""
     rng = random.Random(seed)
-    with suppress(sqlite3.Error), closing(sqlite3.connect(memo / "cache.db")) as db, db:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(cache / "cache.db")) as db, db:
         for key, row in db.execute("SELECT key, value FROM Cache").fetchall():
             payload = unpack(key, row) if rng.random() < 0.7 else None
             if payload is not None:

@@ -44,10 +44,10 @@ def pickled(canary: Path) -> bytes:
     return pickle.dumps(Bomb(canary))
 
 
-# --- memo rows -------------------------------------------------------------------------------------------------------
+# --- cache rows -------------------------------------------------------------------------------------------------------
 
-MemoAttack = Callable[[sqlite3.Connection, Path, Path], object]
-MEMO_ATTACKS: dict[str, MemoAttack] = {
+CacheAttack = Callable[[sqlite3.Connection, Path, Path], object]
+CACHE_ATTACKS: dict[str, CacheAttack] = {
     "values to unpickle": lambda db, canary, _: db.execute("UPDATE Cache SET mode = 4, value = ?", (pickled(canary),)),
     "a key to unpickle": lambda db, canary, _: db.execute(
         "INSERT INTO Cache(key, raw, store_time, mode, value) VALUES (?, 0, 0, 1, ?)", (pickled(canary), b"v")
@@ -64,7 +64,7 @@ MEMO_ATTACKS: dict[str, MemoAttack] = {
     "rows that have expired": lambda db, _, __: db.execute("UPDATE Cache SET expire_time = 1"),
     "values of other types": lambda db, _, __: db.execute("UPDATE Cache SET value = 'text'"),
 }
-REFUSED_ATTACKS: dict[str, MemoAttack] = {
+REFUSED_ATTACKS: dict[str, CacheAttack] = {
     "a size limit": lambda db, _, __: db.execute("UPDATE Settings SET value = 1000 WHERE key = 'size_limit'"),
     "eviction": lambda db, _, __: db.execute(
         "UPDATE Settings SET value = 'least-recently-used' WHERE key = 'eviction_policy'"
@@ -78,9 +78,9 @@ REFUSED_ATTACKS: dict[str, MemoAttack] = {
 }
 
 
-def tamper(memo: Path, attack: MemoAttack, canary: Path, victim: Path) -> None:
-    """Change a memo's database behind its back."""
-    with closing(sqlite3.connect(memo / "cache.db")) as connection, connection:
+def tamper(cache: Path, attack: CacheAttack, canary: Path, victim: Path) -> None:
+    """Change a cache's database behind its back."""
+    with closing(sqlite3.connect(cache / "cache.db")) as connection, connection:
         attack(connection, canary, victim)
 
 

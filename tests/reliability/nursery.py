@@ -159,9 +159,9 @@ def _load() -> None:
                  "judges.decision", "evaluation.reporting.report", "evaluation.reporting.tables", "judges.rules.judge",
                  "adapters.pairs", "commands.cache", "adapters.rubricbench"):  # fmt: skip
         import_module(f"svr_async.{name}")
-    from svr_async.engine.memo import Memo
+    from svr_async.engine.cache import Cache
 
-    functions: tuple[Any, ...] = (Memo.__dict__["open"].__func__, Memo.__init__)
+    functions: tuple[Any, ...] = (Cache.__dict__["open"].__func__, Cache.__init__)
     for function in functions:
         function.__kwdefaults__["patience_s"] = PATIENCE_S
 

@@ -11,8 +11,8 @@ ENGINE = "engine/test_engine.py::test_"
 CLASSIFY = "engine/test_classify.py::test_"
 LANE = "engine/test_lane.py::test_"
 LIMITER = "engine/test_limiter.py::test_"
-MEMO = "engine/test_memo.py::test_"
-CARE = "engine/test_memo_care.py::test_"
+CACHE = "engine/test_cache.py::test_"
+CARE = "engine/test_cache_care.py::test_"
 PARTS = "engine/test_parts.py::test_"
 ERRORS = "commands/test_eval_errors.py::test_"
 EVAL = "commands/test_eval_command.py::test_"
@@ -236,40 +236,40 @@ ROWS: dict[int, tuple[str, ...]] = {
     66: (
         f"{KILLS}066_disk_full_at_the_nth_write",
         f"{ERRORS}a_disk_that_fills_up_is_exit_five_and_a_later_run_completes",
-        f"{MEMO}real_mounts_behave_like_the_stand_ins",
-        f"{MEMO}a_disk_that_has_room_again_loses_nothing",
+        f"{CACHE}real_mounts_behave_like_the_stand_ins",
+        f"{CACHE}a_disk_that_has_room_again_loses_nothing",
     ),
     67: (
         f"{D}067_a_disk_too_small_is_told_before_the_first_call",
-        "commands/test_space.py::test_what_the_memo_holds_needs_no_more_room",
-        "commands/test_doctor_and_cache.py::test_a_bad_memo_a_full_disk_and_bad_data_are_found",
+        "commands/test_space.py::test_what_the_cache_holds_needs_no_more_room",
+        "commands/test_doctor_and_cache.py::test_a_bad_cache_a_full_disk_and_bad_data_are_found",
     ),
     68: (
         f"{KILLS}068_io_errors_of_syncs_opens_and_renames",
-        f"{MEMO}a_disk_that_stays_broken_is_a_storage_error_that_says_why",
+        f"{CACHE}a_disk_that_stays_broken_is_a_storage_error_that_says_why",
     ),
-    69: (f"{ERRORS}a_read_only_memo_serves_what_it_has", f"{MEMO}real_mounts_behave_like_the_stand_ins"),
-    70: (f"{HTTP}offline_opens_no_socket", f"{ERRORS}a_read_only_memo_serves_what_it_has"),
+    69: (f"{ERRORS}a_read_only_cache_serves_what_it_has", f"{CACHE}real_mounts_behave_like_the_stand_ins"),
+    70: (f"{HTTP}offline_opens_no_socket", f"{ERRORS}a_read_only_cache_serves_what_it_has"),
     71: (
         f"{D}071_a_page_full_of_garbage",
         f"{D}071_what_can_be_read_is_saved_into_a_new_file",
         f"{CARE}damaged_pages_cost_the_rows_on_them",
         f"{CARE}the_tree_above_the_rows_is_not_needed",
-        f"{MEMO}garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash",
+        f"{CACHE}garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash",
     ),
-    72: (f"{MEMO}a_file_that_is_no_database_is_refused_and_kept", f"{MEMO}an_empty_database_file_is_refused"),
-    73: (f"{MEMO}any_flipped_bit_in_a_row_is_noticed", f"{EVAL}damaged_memo_rows_are_asked_again_and_noted"),
+    72: (f"{CACHE}a_file_that_is_no_database_is_refused_and_kept", f"{CACHE}an_empty_database_file_is_refused"),
+    73: (f"{CACHE}any_flipped_bit_in_a_row_is_noticed", f"{EVAL}damaged_cache_rows_are_asked_again_and_noted"),
     74: (f"{D}074_a_log_cut_at_any_place", f"{PARTS}a_torn_or_foreign_line_costs_only_itself"),
     75: (
         "engine/test_claims.py::test_row_075_four_processes_pay_once_for_each_question",
         "engine/test_claims.py::test_row_075_a_killed_holder_costs_what_it_had_in_flight",
-        f"{MEMO}processes_that_write_one_memo_at_once_all_succeed",
-        f"{RESUME}two_runs_at_once_share_one_memo",
+        f"{CACHE}processes_that_write_one_cache_at_once_all_succeed",
+        f"{RESUME}two_runs_at_once_share_one_cache",
     ),
-    76: (f"{D}076_a_lock_that_stays", f"{MEMO}a_lock_held_by_another_program_delays_and_does_not_lose"),
+    76: (f"{D}076_a_lock_that_stays", f"{CACHE}a_lock_held_by_another_program_delays_and_does_not_lose"),
     77: (
-        f"{D}077_a_memo_on_a_network_is_warned_about",
-        "commands/test_doctor_and_cache.py::test_a_memo_on_a_network_or_in_memory_is_warned_about",
+        f"{D}077_a_cache_on_a_network_is_warned_about",
+        "commands/test_doctor_and_cache.py::test_a_cache_on_a_network_or_in_memory_is_warned_about",
     ),
     78: (f"{D}078_a_clock_that_jumps", f"{CLASSIFY}how_long_to_wait_is_read_from_every_spelling"),
     79: (
@@ -393,9 +393,9 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_layers.py::test_nothing_that_runs_code_is_used_to_store_data",
     ),
     116: (
-        f"{G}116_hostile_memo_rows_are_asked_again",
-        f"{G}116_hostile_memo_settings_are_refused",
-        f"{MEMO}rows_that_name_files_neither_read_nor_delete_them",
+        f"{G}116_hostile_cache_rows_are_asked_again",
+        f"{G}116_hostile_cache_settings_are_refused",
+        f"{CACHE}rows_that_name_files_neither_read_nor_delete_them",
     ),
     117: (
         f"{G}115_row_117_hostile_banks_are_refused",
@@ -408,9 +408,9 @@ ROWS: dict[int, tuple[str, ...]] = {
         f"{BANK}arrays_that_are_not_finite_are_refused",
     ),
     119: (
-        f"{MEMO}a_folder_that_others_may_write_to_is_refused",
-        f"{MEMO}a_symbolic_link_a_file_and_a_foreign_owner_are_refused",
-        f"{MEMO}row_119_links_inside_a_memo_are_not_followed",
+        f"{CACHE}a_folder_that_others_may_write_to_is_refused",
+        f"{CACHE}a_symbolic_link_a_file_and_a_foreign_owner_are_refused",
+        f"{CACHE}row_119_links_inside_a_cache_are_not_followed",
     ),
     120: (
         "reliability/test_sentinel.py::test_row_120_the_key_is_nowhere",
@@ -436,7 +436,7 @@ ROWS: dict[int, tuple[str, ...]] = {
 
 NOT_MET: dict[int, str] = {
     67: "svr eval estimates the space that it needs; a training does not",
-    71: "a memo is not read through whenever it opens after a kill; svr cache verify and repair do that when told",
+    71: "a cache is not read through whenever it opens after a kill; svr cache verify and repair do that when told",
     77: "no cache mode for network file systems; a run and svr doctor warn",
     81: "replies are read on the event loop: 8 MiB take 30 ms, and a thread would hold Python's lock as long",
 }

@@ -24,7 +24,7 @@ from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import prompt_text
 
 CONCURRENCY = 8
-FLAGS = ("serve", "--judge", "sim", "--listen", "0", "--memo", "memo", "--concurrency", str(CONCURRENCY))
+FLAGS = ("serve", "--judge", "sim", "--listen", "0", "--cache", "cache", "--concurrency", str(CONCURRENCY))
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def questions(count: int) -> list[bytes]:
 
 
 def serve_killed(server: SimServer, folder: Path, seeds: Sequence[int], *, longest_s: float, count: int) -> ServeTally:
-    """Kill a server once for each seed, start another on the same memo, and compare with one that was never killed."""
+    """Kill a server once for each seed, start another on the same cache, and compare with one that was never killed."""
     tally, bodies, whole = ServeTally(), questions(count), dict[int, bytes]()
     with served(_place(server, folder / "whole")) as (_, port):
         asked(port, bodies, whole)
@@ -90,7 +90,7 @@ def serve_killed(server: SimServer, folder: Path, seeds: Sequence[int], *, longe
             killer.join()
             tally.codes.append(process.wait(30))
         quiet(server)
-        before = moment(server.log(), place / "memo")
+        before = moment(server.log(), place / "cache")
         _finish(server, place, bodies, answers, whole, before, tally)
     return tally
 
@@ -109,7 +109,7 @@ def _finish(
         asked(port, bodies, answers)
     assert answers == whole
     workers = EngineConfig(concurrency=CONCURRENCY).workers
-    found = check(server.log(), place / "memo", moments=[before], in_flight_at_kills=workers)
+    found = check(server.log(), place / "cache", moments=[before], in_flight_at_kills=workers)
     tally.killed += tally.codes[-1] == KILLED
     tally.cut_off += found.cut_off
     tally.paid_again += found.paid_again

@@ -126,10 +126,10 @@ class Resolver:
         return self._real("127.0.0.1", port, *args, **named)
 
 
-async def test_row_002_unknown_host_at_the_start(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_002_unknown_host_at_the_start(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that does not exist ends the run with exit 4 and the host in the line, after one look or two."""
     resolver = Resolver(monkeypatch, lambda _: True, socket.EAI_NONAME)
-    async with engine_at("http://judge.test/v1", memo_folder) as engine:
+    async with engine_at("http://judge.test/v1", cache_folder) as engine:
         with pytest.raises(RefusedError, match=r"judge\.test") as caught:
             await engine.complete(ask())
     assert caught.value.exit_code == 4
@@ -138,13 +138,13 @@ async def test_row_002_unknown_host_at_the_start(memo_folder: Path, monkeypatch:
 
 @both_clients
 async def test_row_003_names_that_fail_to_resolve_now_and_then(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A resolver that fails for a while costs tries; every question is answered."""
     resolver = Resolver(monkeypatch, lambda number: number < 5, socket.EAI_AGAIN)
     async with raw_server(good) as address:
         port = address.split(":")[1]
-        async with engine_at(f"http://judge.test:{port}", memo_folder) as engine:
+        async with engine_at(f"http://judge.test:{port}", cache_folder) as engine:
             found = await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(20)))
             assert {one.value for one in found} == {"yes"}
             assert engine.stats().lost == 0
@@ -152,7 +152,7 @@ async def test_row_003_names_that_fail_to_resolve_now_and_then(
 
 
 @both_clients
-async def test_row_004_a_black_hole_that_opens(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_004_a_black_hole_that_opens(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that nobody accepts is given up after its own short time and tried again."""
     set_everywhere(monkeypatch, "CONNECT_TIMEOUT_S", 0.2)
     hole = socket.socket()
@@ -160,7 +160,7 @@ async def test_row_004_a_black_hole_that_opens(memo_folder: Path, monkeypatch: p
     hole.listen(0)
     port = hole.getsockname()[1]
     fillers = [_filler(port) for _ in range(4)]
-    async with engine_at(f"http://127.0.0.1:{port}/v1", memo_folder) as engine:
+    async with engine_at(f"http://127.0.0.1:{port}/v1", cache_folder) as engine:
         task = asyncio.create_task(engine.complete(ask()))
         while engine.stats().retries < 1:  # noqa: ASYNC110  (the engine has no event for it)
             await asyncio.sleep(0.01)
@@ -196,7 +196,7 @@ CERTIFICATES = {"self-signed": "self", "expired": "expired", "of another host": 
 @both_clients
 @pytest.mark.parametrize("kind", CERTIFICATES.values(), ids=list(CERTIFICATES))
 async def test_row_005_certificates(
-    memo_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    cache_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A certificate that is self-signed, expired or another host's ends the run at once, with OpenSSL's reason."""
     authority = Authority(tmp_path)
@@ -205,7 +205,7 @@ async def test_row_005_certificates(
     context.load_cert_chain(authority.issue(kind))
     async with (
         raw_server(good, ssl=context) as address,
-        engine_at(f"https://{address}", memo_folder) as engine,
+        engine_at(f"https://{address}", cache_folder) as engine,
     ):
         with pytest.raises(RefusedError, match="certificate") as caught:
             await engine.complete(ask())
@@ -216,7 +216,7 @@ async def test_row_005_certificates(
 
 @both_clients
 async def test_row_006_a_reset_in_the_handshake(
-    memo_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections reset while TLS is being set up are tried again; a good certificate is then accepted."""
     authority = Authority(tmp_path)
@@ -242,13 +242,13 @@ async def test_row_006_a_reset_in_the_handshake(
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, engine_at(f"https://127.0.0.1:{port}/v1", memo_folder) as engine:
+    async with server, engine_at(f"https://127.0.0.1:{port}/v1", cache_folder) as engine:
         assert (await engine.complete(ask())).value == "yes"
         assert engine.stats().retries == 2
 
 
 @both_clients
-async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
+async def test_row_009_a_stale_connection_is_no_try(cache_folder: Path) -> None:
     """A kept-alive connection that the server closes on its next use is replaced at once, and that is not a try.
 
     Waits between tries are set to a minute, and one try is all that a question has: neither is ever come to.
@@ -271,7 +271,7 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     settings: dict[str, Any] = {"attempts": 1, "wait_s": 60.0, "max_wait_s": 60.0, "concurrency": 1}
-    async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, **settings) as engine:
+    async with server, engine_at(f"http://127.0.0.1:{port}/v1", cache_folder, **settings) as engine:
         for number in range(40):
             question = ask(f"q{number}")
             signed = replace(question, request=replace(question.request, signature=GOOD[number : number + 8].decode()))
@@ -281,13 +281,13 @@ async def test_row_009_a_stale_connection_is_no_try(memo_folder: Path) -> None:
         assert (served, engine.stats().retries, engine.stats().failed) == (40, again, 0)
 
 
-async def test_row_009_only_the_first_is_free(memo_folder: Path) -> None:
+async def test_row_009_only_the_first_is_free(cache_folder: Path) -> None:
     """A call that meets nothing but stale connections, while others succeed, is given up like any other."""
 
     def answer(request: Request, _: int) -> object:
         return transport.stale("reset") if "bad" in request.messages[0][1] else completion("yes")
 
-    async with scripted_engine(memo_folder, answer) as (engine, script):
+    async with scripted_engine(cache_folder, answer) as (engine, script):
         bad = asyncio.create_task(engine.complete(ask("bad one")))
         number = 0
         while not bad.done():
@@ -299,7 +299,7 @@ async def test_row_009_only_the_first_is_free(memo_folder: Path) -> None:
 
 
 @both_clients
-async def test_row_011_close_delimited_truncation(memo_folder: Path) -> None:
+async def test_row_011_close_delimited_truncation(cache_folder: Path) -> None:
     """A reply without a length, cut at any byte, is a lost call; what is kept is the whole answer that follows."""
     cuts = len(GOOD)
 
@@ -308,14 +308,14 @@ async def test_row_011_close_delimited_truncation(memo_folder: Path) -> None:
 
     async with (
         raw_server(answer) as address,
-        engine_at(f"http://{address}", memo_folder, attempts=2 * cuts, concurrency=1) as engine,
+        engine_at(f"http://{address}", cache_folder, attempts=2 * cuts, concurrency=1) as engine,
     ):
         done = await engine.complete(ask())
         assert (done.value, engine.stats().sent, engine.stats().failed) == ("yes", cuts + 1, 0)
 
 
 @both_clients
-async def test_row_013_a_drip_is_closed_and_not_used_again(memo_folder: Path) -> None:
+async def test_row_013_a_drip_is_closed_and_not_used_again(cache_folder: Path) -> None:
     """When a reply drips past its deadline the connection is closed, its slot is free, and a new one is opened."""
     closed = asyncio.Event()
 
@@ -334,7 +334,7 @@ async def test_row_013_a_drip_is_closed_and_not_used_again(memo_folder: Path) ->
 
     async with (
         raw_server(answer) as address,
-        engine_at(f"http://{address}", memo_folder, timeout_s=0.2, concurrency=1) as engine,
+        engine_at(f"http://{address}", cache_folder, timeout_s=0.2, concurrency=1) as engine,
     ):
         assert (await engine.complete(ask())).value == "yes"
         await asyncio.wait_for(closed.wait(), 20)
@@ -342,7 +342,7 @@ async def test_row_013_a_drip_is_closed_and_not_used_again(memo_folder: Path) ->
 
 
 @both_clients
-async def test_row_014_a_reply_that_is_always_too_large(memo_folder: Path) -> None:
+async def test_row_014_a_reply_that_is_always_too_large(cache_folder: Path) -> None:
     """One question whose replies never fit is asked again once and is then an api_error; the others are answered."""
     asked = 0
     blank = b" " * (transport.MAX_BODY_BYTES + 2**16)
@@ -363,7 +363,7 @@ async def test_row_014_a_reply_that_is_always_too_large(memo_folder: Path) -> No
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, engine_at(f"http://127.0.0.1:{port}/v1", memo_folder, concurrency=4) as engine:
+    async with server, engine_at(f"http://127.0.0.1:{port}/v1", cache_folder, concurrency=4) as engine:
         large = asyncio.create_task(engine.complete(ask("big")))
         number = 0
         while not large.done():
@@ -376,7 +376,7 @@ async def test_row_014_a_reply_that_is_always_too_large(memo_folder: Path) -> No
 
 
 @both_clients
-async def test_row_017_a_sign_in_page_for_ever(memo_folder: Path) -> None:
+async def test_row_017_a_sign_in_page_for_ever(cache_folder: Path) -> None:
     """An endpoint that only ever shows an HTML page is given up with exit 6; the line quotes the page harmlessly."""
     page = b"<html>\x1b[2J<title>Sign in</title></html>"
 
@@ -385,7 +385,7 @@ async def test_row_017_a_sign_in_page_for_ever(memo_folder: Path) -> None:
 
     async with (
         raw_server(answer) as address,
-        engine_at(f"http://{address}", memo_folder, attempts=3, first_contact_s=0.1) as engine,
+        engine_at(f"http://{address}", cache_folder, attempts=3, first_contact_s=0.1) as engine,
     ):
         with pytest.raises(EndpointDownError, match="Sign in") as caught:
             await engine.complete(ask())
@@ -394,7 +394,7 @@ async def test_row_017_a_sign_in_page_for_ever(memo_folder: Path) -> None:
 
 
 @both_clients
-async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path) -> None:
+async def test_row_020_an_answer_before_the_question_was_read(cache_folder: Path) -> None:
     """A 200 that comes before the request was taken, with the connection then closed, is at worst a lost call."""
 
     async def answer(number: int, out: asyncio.StreamWriter) -> None:
@@ -403,7 +403,7 @@ async def test_row_020_an_answer_before_the_question_was_read(memo_folder: Path)
 
     async with (
         raw_server(answer, unread=2) as address,
-        engine_at(f"http://{address}", memo_folder) as engine,
+        engine_at(f"http://{address}", cache_folder) as engine,
     ):
         assert (await engine.complete(ask("x" * 300_000))).value == "yes"
 
@@ -430,11 +430,11 @@ class SpeaksFirst:
 
 
 @both_clients
-async def test_row_020_what_came_before_anything_was_asked_answers_nothing(memo_folder: Path) -> None:
+async def test_row_020_what_came_before_anything_was_asked_answers_nothing(cache_folder: Path) -> None:
     """Neither client sends a question on a connection that has something to say already."""
     async with await asyncio.start_server(SpeaksFirst().serve, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        async with engine_at(address, memo_folder, concurrency=1, attempts=20) as engine:
+        async with engine_at(address, cache_folder, concurrency=1, attempts=20) as engine:
             for number in range(8):
                 assert (await engine.complete(ask(str(number)))).value == str(number)
 
@@ -471,7 +471,7 @@ class Twice:
 @both_clients
 @pytest.mark.parametrize(("signs", "early"), [(True, 0), (True, 5), (False, 0)])
 async def test_row_020_no_direct_verdict_is_taken_from_another_pairs_reply(
-    memo_folder: Path, signs: bool, early: int
+    cache_folder: Path, signs: bool, early: int
 ) -> None:
     """Replies sent twice, or before the question was read: of the verdicts on sixty pairs none is another one's."""
     proxy = Twice(signs=signs, early=early)
@@ -482,7 +482,7 @@ async def test_row_020_no_direct_verdict_is_taken_from_another_pairs_reply(
     ]
     async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        async with judge_at(address, memo_folder, concurrency=4, attempts=20) as judge:
+        async with judge_at(address, cache_folder, concurrency=4, attempts=20) as judge:
             found = await asyncio.gather(*(judge.prefer(one) for one in shown))
     told = [answer.value and (answer.value.margin, answer.flags) for answer in found]
     flags = () if signs else ("no_nonce",)
@@ -515,12 +515,14 @@ class LateCopies:
 
 
 @both_clients
-async def test_row_020_no_verdict_is_taken_from_a_reply_about_other_rubrics_of_the_same_pair(memo_folder: Path) -> None:
+async def test_row_020_no_verdict_is_taken_from_a_reply_about_other_rubrics_of_the_same_pair(
+    cache_folder: Path,
+) -> None:
     """All questions on a pair show one nonce: a reply that is sent twice does not answer the next of them."""
     rubrics = [Rubric(text="names A"), Rubric(text="names B")]
     async with await asyncio.start_server(LateCopies().serve, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        async with judge_at(address, memo_folder, concurrency=1) as judge:
+        async with judge_at(address, cache_folder, concurrency=1) as judge:
             for number in range(4):
                 shown = Presentation(
                     pair_id=f"{number}", prompt=user_prompt(f"{number}?"), response_a="x", response_b="y"
@@ -553,12 +555,12 @@ async def slowly(asked: Awaitable[Completion[str]]) -> Completion[str]:
 
 
 async def test_row_020_an_endpoint_that_once_sent_too_much_gets_a_connection_for_each_unsigned_question(
-    memo_folder: Path,
+    cache_folder: Path,
 ) -> None:
     """Nothing tells whose an unsigned reply is: the first that nobody had asked for is the last that can pass."""
     async with await asyncio.start_server(RepliesLater().serve, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        async with engine_at(address, memo_folder, concurrency=1) as engine:
+        async with engine_at(address, cache_folder, concurrency=1) as engine:
             told = [await slowly(engine.complete(ask(str(number)))) for number in range(5)]
     assert sum(done.value != str(number) for number, done in enumerate(told)) <= 1
 
@@ -576,7 +578,7 @@ def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:
         assert (tmp_path / "run" / "items.jsonl").read_bytes().count(b'"outcome":"scored"') == 100
 
 
-async def test_row_021_fewer_calls_at_a_time_and_said_once(memo_folder: Path) -> None:
+async def test_row_021_fewer_calls_at_a_time_and_said_once(cache_folder: Path) -> None:
     """Where descriptors run out the limit on calls under way is halved, that is said once, and no question is lost."""
     failing = 24
     told: list[Word] = []
@@ -586,7 +588,7 @@ async def test_row_021_fewer_calls_at_a_time_and_said_once(memo_folder: Path) ->
         failing -= 1
         return transport.cannot_connect("OSError", "Too many open files") if failing >= 0 else completion("yes")
 
-    async with scripted_engine(memo_folder, answer, concurrency=32) as (engine, _):
+    async with scripted_engine(cache_folder, answer, concurrency=32) as (engine, _):
         engine.tell(told.append)
         found = await asyncio.gather(*(engine.complete(ask(f"q{number}")) for number in range(100)))
         lane = engine.stats().lanes[0]

@@ -92,16 +92,16 @@ def test_row_055_another_model_is_told_once_or_refused(tmp_path: Path) -> None:
     faults = FaultConfig(rate=1.0, kinds=("wrong-model",), max_faulty_attempts=10)
     with serving(SimConfig(faults=faults)) as odd:
         name_judge(tmp_path, odd.base_url)
-        strict = svr(*flags, "--strict-model", "--memo", "strict", "--out", "one", cwd=tmp_path)
+        strict = svr(*flags, "--strict-model", "--cache", "strict", "--out", "one", cwd=tmp_path)
         assert (strict.returncode, strict.stderr.count("--strict-model)")) == (4, 1), strict.stderr
         assert "answered as 'gpt-oss-120b-preview', not 'gpt-oss-120b'" in strict.stderr
         assert odd.stats()["completed"] <= 8
-        kept = svr("cache", "stats", "--memo", "strict", "--json", cwd=tmp_path)
+        kept = svr("cache", "stats", "--cache", "strict", "--json", cwd=tmp_path)
         assert orjson.loads(kept.stdout)["rows"] == 0
-        plain = svr(*flags, "--memo", "plain", "--out", "two", cwd=tmp_path)
+        plain = svr(*flags, "--cache", "plain", "--out", "two", cwd=tmp_path)
         assert (plain.returncode, plain.stderr.count("answered as 'gpt-oss-120b-preview'")) == (0, 1), plain.stderr
-    later = svr(*flags, "--strict-model", "--memo", "plain", "--out", "three", "--offline", cwd=tmp_path)
-    assert (later.returncode, "the endpoint, as the memo has it, answered as" in later.stderr) == (4, True), (
+    later = svr(*flags, "--strict-model", "--cache", "plain", "--out", "three", "--offline", cwd=tmp_path)
+    assert (later.returncode, "the endpoint, as the cache has it, answered as" in later.stderr) == (4, True), (
         later.stderr
     )
 
@@ -110,9 +110,9 @@ def test_row_055_another_model_is_told_once_or_refused(tmp_path: Path) -> None:
     ("named", "accepted"),
     [("m", True), ("", True), ("m-2024-08-06", True), ("m-0613", True), ("m-mini", False), ("M", False), ("n", False)],
 )
-async def test_row_055_which_names_are_the_models_own(memo_folder: Path, named: str, accepted: bool) -> None:
+async def test_row_055_which_names_are_the_models_own(cache_folder: Path, named: str, accepted: bool) -> None:
     """The same name, none, or a dated version of it is accepted under --strict-model; nothing else is."""
-    async with scripted_engine(memo_folder, lambda *_: completion("yes", model=named), strict_model=True) as (
+    async with scripted_engine(cache_folder, lambda *_: completion("yes", model=named), strict_model=True) as (
         engine,
         _,
     ):

@@ -32,8 +32,8 @@ from rig import (
     write_bench,
 )
 
-from svr_async.engine import memo as memo_module
-from svr_async.engine.memo import Memo
+from svr_async.engine import cache as cache_module
+from svr_async.engine.cache import Cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 from svr_async.simulation.config import SimConfig
@@ -42,7 +42,7 @@ from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import Order, present
 
 N = 40
-FLAGS = ("eval", "rubricbench", "--data", "../bench.jsonl", "--judge", "sim", "--out", "run", "--memo", "memo", "-q")
+FLAGS = ("eval", "rubricbench", "--data", "../bench.jsonl", "--judge", "sim", "--out", "run", "--cache", "cache", "-q")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_row_062_a_closed_terminal_is_a_stop_like_any_other(slow: tuple[SimServe
     metrics = orjson.loads((place / "run" / "metrics.json").read_bytes())
     assert (metrics["complete"], metrics["n_total"] >= 10) == (False, True)
     assert svr(*FLAGS, cwd=place).returncode == 0
-    check(server.log(), place / "memo", place / "run", reference=folder / "smooth" / "run")
+    check(server.log(), place / "cache", place / "run", reference=folder / "smooth" / "run")
 
 
 def test_row_064_stopped_and_continued(slow: tuple[SimServer, Path]) -> None:
@@ -95,7 +95,7 @@ def test_row_064_stopped_and_continued(slow: tuple[SimServer, Path]) -> None:
         process.send_signal(signal.SIGCONT)
         _, errors = process.communicate(timeout=50)
         assert process.returncode == 0, errors
-    check(server.log(), place / "memo", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
+    check(server.log(), place / "cache", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
 
 
 @pytest.mark.parametrize("more_mib", [0, 1, 8])
@@ -118,10 +118,10 @@ def test_row_065_no_more_memory(slow: tuple[SimServer, Path], more_mib: int) -> 
             process.communicate(timeout=15)
     again = svr(*FLAGS, cwd=place)
     assert again.returncode == 0, again.stderr
-    check(server.log(), place / "memo", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
+    check(server.log(), place / "cache", place / "run", reference=folder / "smooth" / "run", in_flight_at_kills=12)
 
 
-# --- the memo on disk ------------------------------------------------------------------------------------------------
+# --- the cache on disk ------------------------------------------------------------------------------------------------
 
 
 def key_of(number: int) -> bytes:
@@ -141,25 +141,25 @@ def test_row_074_a_log_cut_at_any_place(tmp_path: Path) -> None:
         shutil.copytree(source, copy)
         (copy / "cache.db-shm").unlink(missing_ok=True)
         (copy / "cache.db-wal").write_bytes(whole[:place] + (b"\xff" if place % 2 else b""))
-        memo = Memo.open(copy)
-        there = [memo.get(key_of(n)) for n in range(8)]
-        memo.close()
+        cache = Cache.open(copy)
+        there = [cache.get(key_of(n)) for n in range(8)]
+        cache.close()
         kept = sum(size <= place for size in sizes)
         assert all(one == Reply(text=f"text {n}") for n, one in enumerate(there[:kept])), place
         assert {one for one in there[kept:] if one is not None} <= {Reply(text=f"text {n}") for n in range(8)}
-        assert memo.damaged == 0
+        assert cache.damaged == 0
 
 
 async def _write_and_leave(folder: Path, count: int) -> list[int]:
     """Commit rows one by one and leave the log as a kill does; return its size after each commit."""
-    memo = Memo.open(folder)
+    cache = Cache.open(folder)
     sizes = []
     for number in range(count):
-        await memo.put(key_of(number), Reply(text=f"text {number}"))
+        await cache.put(key_of(number), Reply(text=f"text {number}"))
         sizes.append((folder / "cache.db-wal").stat().st_size)
     left = folder.with_name("left")
     shutil.copytree(folder, left)
-    memo.close()
+    cache.close()
     shutil.rmtree(folder)
     left.rename(folder)
     return sizes
@@ -167,24 +167,24 @@ async def _write_and_leave(folder: Path, count: int) -> list[int]:
 
 def test_row_071_a_page_full_of_garbage(tmp_path: Path) -> None:
     """A damaged page costs rows, which are asked again, and no crash; whole rows are still served."""
-    folder = tmp_path / "memo"
+    folder = tmp_path / "cache"
     asyncio.run(_fill(folder, 400))
     data = bytearray((folder / "cache.db").read_bytes())
     data[-8192:-4096] = os.urandom(4096)
     (folder / "cache.db").write_bytes(data)
-    memo = Memo.open(folder)
-    found = [memo.get(key_of(n)) for n in range(400)]
-    memo.close()
+    cache = Cache.open(folder)
+    found = [cache.get(key_of(n)) for n in range(400)]
+    cache.close()
     assert sum(one is not None for one in found) > 200
     assert all(one is None or one == Reply(text=f"text {n}") for n, one in enumerate(found))
 
 
 def test_row_071_what_can_be_read_is_saved_into_a_new_file(slow: tuple[SimServer, Path]) -> None:
-    """`svr cache repair` makes a memo of the rows that are whole: the run is the same and pays for the others only."""
+    """`svr cache repair` makes a cache of the rows that are whole: the run is the same and pays for the others only."""
     server, folder = slow
     place = place_for(slow, "damaged")
     assert svr(*FLAGS, cwd=place).returncode == 0
-    database = place / "memo" / "cache.db"
+    database = place / "cache" / "cache.db"
     data = bytearray(database.read_bytes())
     leaf = next(start for start in range(8192, len(data), 4096) if data[start] == 13)
     data[:100] = os.urandom(100)  # the header: no database any more
@@ -192,12 +192,12 @@ def test_row_071_what_can_be_read_is_saved_into_a_new_file(slow: tuple[SimServer
     database.write_bytes(data)
     refused = svr(*FLAGS, cwd=place)
     assert (refused.returncode, "svr cache repair" in refused.stderr) == (5, True)
-    done = svr("cache", "repair", "--memo", "memo", "--json", cwd=place)
+    done = svr("cache", "repair", "--cache", "cache", "--json", cwd=place)
     facts = orjson.loads(done.stdout)
     assert (place / facts["kept_as"]).read_bytes() == data
     server.reset()
     assert svr(*FLAGS, cwd=place).returncode == 0
-    kept = svr("cache", "stats", "--memo", "memo", "--json", cwd=place)
+    kept = svr("cache", "stats", "--cache", "cache", "--json", cwd=place)
     assert (server.stats()["completed"], facts["rows"] > 20) == (
         orjson.loads(kept.stdout)["rows"] - facts["rows"],
         True,
@@ -226,8 +226,8 @@ def test_row_067_a_disk_too_small_is_told_before_the_first_call(slow: tuple[SimS
     assert (place / "run" / "items.jsonl").read_bytes() == (folder / "smooth" / "run" / "items.jsonl").read_bytes()
 
 
-def test_row_077_a_memo_on_a_network_is_warned_about(slow: tuple[SimServer, Path]) -> None:
-    """A run whose memo lies on a network file system says so in a line, and goes on."""
+def test_row_077_a_cache_on_a_network_is_warned_about(slow: tuple[SimServer, Path]) -> None:
+    """A run whose cache lies on a network file system says so in a line, and goes on."""
     place = place_for(slow, "network")
     shell = (
         "from svr_async.evaluation.running import space; space.file_system_of = lambda _: 'nfs4'; "
@@ -238,27 +238,27 @@ def test_row_077_a_memo_on_a_network_is_warned_about(slow: tuple[SimServer, Path
 
 
 async def _fill(folder: Path, count: int) -> None:
-    memo = Memo.open(folder)
-    await asyncio.gather(*(memo.put(key_of(n), Reply(text=f"text {n}")) for n in range(count)))
-    memo.close()
+    cache = Cache.open(folder)
+    await asyncio.gather(*(cache.put(key_of(n), Reply(text=f"text {n}")) for n in range(count)))
+    cache.close()
 
 
-async def test_row_076_a_lock_that_stays(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_076_a_lock_that_stays(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A foreign program that holds the lock for longer than our patience ends the run with exit 5, nothing lost."""
-    await _fill(memo_folder, 1)
-    monkeypatch.setattr(memo_module, "_LOCK_TIMEOUT_S", 0.1)
-    memo = Memo.open(memo_folder, patience_s=0.0)
-    with closing(sqlite3.connect(memo_folder / "cache.db", isolation_level=None)) as other:
+    await _fill(cache_folder, 1)
+    monkeypatch.setattr(cache_module, "_LOCK_TIMEOUT_S", 0.1)
+    cache = Cache.open(cache_folder, patience_s=0.0)
+    with closing(sqlite3.connect(cache_folder / "cache.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageError) as caught:
-            await memo.put(key_of(1), Reply(text="t"))
+            await cache.put(key_of(1), Reply(text="t"))
         other.execute("ROLLBACK")
     assert caught.value.exit_code == 5
-    assert memo.get(key_of(0)) == Reply(text="text 0")
-    memo.close()
+    assert cache.get(key_of(0)) == Reply(text="text 0")
+    cache.close()
 
 
-async def test_row_078_a_clock_that_jumps(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_078_a_clock_that_jumps(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wall clock that jumps by days, back and forth, at every look changes neither answers nor waits."""
     day, looks, real = 86_400.0, 0, time.time
 
@@ -269,33 +269,33 @@ async def test_row_078_a_clock_that_jumps(memo_folder: Path, monkeypatch: pytest
 
     monkeypatch.setattr(time, "time", jumping)
     faults = FaultConfig(rate=0.5, kinds=("429", "429-bare", "503", "reset"), retry_after_s=0.01)
-    async with SimServer(SimConfig(faults=faults)) as sim, judge_at(sim.base_url, memo_folder) as judge:
+    async with SimServer(SimConfig(faults=faults)) as sim, judge_at(sim.base_url, cache_folder) as judge:
         found = await asyncio.gather(*(judge.prefer(present(pair, Order.AB)) for pair in pairs(20)))
     assert all(answer.value is not None for answer in found)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # the fork is what is tested
-def test_row_079_a_forked_child(memo_folder: Path) -> None:
-    """A child of a fork may read the memo; that it may not write is an error at once, not a wait without end."""
-    memo = Memo.open(memo_folder)
+def test_row_079_a_forked_child(cache_folder: Path) -> None:
+    """A child of a fork may read the cache; that it may not write is an error at once, not a wait without end."""
+    cache = Cache.open(cache_folder)
     with asyncio.Runner() as runner:
-        runner.run(memo.put(key_of(0), Reply(text="ours")))
+        runner.run(cache.put(key_of(0), Reply(text="ours")))
         child = os.fork()
         if not child:
-            os._exit(_in_child(memo))
+            os._exit(_in_child(cache))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert memo.get(key_of(0)) == Reply(text="ours")
-        runner.run(memo.put(key_of(1), Reply(text="goes on")))
-    memo.close()
+        assert cache.get(key_of(0)) == Reply(text="ours")
+        runner.run(cache.put(key_of(1), Reply(text="goes on")))
+    cache.close()
 
 
-def _in_child(memo: Memo) -> int:
+def _in_child(cache: Cache) -> int:
     """Return 0 where reading works and writing is refused."""
     signal.alarm(20)
     try:
-        if memo.get(key_of(0)) != Reply(text="ours"):
+        if cache.get(key_of(0)) != Reply(text="ours"):
             return 1
-        asyncio.run(asyncio.wait_for(memo.put(key_of(2), Reply(text="theirs")), 5))
+        asyncio.run(asyncio.wait_for(cache.put(key_of(2), Reply(text="theirs")), 5))
     except (RuntimeError, StorageError):
         return 0
     except BaseException:  # noqa: BLE001  (whatever else it is, the parent is told)
@@ -303,12 +303,12 @@ def _in_child(memo: Memo) -> int:
     return 3
 
 
-def test_row_080_another_event_loop(memo_folder: Path) -> None:
+def test_row_080_another_event_loop(cache_folder: Path) -> None:
     """An engine that is used on a second event loop says so at once."""
     opened: list[object] = []
 
     async def first() -> None:
-        context = scripted_engine(memo_folder, lambda *_: completion("yes"))
+        context = scripted_engine(cache_folder, lambda *_: completion("yes"))
         engine, _ = await context.__aenter__()
         opened.extend([context, engine])
         assert (await engine.complete(ask("a"))).value == "yes"
@@ -323,9 +323,9 @@ def test_row_080_another_event_loop(memo_folder: Path) -> None:
         runner.run(opened[0].__aexit__(None, None, None))  # type: ignore[attr-defined]
 
 
-async def test_row_085_a_disk_slower_than_the_network(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_085_a_disk_slower_than_the_network(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While commits are slow no more calls leave than may be in flight: what is paid for waits in small numbers."""
-    write, unwritten, most = memo_module._WritableRows.write, 0, 0
+    write, unwritten, most = cache_module._WritableRows.write, 0, 0
 
     def slowly(self: object, rows: list[tuple[bytes, bytes]]) -> None:
         nonlocal unwritten
@@ -333,7 +333,7 @@ async def test_row_085_a_disk_slower_than_the_network(memo_folder: Path, monkeyp
         write(self, rows)  # type: ignore[arg-type]
         unwritten -= len(rows)
 
-    monkeypatch.setattr(memo_module._WritableRows, "write", slowly)
+    monkeypatch.setattr(cache_module._WritableRows, "write", slowly)
 
     def answer(*_: object) -> object:
         nonlocal unwritten, most
@@ -341,7 +341,7 @@ async def test_row_085_a_disk_slower_than_the_network(memo_folder: Path, monkeyp
         most = max(most, unwritten)
         return completion("yes")
 
-    async with scripted_engine(memo_folder, answer, concurrency=8) as (engine, _):
+    async with scripted_engine(cache_folder, answer, concurrency=8) as (engine, _):
         async for _index, done in engine.map(ask(f"q{n}") for n in range(100)):
             assert done.value == "yes"
     assert most <= 16

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hostile import (
-    MEMO_ATTACKS,
+    CACHE_ATTACKS,
     REFUSED_ATTACKS,
     TENSORS,
     made_bank,
@@ -80,41 +80,41 @@ def call(
     return run_it
 
 
-ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q", "--memo", "memo")
+ASK = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q", "--cache", "cache")
 
 
-def test_row_116_hostile_memo_rows_are_asked_again(call: Svr, tmp_path: Path, sim: SimServer) -> None:
+def test_row_116_hostile_cache_rows_are_asked_again(call: Svr, tmp_path: Path, sim: SimServer) -> None:
     """Rows that would be unpickled, or name files, are misses, asked again; nothing runs, no file is touched."""
     canary, victim = tmp_path / "canary", tmp_path / "victim.txt"
     victim.write_text("precious")
     assert call(*ASK, "--out", "run")[0] == 0
-    shutil.copytree("memo", "clean")
-    for number, (name, attack) in enumerate(MEMO_ATTACKS.items()):
-        shutil.rmtree("memo")
-        shutil.copytree("clean", "memo")
-        Path("memo").chmod(0o700)
-        tamper(Path("memo"), attack, canary, victim)
+    shutil.copytree("cache", "clean")
+    for number, (name, attack) in enumerate(CACHE_ATTACKS.items()):
+        shutil.rmtree("cache")
+        shutil.copytree("clean", "cache")
+        Path("cache").chmod(0o700)
+        tamper(Path("cache"), attack, canary, victim)
         code, said = call(*ASK, "--out", f"run-{number}")
         assert code == 0, f"{name}: {said}"
         assert Path(f"run-{number}/items.jsonl").read_bytes() == Path("run/items.jsonl").read_bytes(), name
-        code, said = call("cache", "verify", "--memo", "memo")
+        code, said = call("cache", "verify", "--cache", "cache")
         assert code in {0, 5}, f"{name}: {said}"
         assert (canary.exists(), victim.read_text()) == (False, "precious"), name
 
 
-def test_row_116_hostile_memo_settings_are_refused(call: Svr, tmp_path: Path) -> None:
-    """Settings that would lose replies, and objects that no memo has, are exit 5 before any call; the file is kept."""
+def test_row_116_hostile_cache_settings_are_refused(call: Svr, tmp_path: Path) -> None:
+    """Settings that would lose replies, and objects that no cache has, are exit 5 before any call; the file is kept."""
     assert call(*ASK, "--out", "run")[0] == 0
-    shutil.copytree("memo", "clean")
+    shutil.copytree("cache", "clean")
     for name, attack in REFUSED_ATTACKS.items():
-        shutil.rmtree("memo")
-        shutil.copytree("clean", "memo")
-        Path("memo").chmod(0o700)
-        tamper(Path("memo"), attack, tmp_path / "canary", tmp_path / "victim")
-        before = Path("memo/cache.db").read_bytes()
+        shutil.rmtree("cache")
+        shutil.copytree("clean", "cache")
+        Path("cache").chmod(0o700)
+        tamper(Path("cache"), attack, tmp_path / "canary", tmp_path / "victim")
+        before = Path("cache/cache.db").read_bytes()
         code, said = call(*ASK, "--out", "other")
         assert (code, said.count("\n")) == (5, 1), f"{name}: {said}"
-        assert Path("memo/cache.db").read_bytes() == before, name
+        assert Path("cache/cache.db").read_bytes() == before, name
 
 
 def test_row_115_row_117_hostile_banks_are_refused(call: Svr, tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ finally:
 
 
 def test_row_115_no_unpickler_is_used_to_judge(tmp_path: Path, sim: SimServer) -> None:
-    """With every way to unpickle taken away a bank judges from a memo all the same; none was imported."""
+    """With every way to unpickle taken away a bank judges from a cache all the same; none was imported."""
     write_bench(tmp_path / "bench.jsonl", 3)
     name_judge(tmp_path, sim.base_url)
     whole_bank(tmp_path / "bank")
-    for _ in range(2):  # the second time from the memo
+    for _ in range(2):  # the second time from the cache
         done = subprocess.run(
             [sys.executable, "-c", GUARDED, *ASK, "--bank", "bank", "--out", "run", "--seed", ",".join(UNPICKLERS)],
             cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50, check=False,

@@ -50,7 +50,7 @@ def test_a_refusal_costs_no_more_than_a_round_of_calls(folder: Path, kind: str) 
     assert found["further_calls"] <= 8
 
 
-def test_three_processes_on_one_memo(folder: Path) -> None:
-    """Three runs at once on one memo end with the same items, and between them pay once for each question."""
+def test_three_processes_on_one_cache(folder: Path) -> None:
+    """Three runs at once on one cache end with the same items, and between them pay once for each question."""
     found = together(folder, folder / "smooth", processes=3, concurrency=8)
     assert (found.kept, found.paid) == (PAIRS, PAIRS)

@@ -32,8 +32,8 @@ from svr_async.engine.batch.folder import (
 )
 from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
+from svr_async.engine.cache_disk import refuse_foreign_database
 from svr_async.engine.endpoint_json import json_value
-from svr_async.engine.memo_disk import refuse_foreign_database
 from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError, ConfigError, DataError, StorageError, UsageError
 from svr_async.evaluation.runcheck import item_problem
@@ -246,7 +246,7 @@ def test_a_folder_of_data_that_goes_while_it_is_listed(tmp_path: Path, monkeypat
         data_files(tmp_path)
 
 
-def test_a_memo_row_whose_count_of_tries_is_no_number() -> None:
+def test_a_cache_row_whose_count_of_tries_is_no_number() -> None:
     """What is nested without end there could not be written out again."""
     row = orjson.loads(Reply(text="x").to_bytes())
     with pytest.raises(TypeError, match="number of tries"):
@@ -355,7 +355,7 @@ def test_shards_that_somebody_wrote(
     assert svr_here(*EVAL, "--shard", "1/2") == 0
 
 
-def test_a_memo_whose_schema_is_no_text(tmp_path: Path) -> None:
+def test_a_cache_whose_schema_is_no_text(tmp_path: Path) -> None:
     """SQLite quotes it in what it says of it, which Python cannot read then."""
     path = tmp_path / "cache.db"
     with contextlib.closing(sqlite3.connect(path)) as database:

@@ -38,11 +38,11 @@ def body(rng: random.Random) -> tuple[str, bytes]:
     return rng.choice(route.paths), data
 
 
-async def flood(memo: Path, count: int) -> Counter[int]:
+async def flood(cache: Path, count: int) -> Counter[int]:
     """Send so many damaged bodies; return how often each status came back."""
     said: list[str] = []
     settings = ServerSettings(port=0, deadline_s=20.0, gather_s=0.05, drain_s=5.0)
-    server = RewardServer("rules", settings=settings, limits=JudgeLimits(memo=memo), say=said.append)
+    server = RewardServer("rules", settings=settings, limits=JudgeLimits(cache=cache), say=said.append)
     rng, statuses, room = random.Random(SEED), Counter[int](), asyncio.Semaphore(AT_A_TIME)
     async with server, aiohttp.ClientSession() as client:
 
@@ -62,16 +62,16 @@ async def flood(memo: Path, count: int) -> Counter[int]:
     return statuses
 
 
-async def test_some_damaged_bodies(memo_folder: Path) -> None:
+async def test_some_damaged_bodies(cache_folder: Path) -> None:
     """Three hundred: some are answered, most are refused."""
-    statuses = await flood(memo_folder, 300)
+    statuses = await flood(cache_folder, 300)
     assert statuses[200] > 20
     assert statuses[422] > 20
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_many_damaged_bodies(memo_folder: Path) -> None:
+async def test_many_damaged_bodies(cache_folder: Path) -> None:
     """SOAK_BODIES of them, from SOAK_SEED on."""
-    statuses = await flood(memo_folder, BODIES)
+    statuses = await flood(cache_folder, BODIES)
     note("P16", "damaged bodies to svr serve", bodies=statuses.total(), statuses=dict(statuses), bugs=0)

@@ -113,7 +113,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pat
 
 BENCH = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--give-up-after", "1", "--max-calls", "6")
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "eval": (*BENCH, "-v", "--memo", "memo", "--concurrency", "2"),
+    "eval": (*BENCH, "-v", "--cache", "cache", "--concurrency", "2"),
     "eval with rubrics": (*BENCH, "-v", "--method", "self-rubric", "--json"),
     "doctor": ("doctor", "--judge", "sim"),
     "train": ("train", "pairs.jsonl", "--judge", "sim", "--out", "trained", "--max-calls", "3", "-q"),
@@ -140,7 +140,7 @@ def test_row_120_the_key_is_nowhere(
         assert code in {0, 1, 2, 3, 4, 6}, said.err
     for made in folder.glob("run-*/items.jsonl"):
         assert run(group, "svr", ["report", str(made.parent)]) == 0
-    assert run(group, "svr", ["cache", "verify", "--memo", "memo"]) in {0, 2}
+    assert run(group, "svr", ["cache", "verify", "--cache", "cache"]) in {0, 2}
     said = capfd.readouterr()
     assert not found_in((said.out + said.err).encode())
 

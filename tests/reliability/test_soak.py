@@ -29,7 +29,7 @@ from quoting import quoting
 from rig import ask, engine_at, serving, sim_process, write_bank, write_bench
 from serve_trials import serve_killed
 from soak_report import note
-from test_memo_machine import MemoMachine
+from test_cache_machine import CacheMachine
 from trials import KILLED, STORAGE, Site, Tally, killed_at_random, open_site, power_cuts, struck
 
 from svr_async.engine.request import Question
@@ -101,7 +101,7 @@ def test_reproductions_that_are_killed_five_times(nursery: Nursery, tmp_path: Pa
     with serving(SimConfig(latency_ms=10.0)) as sim:
 
         def made(name: str, kill_after_s: float = 0.0) -> Ended:
-            places = ("--out", str(tmp_path / name), "--memo", str(tmp_path / f"memo-{name}"), "--concurrency", "16")
+            places = ("--out", str(tmp_path / name), "--cache", str(tmp_path / f"cache-{name}"), "--concurrency", "16")
             asked = ("repro", *tables, "--base-url", sim.base_url, *places)
             return nursery.run(*asked, cwd=tmp_path, kill_after_s=kill_after_s)
 
@@ -232,7 +232,7 @@ def test_one_poisoned_pair_of_ten_thousand(tmp_path: Path) -> None:
         args = ("--latency-ms", "20", *(("--poison", "question 5000.") if poison else ()))
         questions = [ask(f"This is question {n}.") for n in range(10_000)]
         with sim_process(tmp_path, *args) as url:
-            folder = tmp_path / f"memo-{poison}"
+            folder = tmp_path / f"cache-{poison}"
             async with engine_at(url, folder, concurrency=128, wait_s=0.5, max_wait_s=60.0) as engine:
                 begun, others = time.monotonic(), 0.0
                 async for index, done in engine.map(_model(question, url) for question in questions):
@@ -256,14 +256,14 @@ def _model(question: Question[str], url: str) -> Question[str]:
     return replace(question, request=request)
 
 
-@pytest.mark.parametrize("locked", [False, True], ids=["", "memo locked for 10 s"])
+@pytest.mark.parametrize("locked", [False, True], ids=["", "cache locked for 10 s"])
 def test_the_event_loop_stays_awake(tmp_path: Path, locked: bool) -> None:
-    """P14: with 512 calls in flight, and also while a foreign program holds the memo's lock, the loop is never late."""
+    """P14: with 512 calls in flight, and also while a foreign program holds the cache's lock, the loop never lags."""
 
     async def measured() -> list[float]:
         with sim_process(tmp_path, "--latency-ms", "50") as url:
-            async with engine_at(url, tmp_path / "memo", concurrency=512) as engine:
-                engine.memo._patience_s = 60.0
+            async with engine_at(url, tmp_path / "cache", concurrency=512) as engine:
+                engine.cache._patience_s = 60.0
 
                 async def work() -> None:
                     async for _ in engine.map(_model(ask(f"question {n}"), url) for n in range(20_000)):
@@ -271,20 +271,20 @@ def test_the_event_loop_stays_awake(tmp_path: Path, locked: bool) -> None:
 
                 return await lag_while(work())
 
-    holder = threading.Thread(target=_hold_lock, args=(tmp_path / "memo" / "cache.db", 10.0))
+    holder = threading.Thread(target=_hold_lock, args=(tmp_path / "cache" / "cache.db", 10.0))
     if locked:
         holder.start()
     late = asyncio.run(measured())
     if locked:
         holder.join()
     p50, p99 = (late[int(len(late) * share)] for share in (0.5, 0.99))
-    note("P14", f"event-loop lag, 512 in flight{', memo locked for 10 s' if locked else ''}", samples=len(late),
+    note("P14", f"event-loop lag, 512 in flight{', cache locked for 10 s' if locked else ''}", samples=len(late),
          p50_ms=round(p50, 1), p99_ms=round(p99, 1), max_ms=round(late[-1], 1))  # fmt: skip
     assert p99 < 250
 
 
 def _hold_lock(database: Path, seconds: float) -> None:
-    """Hold a memo's write lock from another connection, as another program may."""
+    """Hold a cache's write lock from another connection, as another program may."""
     while not database.exists() or not database.stat().st_size:
         time.sleep(0.05)
     time.sleep(2.0)
@@ -300,7 +300,7 @@ def test_memory_and_descriptors_over_a_long_day(tmp_path: Path) -> None:
 
     async def measured(port: int) -> int:
         url = f"http://127.0.0.1:{port}/v1"
-        async with engine_at(url, tmp_path / "memo", concurrency=128) as engine:
+        async with engine_at(url, tmp_path / "cache", concurrency=128) as engine:
             asked = (_model(ask(f"question {n}"), url) for n in range(CALLS))
             async for index, done in engine.map(asked):
                 assert done.value is not None
@@ -338,11 +338,11 @@ def rough_server() -> Iterator[int]:
         process.communicate(timeout=20)
 
 
-def test_four_processes_on_one_memo(tmp_path: Path) -> None:
-    """P2: four runs at once on one memo end with the same items and pay once for each question."""
+def test_four_processes_on_one_cache(tmp_path: Path) -> None:
+    """P2: four runs at once on one cache end with the same items and pay once for each question."""
     reference = smooth(tmp_path, 3000, "vanilla")
     found = together(tmp_path, reference, processes=4, concurrency=32)
-    note("P2", "4 processes on one memo, byte-identical", calls=found.calls, paid=found.paid, kept=found.kept,
+    note("P2", "4 processes on one cache, byte-identical", calls=found.calls, paid=found.paid, kept=found.kept,
          paid_twice=found.paid - found.kept)  # fmt: skip
 
 
@@ -356,10 +356,10 @@ def test_a_million_broken_replies() -> None:
          uncaught=0, forgeries_inert=same, several_that_differ=differed, quoted=quoted.total(), flipped=0)  # fmt: skip
 
 
-def test_the_memo_against_a_dictionary_at_length() -> None:
+def test_the_cache_against_a_dictionary_at_length() -> None:
     """Two hundred sequences of up to fifty steps: puts, kills, damage, second writers, clock jumps."""
-    MemoMachine.TestCase.settings = settings(
+    CacheMachine.TestCase.settings = settings(
         max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    MemoMachine.TestCase().runTest()
-    note("P1", "memo as a state machine against a dictionary", sequences=200, steps_at_most=50, differences=0)
+    CacheMachine.TestCase().runTest()
+    note("P1", "cache as a state machine against a dictionary", sequences=200, steps_at_most=50, differences=0)

@@ -78,7 +78,7 @@ class Site:
     def flags(self) -> tuple[str, ...]:
         """The command of every trial."""
         return ("eval", "rubricbench", "--data", "../bench.jsonl", "--judge", "sim", "--method", self.method,
-                "--out", "run", "--memo", "memo", "-q", "--concurrency", str(self.concurrency))  # fmt: skip
+                "--out", "run", "--cache", "cache", "-q", "--concurrency", str(self.concurrency))  # fmt: skip
 
     def place(self, name: str) -> Path:
         """Return an empty folder for a trial, with the endpoint's history forgotten."""
@@ -99,7 +99,7 @@ class Site:
         assert done.code == 0, f"{place}: exit {done.code} after {done.seconds:.0f} s, CPU {done.cpu_s:.1f}: {done.err}"
         calls = orjson.loads((place / "run" / "metrics.json").read_bytes())["calls"]
         found = check(
-            self.server.log(), place / "memo", place / "run",
+            self.server.log(), place / "cache", place / "run",
             reference=self.reference, moments=moments, in_flight_at_kills=cost,
             sent=None if moments else calls["sent"], lost=calls["lost"],
         )  # fmt: skip
@@ -109,7 +109,7 @@ class Site:
     def moment(self, place: Path) -> Moment:
         """Note what is certain after a process has ended, once the endpoint has noticed that it did."""
         quiet(self.server)
-        return moment(self.server.log(), place / "memo")
+        return moment(self.server.log(), place / "cache")
 
 
 def quiet(server: SimServer) -> None:

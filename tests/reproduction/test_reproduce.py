@@ -1,4 +1,4 @@
-"""Every table rebuilt over small planted data against a simulated endpoint: resumed, from the memo, as named before."""
+"""Every table rebuilt over small planted data against a simulated endpoint: resumed, from the cache, as announced."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, sim: SimServer) -> ReproSett
         judges=own | {ABSENT: "http://127.0.0.1:9/v1#nobody"},
         banks=dict.fromkeys(load_recipes().banks, bank),
         base_url=url,
-        limits=JudgeLimits(memo=folder / "memo"),
+        limits=JudgeLimits(cache=folder / "cache"),
     )
 
 
@@ -133,7 +133,7 @@ def test_rrd_alone_is_assumed_where_all_banks_are_there(small: ReproSettings) ->
 
 
 def test_a_second_time_asks_nothing_and_writes_the_same_bytes(done: Reproduction, small: ReproSettings) -> None:
-    """In the same folder nothing is judged; in a new one all comes from the memo, with no socket opened."""
+    """In the same folder nothing is judged; in a new one all comes from the cache, with no socket opened."""
     whole = bytes_of(small.out)
     same = reproduce(small, WITHOUT_RRD, quiet)
     assert (same.calls, bytes_of(small.out)) == (0, whole)
@@ -165,8 +165,8 @@ def test_tables_with_figures_have_the_same_bytes_a_second_time(
 
 
 def test_a_run_without_one_verdict_is_absent_and_not_nought(small: ReproSettings, tmp_path: Path) -> None:
-    """From an empty memo alone nothing is scored: every row keeps the printed number and says why."""
-    offline = replace(small, out=tmp_path, limits=JudgeLimits(memo=tmp_path / "memo", offline=True))
+    """From an empty cache alone nothing is scored: every row keeps the printed number and says why."""
+    offline = replace(small, out=tmp_path, limits=JudgeLimits(cache=tmp_path / "cache", offline=True))
     found = reproduce(offline, ["error_overlap", "model_transfer"], quiet)
     cells = [(cell.ours, row.absent) for one in found.tables for row in one.rows for cell in row.cells]
     assert {ours for ours, _ in cells} == {None}
@@ -242,7 +242,7 @@ def test_a_model_that_is_not_served_is_absent(small: ReproSettings, tmp_path: Pa
             small,
             out=tmp_path / "out",
             base_url=server.base_url,
-            limits=JudgeLimits(memo=tmp_path / "memo"),
+            limits=JudgeLimits(cache=tmp_path / "cache"),
             judges={"gpt-5.4": f"{server.base_url}#none-such", "skywork": "rm:http://127.0.0.1:9"},
         )
         found = reproduce(settings, ["gap"], quiet).tables[0]
@@ -286,7 +286,7 @@ def test_recorded_verdicts_take_the_same_road(tmp_path: Path) -> None:
         out=tmp_path / "out",
         data=data_files([str(tmp_path)]),
         judges={"vanilla": f"recorded:{tmp_path / 'replies.jsonl'}"},
-        limits=JudgeLimits(memo=tmp_path / "memo"),
+        limits=JudgeLimits(cache=tmp_path / "cache"),
         recipes=Path(__file__).parents[2] / "benchmarks" / "paper" / "llmbar",
     )
     found = reproduce(settings, ["all"], quiet).tables[0]

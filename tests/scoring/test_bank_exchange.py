@@ -69,9 +69,9 @@ def test_a_bank_goes_up_in_one_commit_and_comes_back(hub: HubServer, tmp_path: P
 
 
 def keep_beside(tmp_path: Path) -> str:
-    """Put a key and a memo into the bank's folder, and what it was made with beside it; return the bank's digest."""
+    """Put a key and a cache into the bank's folder, and what it was made with beside it; return the bank's digest."""
     digest = RubricBank.load("trained/bank").digest
-    for name in (".env", "memo.db", "notes.txt"):
+    for name in (".env", "cache.db", "notes.txt"):
         (tmp_path / "trained/bank" / name).write_text(TOKEN)
     keep_made(tmp_path / "trained", digest)
     return digest

@@ -41,7 +41,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer) ->
         benchmark="rubricbench",
         judge="sim",
         data=write_bench(tmp_path / "bench.jsonl", N),
-        limits=JudgeLimits(memo=tmp_path / "memo"),
+        limits=JudgeLimits(cache=tmp_path / "cache"),
         out=tmp_path / "run",
         audit=0.0,
     )
@@ -79,7 +79,7 @@ def test_one_model_that_does_all_in_a_reply(settings: EvalSettings, tmp_path: Pa
     own = tmp_path / "prompts"
     own.mkdir()
     (own / "rm_r1.txt").write_text("Judge.\n=== closing ===\nSay [[A]] or [[B]].")
-    limits = JudgeLimits(memo=tmp_path / "memo", prompts=own)
+    limits = JudgeLimits(cache=tmp_path / "cache", prompts=own)
     again = judged(settings, method="rm-r1", limits=limits, out=tmp_path / "own")
     assert not [note for note in again.metrics["notes"] if "reconstructed" in note]
     assert again.metrics["calls"]["sent"] == N

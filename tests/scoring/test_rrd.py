@@ -108,11 +108,11 @@ def about(**passing: Callable[[str], bool]) -> Callable[[str], str]:
     return answer
 
 
-async def decide(memo: Path, script: Script, **options: Any) -> tuple[Decision, Rrd, list[Request]]:
+async def decide(cache: Path, script: Script, **options: Any) -> tuple[Decision, Rrd, list[Request]]:
     """Decide one planted pair by a script."""
     method = Rrd(options=RrdOptions(**options))
     shipped = load_templates(names=(*NAMES, *TEMPLATES))
-    async with scripted_engine(memo, lambda request, _: said(request, script)) as (engine, transport):
+    async with scripted_engine(cache, lambda request, _: said(request, script)) as (engine, transport):
         judge = ModelJudge(engine, QuestionWriter(writer().profile, shipped), "sim")
         return await method.decide(judge, shown(), ()), method, transport.sent
 
@@ -185,7 +185,7 @@ async def test_so_many_rejections_end_the_search(tmp_path: Path) -> None:
 
 
 def test_samples_are_told_apart_where_an_endpoint_knows_no_seed() -> None:
-    """Equal bodies, other memo keys; where it knows one, the bodies differ too; what is not sent stays so."""
+    """Equal bodies, other cache keys; where it knows one, the bodies differ too; what is not sent stays so."""
     seedless = profile("http://h:1/v1", wire="anthropic")
     one, two = (sampling(seedless, shown().prompt, number, temperature=0.7, top_p=0.9) for number in (1, 2))
     assert one.body_bytes == two.body_bytes
@@ -206,7 +206,7 @@ def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
     """Return settings for planted pairs, a small search, and a judge of the simulated endpoint."""
     name_judge(folder, sim.base_url)
     data = write_bench(folder / "bench.jsonl", N)
-    limits = JudgeLimits(memo=folder / "memo", dry_run=more.pop("dry_run", False))
+    limits = JudgeLimits(cache=folder / "cache", dry_run=more.pop("dry_run", False))
     base: dict[str, Any] = {
         "benchmark": "rubricbench",
         "judge": "sim",
@@ -216,7 +216,7 @@ def settings(folder: Path, sim: SimServer, **more: Any) -> EvalSettings:
     return EvalSettings(**base | {"data": data, "limits": limits, "out": folder / "run", "audit": 0.0} | more)
 
 
-def test_a_whole_run_counts_its_stages_and_rests_on_the_memo(
+def test_a_whole_run_counts_its_stages_and_rests_on_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sim: SimServer
 ) -> None:
     """Every call belongs to a stage; the other order asks nothing but fallbacks; prompts that are ours are told."""

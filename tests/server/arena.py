@@ -36,7 +36,7 @@ class Arena:
     server: RewardServer
     sim: SimServer
     client: aiohttp.ClientSession
-    memo: Path
+    cache: Path
     said: list[str] = field(default_factory=list)
 
     async def post(self, path: str, body: Any, **settings: Any) -> tuple[int, Any]:
@@ -66,7 +66,7 @@ class Arena:
 
     async def ranked(self, texts: Sequence[str], **how: Any) -> list[float | None]:
         """Return the scores that the library gives, from the replies that the server has paid for."""
-        async with Engine(self.judge, memo=self.memo) as engine:
+        async with Engine(self.judge, cache=self.cache) as engine:
             found = await rank(PROMPT, texts, bank=self.server.referee.bank, engine=engine, **how)
         return list(found.scores)
 
@@ -87,18 +87,18 @@ async def arena(
 ) -> AsyncIterator[Arena]:
     """Open a server with these settings over an endpoint of this config."""
     held: RubricBank | None = Bank.load(write_bank(folder / "bank")) if bank else None
-    memo, said = folder / "memo", list[str]()
+    cache, said = folder / "cache", list[str]()
     usual: dict[str, Any] = {"port": 0, "deadline_s": 20.0, "gather_s": 10.0, "drain_s": 5.0}
     async with SimServer(config) as sim, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
         server = RewardServer(
             f"{sim.base_url}#gpt-oss-120b",
             settings=ServerSettings(**(usual | settings)),
-            limits=JudgeLimits(memo=memo, **(limits or {})),
+            limits=JudgeLimits(cache=cache, **(limits or {})),
             bank=held,
             say=said.append,
         )
         async with server:
-            yield Arena(server, sim, client, memo, said)
+            yield Arena(server, sim, client, cache, said)
 
 
 def rollout(place: int, **more: Any) -> dict[str, Any]:

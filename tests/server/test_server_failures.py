@@ -73,7 +73,7 @@ async def test_a_judge_that_is_down_then_there_again(tmp_path: Path) -> None:
 
 
 async def test_a_slow_judge_is_not_waited_for_and_its_answer_is_kept(tmp_path: Path) -> None:
-    """The deadline holds; the call goes on, and the same question is answered of the memo later."""
+    """The deadline holds; the call goes on, and the same question is answered of the cache later."""
     async with arena(tmp_path, SimConfig(latency_ms=600.0, latency_sigma=0.01), deadline_s=0.3, gather_s=0.2) as at:
         await all_fall_back(at, 0.0, "deadline")
         await until(lambda: not at.server.rewarder._work)
@@ -108,7 +108,7 @@ async def test_one_response_that_cannot_be_judged_costs_only_itself(tmp_path: Pa
 
 
 async def test_a_refused_account_is_asked_again_after_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No call is made meanwhile, a line says why; another engine on the same memo goes on when there is credit."""
+    """No call is made meanwhile, a line says why; another engine on the same cache goes on when there is credit."""
     monkeypatch.setattr(referee, "REST_S", 0.2)
     async with arena(tmp_path, SimConfig(quota=1)) as at:
         compared = {"prompt": PROMPT, "a": TEXTS[4], "b": TEXTS[5]}

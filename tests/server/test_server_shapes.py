@@ -29,7 +29,7 @@ async def scored_alone(at: Arena, text: str) -> float | None:
     """Return the score that the library gives to one response."""
     bank = at.server.referee.bank
     assert bank is not None
-    async with Engine(at.judge, memo=at.memo) as engine:
+    async with Engine(at.judge, cache=at.cache) as engine:
         return (await score(PROMPT, text, bank=bank, engine=engine)).value
 
 
@@ -117,7 +117,7 @@ async def test_our_own_comparison_tells_what_each_rubric_added(tmp_path: Path) -
     """The verdict of the library, as JSON."""
     async with arena(tmp_path) as at:
         found = await at.told("/v1/svr/compare", {"prompt": PROMPT, "a": FOUR[0], "b": FOUR[1]})
-        async with Engine(at.judge, memo=at.memo) as engine:
+        async with Engine(at.judge, cache=at.cache) as engine:
             verdict = await score_pair(PROMPT, *FOUR[:2], bank=at.server.referee.bank, engine=engine)
         assert {**found, "judge": ""} == {**verdict.to_json(), "svr_fallback": False,
             "svr_judge": "gpt-oss-120b (SIMULATED endpoint)", "judge": ""}  # fmt: skip
@@ -127,7 +127,7 @@ async def test_our_own_comparison_tells_what_each_rubric_added(tmp_path: Path) -
 async def test_an_anchor_takes_the_place_of_a_group(tmp_path: Path) -> None:
     """One call a response: the margin over the anchor of the request, or over its label where the server says so."""
     async with arena(tmp_path, bank=False, relative="anchor", length_penalty=0.5, style_penalty=0.25) as at:
-        async with Engine(at.judge, memo=at.memo) as engine:
+        async with Engine(at.judge, cache=at.cache) as engine:
             margin = (await score_pair(PROMPT, *FOUR[:2], engine=engine)).margin
         body = {"prompt": PROMPT, "response": FOUR[0], "label": FOUR[1]}
         told = await at.told("/reward?key=reward", body)
@@ -172,7 +172,7 @@ async def test_what_is_documented_is_what_is_served(tmp_path: Path) -> None:
     """Each example of the OpenAPI document is answered, with the keys of its reply; the page lists every route."""
     bank = Bank.load(write_bank(tmp_path / "bank"))
     settings = ServerSettings(port=0, deadline_s=5, gather_s=0.2)
-    server = RewardServer("rules", bank=bank, settings=settings, limits=JudgeLimits(memo=tmp_path / "memo"))
+    server = RewardServer("rules", bank=bank, settings=settings, limits=JudgeLimits(cache=tmp_path / "cache"))
     async with arena(tmp_path) as at, server:
         at.server = server
         _, text = await at.get("/openapi.json")

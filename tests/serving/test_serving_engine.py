@@ -32,7 +32,7 @@ async def test_nothing_is_opened_before_the_block(tmp_path: Path, monkeypatch: p
 async def test_the_rules_judge_sends_nothing_and_says_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no memo and no stats, its label says that no model decided; a second block inside the first is refused."""
+    """It has no cache and no stats, its label says that no model decided; a nested block is refused."""
     monkeypatch.chdir(tmp_path)
     async with Engine("rules") as engine:
         assert "no model" in engine.label
@@ -47,21 +47,21 @@ async def test_the_rules_judge_sends_nothing_and_says_what_it_is(
 
 
 async def test_an_endpoint_is_opened_with_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Concurrency and caps hold, replies are kept in the memo, and the label tells a simulated endpoint."""
+    """Concurrency and caps hold, replies are kept in the cache, and the label tells a simulated endpoint."""
     monkeypatch.chdir(tmp_path)
     shown = Presentation(pair_id="p", prompt=user_prompt("q"), response_a="a", response_b="b")
     with serving() as server:
         name_judge(tmp_path, server.base_url)
-        for calls in (1, 1):  # the second block finds the reply in the memo
-            async with Engine("sim", memo=tmp_path / "memo", concurrency=3, max_calls=1) as engine:
+        for calls in (1, 1):  # the second block finds the reply in the cache
+            async with Engine("sim", cache=tmp_path / "cache", concurrency=3, max_calls=1) as engine:
                 assert engine.concurrency == 3
                 assert (await engine.judge.prefer(shown)).value is not None
                 assert engine.label == "sim (SIMULATED endpoint)"
                 assert server.stats()["calls"] == calls
-        async with Engine("sim", memo=tmp_path / "other", max_calls=0) as engine:
+        async with Engine("sim", cache=tmp_path / "other", max_calls=0) as engine:
             with pytest.raises(BudgetError):
                 await engine.judge.prefer(shown)
-        async with Engine("gpt-oss-120b", base_url=server.base_url, memo=tmp_path / "third") as engine:
+        async with Engine("gpt-oss-120b", base_url=server.base_url, cache=tmp_path / "third") as engine:
             assert (await engine.judge.prefer(shown)).value is not None
 
 

@@ -151,7 +151,7 @@ async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypa
     pair, bank = pairs(1)[0], planted_bank()
     with serving() as server:
         name_judge(tmp_path, server.base_url)
-        async with Engine("sim", memo="memo") as engine:
+        async with Engine("sim", cache="cache") as engine:
             one = await score_pair(pair.prompt, pair.chosen, pair.rejected, bank=bank, engine=engine)
             two = await score_pair(pair.prompt, pair.rejected, pair.chosen, bank=bank, engine=engine)
             assert (one.margin, server.stats()["calls"]) == (-(two.margin or 0.0), 1)

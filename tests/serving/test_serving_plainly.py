@@ -40,16 +40,16 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimServe
 
 
 async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServer) -> None:
-    """Also inside a running loop: connections and what is known of failures last for the block, a memo hit is free."""
+    """Also inside a running loop: connections and what is known of failures last for the block, a cache hit is free."""
     one, two = pairs(2)
-    with Engine("sim", memo="memo") as engine:
+    with Engine("sim", cache="cache") as engine:
         found = score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine)
         ranked = rank_sync(two.prompt, [two.chosen, two.rejected], bank=planted_bank(), engine=engine)
         assert (found.winner, len(ranked.order), server.stats()["calls"]) == (Side.A, 2, 2)
         assert score_pair_sync(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine) == found
         stats = engine.stats()
         assert stats is not None
-        assert (stats.sent, stats.memo_hits) == (2, 1)
+        assert (stats.sent, stats.cache_hits) == (2, 1)
     assert not engine.is_open
 
 
@@ -141,8 +141,8 @@ def test_a_response_is_scored_alone() -> None:
 
 
 def test_a_question_of_ones_own_goes_the_way_of_all(server: SimServer) -> None:
-    """It is kept in the memo, another sample is another call, and a cap holds for it."""
-    with Engine("sim", memo="memo", max_calls=2) as engine:
+    """It is kept in the cache, another sample is another call, and a cap holds for it."""
+    with Engine("sim", cache="cache", max_calls=2) as engine:
         first = run_sync(engine.ask("Name a prime."))
         assert (first.outcome, run_sync(engine.ask([{"role": "user", "content": "Name a prime."}]))) == (
             "scored",
@@ -152,7 +152,7 @@ def test_a_question_of_ones_own_goes_the_way_of_all(server: SimServer) -> None:
         assert run_sync(engine.ask("Name a prime.", sample=1, temperature=0.7)).requests != first.requests
         with pytest.raises(BudgetError):
             run_sync(engine.ask("Name another."))
-    with Engine("sim", memo="memo", offline=True) as engine:
+    with Engine("sim", cache="cache", offline=True) as engine:
         assert run_sync(engine.ask("Name a prime.", read=len)).value == len(first.value or "")
 
 
@@ -164,7 +164,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(server: SimServer) -> No
         read.append(reply)
         raise ValueError("Say a number.")
 
-    with Engine("sim", memo="memo") as engine:
+    with Engine("sim", cache="cache") as engine:
         found = run_sync(engine.ask("Name a prime.", read=number, max_tokens=50))
     assert (found.value, found.outcome, found.detail) == (None, "parse_error", "Say a number.")
     assert len(read) == server.stats()["calls"] > 1

@@ -138,7 +138,7 @@ async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.Monkey
     responses = [one.chosen, one.rejected, other.chosen, other.rejected]
     with serving() as server:
         name_judge(tmp_path, server.base_url)
-        async with Engine("sim", memo="memo") as engine:
+        async with Engine("sim", cache="cache") as engine:
             found = await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
             assert (found.questions, server.stats()["calls"], found.judge) == (6, 6, "sim (SIMULATED endpoint)")
             alone = await rank(one.prompt, responses, bank=planted_bank(), engine=engine, method="pointwise")
@@ -149,16 +149,16 @@ async def test_best_of_four_over_http(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def test_a_cap_ends_a_ranking_and_what_was_paid_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With too few calls allowed a BudgetError is raised; calls under way end first, and are in the memo."""
+    """With too few calls allowed a BudgetError is raised; calls under way end first, and are in the cache."""
     monkeypatch.chdir(tmp_path)
     one, other = pairs(2)
     responses = [one.chosen, one.rejected, other.chosen, other.rejected]
     with serving(SimConfig(latency_ms=20.0)) as server:
         name_judge(tmp_path, server.base_url)
-        async with Engine("sim", memo="memo", max_calls=4) as engine:
+        async with Engine("sim", cache="cache", max_calls=4) as engine:
             with pytest.raises(BudgetError, match="--max-calls 4"):
                 await rank(one.prompt, responses, bank=planted_bank(), engine=engine)
-        async with Engine("sim", memo="memo", max_calls=2) as engine:
+        async with Engine("sim", cache="cache", max_calls=2) as engine:
             assert (await rank(one.prompt, responses, bank=planted_bank(), engine=engine)).best is not None
         assert server.stats()["paid"] == 6
 

@@ -52,7 +52,7 @@ def test_what_is_told_of_an_evaluation(evaluated: Path) -> None:
     assert told.metrics["cost_usd"] > 0
     assert told.metrics["calls/sent"] > 0
     assert told.settings["judge"] == "sim"
-    assert "memo" not in told.settings
+    assert "cache" not in told.settings
     assert [Path(file).name for file in told.files] == ["report.html"]
     assert KEY.encode() not in told.to_bytes()
     assert Tracked.from_bytes(told.to_bytes()).to_bytes() == told.to_bytes()

@@ -23,12 +23,12 @@ BLOCKS = 2048
 
 
 async def judged(
-    memo: Path, prefix: PrefixOrder, cache: PrefixCache
+    folder: Path, prefix: PrefixOrder, cache: PrefixCache
 ) -> tuple[list[dict[str, float]], dict[str, int], float]:
     """Judge pools of 18 rubrics in 3 calls each; return the entries, their outcomes and the share of cached input."""
     async with SimServer(SimConfig(prefix_blocks=BLOCKS)) as sim:
         sim.service.prefix = cache
-        async with engine_at(sim.base_url, memo, concurrency=8) as engine:
+        async with engine_at(sim.base_url, folder, concurrency=8) as engine:
             ask = writer(sim.base_url, identity="sim")
             crew = Crew(
                 judge=ModelJudge(engine, ask, "sim"), author=ModelAuthor(engine, ask), workers=8, rubrics_per_call=6,

@@ -1,4 +1,4 @@
-"""`svr batch`: a run's missing calls as OpenAI Batch files, at half the price, and their replies back in the memo."""
+"""`svr batch`: a run's missing calls as OpenAI Batch files, at half the price, and their replies back in the cache."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def cancel(folder: Path, base_url: str, *, as_json: bool) -> int:
     return run_cancel(folder, base_url, as_json=as_json)
 
 
-@batch.command("import", context_settings=HELP, short_help="Put the replies of the batches into the memo.")
+@batch.command("import", context_settings=HELP, short_help="Put the replies of the batches into the cache.")
 @folder_argument
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--wait", is_flag=True, help="Look now and then until all batches have ended, then import.")
 @base_url_option
 @json_option
 def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: bool, as_json: bool) -> int:
-    """Put the replies of an export's batches into the memo; with RESULTS, those of local files, as vllm run-batch's.
+    """Put the replies of an export's batches into the cache; with RESULTS, those of local files, as vllm run-batch's.
 
     Without RESULTS the batches' files are downloaded to FOLDER, and every results-*.jsonl and errors-*.jsonl there is
     read. Only replies that answer their questions are kept. Exit 3 where some are still missing.

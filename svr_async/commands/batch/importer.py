@@ -1,4 +1,4 @@
-"""The work behind `svr batch import`: the replies of a batch, read as live ones are, into the memo."""
+"""The work behind `svr batch import`: the replies of a batch, read as live ones are, into the cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svr_async.engine.batch.folder import Export, State, alone, load_export
 from svr_async.engine.batch.results import LineKind, ResultFiles, asked_keys
 from svr_async.evaluation.running.batch_words import after_import, imported_facts, imported_words, table_of
 from svr_async.judges.batch_remote import fetch_results, secret_of
-from svr_async.judges.batch_run import read_into_memo, refused_settings
+from svr_async.judges.batch_run import read_into_cache, refused_settings
 from svr_async.vocabulary.safetext import for_terminal
 
 
@@ -25,7 +25,7 @@ def run_import(folder: Path, files: Sequence[Path], base_url: str, *, wait: bool
         own = asked_keys(folder, [file.name for file in export.files])
         run = run_of(export.command)
         with ResultFiles.open(paths, own, secret_of(export)) as results:
-            report = read_into_memo(run, results, own)
+            report = read_into_cache(run, results, own)
             profile = next((one for one in run.profiles if one.name == export.judge), None)
             usd = report.kept.dollars(None if profile is None else profile.price)
             tell(imported_facts(report, results, usd), imported_words(report, results, usd), as_json=as_json)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svr_async.commands.groups import GroupedCommand
-from svr_async.commands.options import PATH, base_url_option, common, memo_option, noise_option
+from svr_async.commands.options import PATH, base_url_option, cache_option, common, noise_option
 from svr_async.commands.screen import print_json
 from svr_async.errors import SvrError
 
@@ -38,7 +38,7 @@ LINE_CHARS = 600  # of a finding, parts of which come from the endpoint
     metavar="N",
     help="Ask the endpoint no more than this, --repeat aside; 0 only looks at its list of models.",
 )
-@memo_option
+@cache_option
 @click.option("--data", type=PATH, metavar="PATH", help="Also read this data set.")
 @click.option("--benchmark", default="pairs", show_default=True, metavar="NAME", help="The adapter for --data.")
 @click.option("--repeat", type=click.IntRange(min=2), metavar="N", help="Also measure noise: ask pairs N times afresh.")
@@ -50,16 +50,16 @@ def doctor(
     judge: str | None,
     base_url: str,
     max_calls: int,
-    memo: Path,
+    cache: Path,
     data: Path | None,
     benchmark: str,
     repeat: int | None,
     noise: Path | None,
     **flags: Any,
 ) -> int:
-    """Check memo, disk, device and data; with --judge the endpoint: key, model, limits, what it honours, its speed.
+    """Check cache, disk, device and data; with --judge the endpoint: key, model, limits, what it honours, its speed.
 
-    --repeat N asks the pairs of --data, of --like RUN or of the shipped sample N times, past the memo, and keeps how
+    --repeat N asks the pairs of --data, of --like RUN or of the shipped sample N times, past the cache, and keeps how
     often verdicts flip in --noise FILE (noise-JUDGE.json), for svr gate and svr compare.
 
     \b
@@ -69,8 +69,8 @@ def doctor(
     """
     from svr_async.judges.doctor import local
 
-    found = [local.checked("memo", lambda: local.memo_finding(memo))]
-    found.append(local.checked("disk", lambda: local.disk_finding(memo)))
+    found = [local.checked("cache", lambda: local.cache_finding(cache))]
+    found.append(local.checked("disk", lambda: local.disk_finding(cache)))
     found.append(local.checked("device", lambda: local.device_finding(_device)))
     if data is not None:
         found.append(local.checked("data", lambda: _data_finding(benchmark, data)))

@@ -20,7 +20,7 @@ ENDPOINT_FLAGS = (
     "retry_errors",
     "strict_model",
     "prompts",
-    "memo",
+    "cache",
     "shared",
     "ray",
 )

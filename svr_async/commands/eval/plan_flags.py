@@ -35,6 +35,6 @@ plan_flags = together(
     click.option(
         "--report",
         type=click.Choice(["frontier"]),
-        help="Also write frontier.html: accuracy against cost over thresholds, from the memo alone.",
+        help="Also write frontier.html: accuracy against cost over thresholds, from the cache alone.",
     ),
 )

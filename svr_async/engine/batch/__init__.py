@@ -1,1 +1,1 @@
-"""Batch files: requests out, replies into the memo."""
+"""Batch files: requests out, replies into the cache."""

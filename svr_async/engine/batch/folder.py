@@ -30,7 +30,7 @@ NAMED = re.compile(r"requests-[0-9]{4,9}\.jsonl")  # as `requests.NAME` calls th
 class Export:
     """What was exported: the command whose calls these are, their endpoint, the files, what a dry run counts.
 
-    `key_env` names the variable with the key; the key itself is nowhere. `digest` is that of all memo keys.
+    `key_env` names the variable with the key; the key itself is nowhere. `digest` is that of all cache keys.
     """
 
     command: tuple[str, ...]

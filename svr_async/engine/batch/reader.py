@@ -1,4 +1,4 @@
-"""A run without calls, for batch files: the engine hands out what memo and result files hold, and tells of the rest.
+"""A run without calls, for batch files: the engine hands out what cache and result files hold, and tells of the rest.
 
 The questions are the run's own, so a reply from a file is read, parsed and kept exactly as one over HTTP is.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from svr_async.engine.batch.results import ResultFiles
+from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.memo import Memo
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
 from svr_async.engine.request import Question, estimate_tokens
@@ -46,7 +46,7 @@ class CallCount:
 
 @dataclass(slots=True)
 class Kept:
-    """What an import left in the memo: new replies, those known before, those no answer could be read from.
+    """What an import left in the cache: new replies, those known before, those no answer could be read from.
 
     `unasked` are new replies that the run no longer asks for; they are kept, and are read if they are asked for again.
     `tokens` are those of the new replies.
@@ -79,7 +79,7 @@ class Kept:
 
 
 class BatchReader:
-    """Stands before an engine, which then sends nothing: what memo and results lack is told to `on_missing`.
+    """Stands before an engine, which then sends nothing: what cache and results lack is told to `on_missing`.
 
     `given` are the keys of the replies that were taken from the results, `rejected` those of them that no answer could
     be read from; `told` are the keys, in hex, of all questions that are without an answer.
@@ -92,14 +92,14 @@ class BatchReader:
         *,
         on_missing: Callable[[Question[Any]], None] = lambda _: None,
     ) -> None:
-        self.memo = engine.memo
+        self.cache = engine.cache
         self.told: set[str] = set()
         self._results = results
         self._on_missing = on_missing
         self.given: set[bytes] = set()
         self.rejected: set[bytes] = set()
         engine.config = replace(engine.config, offline=True)
-        engine.memo = cast("Memo", _ResultsBehind(engine.memo, self._give))
+        engine.cache = cast("Cache", _ResultsBehind(engine.cache, self._give))
         engine.on_missing = self._miss
 
     def _give(self, key: bytes) -> Reply | None:
@@ -119,23 +119,23 @@ class BatchReader:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of a run's engines, which share the results and the folder of the memo."""
+    """The readers of a run's engines, which share the results and the folder of the cache."""
 
     readers: tuple[BatchReader, ...]
     results: ResultFiles
 
     async def keep(self) -> Kept:
-        """Put every reply of the results into the memo that answers its question; return when all are on disk."""
-        kept, memo = Kept(), self.readers[0].memo
+        """Put every reply of the results into the cache that answers its question; return when all are on disk."""
+        kept, cache = Kept(), self.readers[0].cache
         for keys in _pieces(self.results, PUTS_AT_ONCE):
             replies = [(key, self._to_keep(key, kept)) for key in keys]
-            await asyncio.gather(*(memo.put(key, reply) for key, reply in replies if reply is not None))
+            await asyncio.gather(*(cache.put(key, reply) for key, reply in replies if reply is not None))
         return kept
 
     def answered(self, key: bytes) -> bool:
-        """Whether the memo holds a reply to a request that is an answer, as far as the run has read it."""
+        """Whether the cache holds a reply to a request that is an answer, as far as the run has read it."""
         rejected = any(key in reader.rejected for reader in self.readers)
-        return not rejected and self.readers[0].memo.get(key) is not None
+        return not rejected and self.readers[0].cache.get(key) is not None
 
     def _to_keep(self, key: bytes, kept: Kept) -> Reply | None:
         reply = self.results.get(key)
@@ -143,7 +143,7 @@ class Readers:
             kept.unreadable += 1
             return None
         told = any(key.hex() in reader.told for reader in self.readers)
-        if not told and self.readers[0].memo.get(key) is not None:  # told of: what the memo has is no answer
+        if not told and self.readers[0].cache.get(key) is not None:  # told of: what the cache has is no answer
             kept.known += 1
             return None
         kept.count(reply)
@@ -152,18 +152,18 @@ class Readers:
 
 
 class _ResultsBehind:
-    """A memo for reading, with the results behind it; all else is the memo's."""
+    """A cache for reading, with the results behind it; all else is the cache's."""
 
-    def __init__(self, memo: Memo, give: Callable[[bytes], Reply | None]) -> None:
-        self._memo = memo
+    def __init__(self, cache: Cache, give: Callable[[bytes], Reply | None]) -> None:
+        self._cache = cache
         self._give = give
 
     def get(self, key: bytes) -> Reply | None:
         """Return the reply to a request, or None."""
-        return self._memo.get(key) or self._give(key)
+        return self._cache.get(key) or self._give(key)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._memo, name)
+        return getattr(self._cache, name)
 
 
 def _pieces(items: Iterable[T], size: int) -> Iterable[list[T]]:

@@ -36,7 +36,7 @@ class RequestFile:
 
 
 def batch_line(request: Request) -> bytes:
-    """Return a request as a line of a batch file; its custom_id is the memo key in hex, 64 characters."""
+    """Return a request as a line of a batch file; its custom_id is the cache key in hex, 64 characters."""
     line = {"custom_id": request.key.hex(), "method": "POST", "url": request.wire.batch_url}
     return orjson.dumps({**line, "body": orjson.Fragment(request.body_bytes)}, option=orjson.OPT_APPEND_NEWLINE)
 

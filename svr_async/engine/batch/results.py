@@ -119,7 +119,7 @@ class Tally:
 
 
 class ResultFiles:
-    """Results of a batch on disk, by memo key. Open them with `ResultFiles.open`; use it as a context manager.
+    """Results of a batch on disk, by cache key. Open them with `ResultFiles.open`; use it as a context manager.
 
     `own` are the keys that were asked for: lines of others are counted as foreign and never read as replies.
     """
@@ -246,7 +246,7 @@ def _skip_line(file: IO[bytes]) -> int:
 
 
 def asked_keys(folder: Path, names: Iterable[str]) -> set[bytes]:
-    """Return the memo keys of all files of requests of an export; ArtefactError where one is none of ours."""
+    """Return the cache keys of all files of requests of an export; ArtefactError where one is none of ours."""
     try:
         return {key for name in names for key in custom_ids(folder / name)}
     except DamagedLineError as error:
@@ -254,7 +254,7 @@ def asked_keys(folder: Path, names: Iterable[str]) -> set[bytes]:
 
 
 def custom_ids(path: Path) -> Iterator[bytes]:
-    """Yield the memo keys of a file of requests, in its order; DamagedLineError where it is none of ours."""
+    """Yield the cache keys of a file of requests, in its order; DamagedLineError where it is none of ours."""
     with path.open("rb") as file:
         for data in filter(bytes.strip, file):
             try:

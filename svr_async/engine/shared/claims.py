@@ -1,6 +1,6 @@
 """Claims that machines share: a question is asked by one of them, the others take its reply from a look-aside.
 
-The local memo stays the truth: a reply is handed over after its commit there, whatever the server says, and one that
+The local cache stays the truth: a reply is handed over after its commit there, whatever the server says, and one that
 comes from the server is committed there first. Claims end with a lease, replies with an expiry. The server may be lost,
 lose its keys or lie: a row counts only with its digest over the request's key, a claim only with a lease that runs out,
 and without an answer each machine asks by itself. After a loss of its keys all machines wait a moment, in which each
@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_disk import unpack
 from svr_async.engine.claims import Claims
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_disk import unpack
 from svr_async.engine.reply import Reply
 from svr_async.engine.shared.link import Link, LostError, RefusedError
 from svr_async.engine.shared.scripts import ASK, BEAT, CLAIM, EPOCH, LEAVE, REPLY, SETTLE_MS, SETTLING
@@ -27,7 +27,7 @@ from svr_async.engine.shared.scripts import ASK, BEAT, CLAIM, EPOCH, LEAVE, REPL
 LEASE_MS = 30_000
 BEAT_S = 0.3
 REPLY_MS = 24 * 3_600_000
-MOST_ROW_BYTES = 256 * 1024  # a larger one is in the local memo only
+MOST_ROW_BYTES = 256 * 1024  # a larger one is in the local cache only
 MOST_KNOWN = 1_000_000  # answers of this process that are said again after a loss
 AT_ONCE = 128
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25
@@ -42,8 +42,8 @@ LIE = "--shared: the server holds what no machine of ours has put there; it is n
 class SharedClaims:
     """Claims on a server, behind those of the machine's own processes."""
 
-    def __init__(self, local: Claims, memo: Memo, url: str, tell: Callable[[str], None]) -> None:
-        self._local, self._memo, self._tell = local, memo, tell
+    def __init__(self, local: Claims, cache: Cache, url: str, tell: Callable[[str], None]) -> None:
+        self._local, self._cache, self._tell = local, cache, tell
         self._link = Link(url, tell)
         self._token = secrets.token_hex(12)
         self._epoch = b""
@@ -67,7 +67,7 @@ class SharedClaims:
         if not await self._local.obtain(key, stopped):
             return False
         try:
-            if not self._memo.rows([key]):
+            if not self._cache.rows([key]):
                 await self._obtain_there(key, stopped)
         except BaseException:
             self.release(key)
@@ -76,7 +76,7 @@ class SharedClaims:
 
     def release(self, key: bytes) -> None:
         """Let the next one claim a question, here and there; its reply goes to the look-aside, if it has one."""
-        row = (self._memo.rows([key]) or {}).get(key, b"")
+        row = (self._cache.rows([key]) or {}).get(key, b"")
         self._local.release(key)
         if row:
             self._answered.append(key)
@@ -95,7 +95,7 @@ class SharedClaims:
         await self._local.close()
 
     async def _obtain_there(self, key: bytes, stopped: Callable[[], bool]) -> None:
-        """Claim a question on the server, or bring its reply into the memo; give up where the server is no help."""
+        """Claim a question on the server, or bring its reply into the cache; give up where the server is no help."""
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat_on())
         began, pause_s, lies = time.monotonic(), FIRST_PAUSE_S, 0
@@ -134,7 +134,7 @@ class SharedClaims:
         if epoch != self._epoch:
             self._wake.set()
         if row is not None:
-            await self._memo.put(key, _reply_in(key, row))
+            await self._cache.put(key, _reply_in(key, row))
         elif claimed == 1:
             self._held.add(key)
         return row is not None or claimed == 1
@@ -165,7 +165,7 @@ class SharedClaims:
         known = list(self._answered)
         for first in range(0, len(known), AT_ONCE):
             sent.append(self._link.send("SET", SETTLING, "1", "PX", SETTLE_MS))
-            rows = self._memo.rows(known[first : first + AT_ONCE]) or {}
+            rows = self._cache.rows(known[first : first + AT_ONCE]) or {}
             for key, row in rows.items():
                 if len(row) <= MOST_ROW_BYTES:
                     sent.append(self._link.send("SET", REPLY + key, row, "PX", REPLY_MS))

@@ -22,7 +22,7 @@ ROW = ("shown", "a", "b", "better", "contribution", "alpha", "weight", "filler",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request and its reply, by the beginning of its memo key. `asked` are the (role, text) that were sent."""
+    """A request and its reply, by the beginning of its cache key. `asked` are the (role, text) that were sent."""
 
     key: str
     asked: tuple[tuple[str, str], ...]

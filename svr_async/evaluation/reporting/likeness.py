@@ -48,7 +48,7 @@ def _judges(run: Run, baseline: Run) -> Iterator[Difference]:
 
 
 def _models(run: Run, baseline: Run) -> Iterator[Difference]:
-    """Yield where the endpoint said that other models answered; a run that read all from its memo may not know."""
+    """Yield where the endpoint said that other models answered; a run that read all from its cache may not know."""
     for one, two in zip(_panel(run), _panel(baseline), strict=False):
         mine, other = one.get("models_seen") or (), two.get("models_seen") or ()
         if mine and other and list(mine) != list(other):

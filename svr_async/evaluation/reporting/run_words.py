@@ -100,12 +100,12 @@ def _order(order: Mapping[str, Any]) -> str:
 def calls_in_words(metrics: Mapping[str, Any]) -> str:
     """Say what was sent and what it cost, from the blocks of metrics.json."""
     calls, cost = metrics["calls"], metrics["cost_usd"]
-    if not calls["sent"] and not calls["memo_hits"]:
+    if not calls["sent"] and not calls["cache_hits"]:
         return "none"
     price = (
         "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
     )
-    sent = f"{calls['sent']:,} sent, {calls['memo_hits']:,} from memo, {calls['retries']:,} retries"
+    sent = f"{calls['sent']:,} sent, {calls['cache_hits']:,} from cache, {calls['retries']:,} retries"
     broken = calls.get("repaired", 0)
     again = f", {broken:,} asked again for a reply that could not be read" if broken else ""
     return f"{sent}{again}; {price}{_cached(metrics)}"
@@ -133,4 +133,4 @@ def _panel(metrics: Mapping[str, Any]) -> Iterator[str]:
     for name, block in (metrics.get("judges") or {}).items():
         calls, cost = block["calls"], block["cost_usd"]
         price = "price unknown" if cost is None else f"${cost:.4f}"
-        yield f"{name}: {calls['sent']} sent, {calls['memo_hits']} from memo; {price}"
+        yield f"{name}: {calls['sent']} sent, {calls['cache_hits']} from cache; {price}"

@@ -66,14 +66,14 @@ def panel_facts(metrics: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 def _asked(block: Mapping[str, Any]) -> str:
     calls = block.get("calls") or {}
-    sent, known = number(calls.get("sent")), number(calls.get("memo_hits"))
-    return f"{wording.count(sent)} calls sent, {wording.count(known)} from the memo"
+    sent, known = number(calls.get("sent")), number(calls.get("cache_hits"))
+    return f"{wording.count(sent)} calls sent, {wording.count(known)} from the cache"
 
 
 def _call_words(name: str) -> str:
     words = {
         "sent": "Calls sent",
-        "memo_hits": "Answered by the memo",
+        "cache_hits": "Answered by the cache",
         "joined": "Joined a call under way",
         "failed": "Calls that failed",
         "lost": "Replies lost",

@@ -113,7 +113,7 @@ def plan_audit(settings: EvalSettings, attacks: Sequence[str] = USUAL) -> AuditP
 
 
 def run_audit(plan: AuditPlan, listener: Listener | None = None) -> Audit:
-    """Ask what is not in the memo, compare, and write `audit.json` into the folder.
+    """Ask what is not in the cache, compare, and write `audit.json` into the folder.
 
     SvrError for what ends it early, CoverageError where no pair is judged both with an attack and without.
     """

@@ -33,7 +33,7 @@ def exported_facts(exported: Exported, profile: Profile, *, staged: bool) -> dic
         "judge": profile.name,
         **tokens_of(planned),
         **usd,
-        "memo_hits": exported.memo_hits,
+        "cache_hits": exported.cache_hits,
         "too_long": exported.too_long,
         "staged": staged,
         "files": _written(exported.export),
@@ -43,12 +43,12 @@ def exported_facts(exported: Exported, profile: Profile, *, staged: bool) -> dic
 def exported_words(folder: Path, profile: Profile, facts: dict[str, Any], words: Sequence[str]) -> str:
     """Say what was exported and what to do next."""
     if not facts["requests"]:
-        return f"0 requests: all {facts['memo_hits']:,} answers are in the memo — svr {shlex.join(words)}"
+        return f"0 requests: all {facts['cache_hits']:,} answers are in the cache — svr {shlex.join(words)}"
     sizes = sum(file["bytes"] for file in facts["files"]) / 1e6
     count = len(facts["files"])
     written = f"{facts['requests']:,} requests in {folder}, {count} file{'s' * (count != 1)}, {sizes:.1f} MB"
     lines = [
-        f"{written}; {facts['memo_hits']:,} answers were in the memo already.",
+        f"{written}; {facts['cache_hits']:,} answers were in the cache already.",
         f"About {facts['prompt_tokens']:,} tokens in and {facts['completion_tokens']:,} out; {_cost(facts)}.",
     ]
     if facts["too_long"]:
@@ -105,7 +105,7 @@ def imported_words(report: Imported, results: ResultFiles, usd: float | None) ->
     """Say what was kept and what was not, with the first words of each kind of trouble."""
     kept = report.kept
     price = "" if usd is None else f", ${usd:.4f} as a batch"
-    gain = f"{kept.new:,} replies kept{price}; {kept.known:,} were in the memo already"
+    gain = f"{kept.new:,} replies kept{price}; {kept.known:,} were in the cache already"
     lines = [f"{gain}; {report.answered:,} of {report.requests:,} requests are answered."]
     if kept.unasked:
         lines.append(f"{kept.unasked:,} of the replies are to questions that the command no longer asks.")
@@ -142,7 +142,7 @@ def after_import(folder: Path, export: Export, report: Imported, results: Result
         raise CoverageError(kept, hint=f"{again} asks the rest as a batch; {command} asks it live")
     if report.later.calls:
         return f"The next stage has {report.later.calls:,} calls that can be asked now:\n  {again}"
-    return f"All of it is in the memo; no call is left:\n  {command}"
+    return f"All of it is in the cache; no call is left:\n  {command}"
 
 
 def _ours(counts: Any) -> bool:

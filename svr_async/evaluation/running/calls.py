@@ -1,6 +1,6 @@
-"""Single calls of a judge, for a person to look at: what the memo, the run and a log know of each.
+"""Single calls of a judge, for a person to look at: what the cache, the run and a log know of each.
 
-The memo keeps replies, not requests. A request is a function of the data, the settings and the replies ahead of it, so
+The cache keeps replies, not requests. A request is a function of the data, the settings and the replies ahead of it, so
 that judging the pair of a run again, offline, writes the same ones.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters.source import STDIN
+from svr_async.engine.cache_look import Kept, key_digits, look_up, one_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.loops import run_whole
-from svr_async.engine.memo_look import Kept, key_digits, look_up, one_of
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
 from svr_async.engine.stopper import Stopper
@@ -44,7 +44,7 @@ Asked = Mapping[str, tuple[Request, Price | None]]
 class Call:
     """What is known of one call. `request`, `item`, `usd` and `failure` are known of calls of a run alone.
 
-    `kept` is its row in the memo: None where there is none, as of a call that failed for good.
+    `kept` is its row in the cache: None where there is none, as of a call that failed for good.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Call:
 
     @property
     def reply(self) -> Reply | None:
-        """The reply, where the memo has it whole."""
+        """The reply, where the cache has it whole."""
         return None if self.kept is None else self.kept.reply
 
     @property
@@ -98,37 +98,37 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Calls, the memo that was read, and the values that must not be shown: keys and headers of their judges."""
+    """Calls, the cache that was read, and the values that must not be shown: keys and headers of their judges."""
 
     calls: tuple[Call, ...]
-    memo: Path
+    cache: Path
     secrets: tuple[str, ...] = ()
 
 
-def call_in_memo(memo: Path, begins: str) -> Found:
-    """Return the call of a memo whose key begins so; UsageError where there is none, or where there are several."""
-    kept = look_up(memo, begins)
+def call_in_cache(cache: Path, begins: str) -> Found:
+    """Return the call of a cache whose key begins so; UsageError where there is none, or where there are several."""
+    kept = look_up(cache, begins)
     if kept is None:
-        hint = "--memo DIR names another; with --run also calls that failed are shown"
-        raise UsageError(f"no reply in {memo} has a key that begins with {begins}", hint=hint)
-    return Found(calls=(Call(key=kept.key, kept=kept),), memo=memo)
+        hint = "--cache DIR names another; with --run also calls that failed are shown"
+        raise UsageError(f"no reply in {cache} has a key that begins with {begins}", hint=hint)
+    return Found(calls=(Call(key=kept.key, kept=kept),), cache=cache)
 
 
-def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, memo: Path | None = None) -> Found:
+def calls_of_run(run: Run, *, item_id: str | None, begins: str | None, cache: Path | None = None) -> Found:
     """Return the calls of an item of a run, or those of them whose key begins so; without an item, of that with one.
 
     Nothing is sent. UsageError for what the run does not have, ArtefactError where its data is not what it judged.
     """
     digits = None if begins is None else key_digits(begins)
     item = item_of_run(run, item_id) if item_id is not None else _item_with(run, digits or "")
-    prepared = prepared_again(run, memo)
+    prepared = prepared_again(run, cache)
     asked = run_whole(_asked(prepared, item.id))
     wanted = [key for key in asked if digits is None or key.startswith(digits)]
     if digits is not None and one_of(wanted, digits, f"{run.path}") is None:
         raise UsageError(f"the item {item.id} of {run.path} has no call {digits}", hint="leave KEY out to see them all")
-    place, failures = prepared.settings.limits.memo, FailureLog(run.path / "failures.jsonl")
+    place, failures = prepared.settings.limits.cache, FailureLog(run.path / "failures.jsonl")
     calls = tuple(_call(key, asked[key], item, place, failures) for key in wanted)
-    return Found(calls=calls, memo=place, secrets=secrets_of(prepared))
+    return Found(calls=calls, cache=place, secrets=secrets_of(prepared))
 
 
 def _item_with(run: Run, digits: str) -> Item:
@@ -141,12 +141,12 @@ def _item_with(run: Run, digits: str) -> Item:
     return found[key]
 
 
-def prepared_again(run: Run, memo: Path | None) -> Prepared:
+def prepared_again(run: Run, cache: Path | None) -> Prepared:
     """Return what a run was made of, offline; UsageError or ArtefactError where its data is not there any more."""
     settings = settings_of(run)
     if settings.data == STDIN:
         raise UsageError(f"{run.path} judged what came on standard input, which is not kept", hint="leave --run out")
-    limits = settings.limits if memo is None else replace(settings.limits, memo=memo)
+    limits = settings.limits if cache is None else replace(settings.limits, cache=cache)
     prepared = prepare(replace(settings, limits=limits, out=run.path))
     if prepared.record.dataset.digest != (run.manifest.get("data") or {}).get("digest"):
         source = prepared.record.dataset.source
@@ -163,7 +163,7 @@ async def _asked(prepared: Prepared, item_id: str) -> Asked:
 
 
 async def asked_of(prepared: Prepared, bench: Bench, pairs: Sequence[PreferencePair]) -> Asked:
-    """Judge pairs of a run again with what the memo holds, and return the requests that this takes."""
+    """Judge pairs of a run again with what the cache holds, and return the requests that this takes."""
     asked: dict[str, tuple[Request, Price | None]] = {}
     for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
         engine.on_asked = _noting(asked, engine.price)
@@ -180,9 +180,9 @@ def _noting(asked: dict[str, tuple[Request, Price | None]], price: Price | None)
     return note
 
 
-def _call(key: str, asked: tuple[Request, Price | None], item: Item, memo: Path, failures: FailureLog) -> Call:
+def _call(key: str, asked: tuple[Request, Price | None], item: Item, cache: Path, failures: FailureLog) -> Call:
     request, price = asked
-    kept, failed = look_up(memo, key), failures.get(key)
+    kept, failed = look_up(cache, key), failures.get(key)
     usd = None if price is None or kept is None or kept.reply is None else price.cost(kept.reply.usage)
     failure = None if failed is None else (failed[0].value, failed[1])
     return Call(key=key, kept=kept, request=request, item=item.id, usd=usd, failure=failure)

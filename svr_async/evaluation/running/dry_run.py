@@ -1,6 +1,6 @@
 """What a dry run counts: calls, tokens, dollars and time to come, what may not be needed, and what caching saves.
 
-Tokens are estimates: four characters one token, and an answer as long as its kind usually is. Where the memo holds
+Tokens are estimates: four characters one token, and an answer as long as its kind usually is. Where the cache holds
 answers to `ENOUGH_ANSWERS` of the questions, the estimates are scaled by what these took: a small run before a large
 one is the sample that makes it exact.
 """
@@ -41,7 +41,7 @@ SPEED = (
 
 @dataclass(slots=True)
 class Sample:
-    """What answers in the memo took, and what was expected of them."""
+    """What answers in the cache took, and what was expected of them."""
 
     answers: int = 0
     prompt_tokens: int = 0
@@ -170,7 +170,7 @@ def price_calls(stats: EngineStats, price: Price | None, cached_tokens: int = 0)
     cached = min(cached_tokens, stats.planned_prompt_tokens)
     return {
         "calls": stats.planned_calls,
-        "memo_hits": stats.memo_hits,
+        "cache_hits": stats.cache_hits,
         "prompt_tokens": stats.planned_prompt_tokens,
         "cached_tokens": cached,
         "completion_tokens": stats.planned_completion_tokens,
@@ -196,7 +196,7 @@ def total_count(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def describe_count(count: Mapping[str, Any]) -> str:
     """Return the count in words, with what it rests on."""
     whole = (
-        f"dry run: {count['calls']:,} calls to send, {count['memo_hits']:,} answers already in the memo; "
+        f"dry run: {count['calls']:,} calls to send, {count['cache_hits']:,} answers already in the cache; "
         f"about {count['prompt_tokens']:,} tokens in and {count['completion_tokens']:,} out "
         f"(at worst {count['max_completion_tokens']:,}); {_cost(count)}. Nothing was sent."
     )
@@ -211,12 +211,12 @@ def describe_count(count: Mapping[str, Any]) -> str:
         )
         lines.append(f"  a prefix cache at the endpoint can serve {100 * share:.0f} % of the tokens in{money}")
     sampled = count["sampled_answers"]
-    lines.append(f"  {f'scaled by {sampled:,} answers in the memo' if sampled else ASSUMED}")
+    lines.append(f"  {f'scaled by {sampled:,} answers in the cache' if sampled else ASSUMED}")
     lines.append(f"  about {duration(count['seconds'])} at these limits, {SPEED}")
     if count.get("assumes"):
         lines.append(f"  by stage: {told_stages(count['method_calls'])}; assumed: {count['assumes']}")
     for name, one in count.get("judges", {}).items():
-        lines.append(f"  {name}: {one['calls']:,} calls, {one['memo_hits']:,} from the memo; {_cost(one)}")
+        lines.append(f"  {name}: {one['calls']:,} calls, {one['cache_hits']:,} from the cache; {_cost(one)}")
     return "\n".join(lines)
 
 

@@ -59,14 +59,14 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
 def count_calls(run: Prepared, before: set[str] | None = None) -> dict[str, Any] | None:
     """Return calls, tokens, dollars and bytes to come, sending nothing; None where no judge sends anything.
 
-    Replies that the memo holds are used, so that what depends on them is exact. Questions in `before` are not counted,
+    Replies that the cache holds are used, so that what depends on them is exact. Questions in `before` are not counted,
     and those that are counted are added to it.
     """
     with keys_named(run):
         plan = run_whole(_count_calls(run, set() if before is None else before))
     if plan is None:
         return None
-    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.memo)
+    need, free = room_for(plan, len(run.record.pairs)).total, free_bytes(run.settings.limits.cache)
     return plan | {"disk_bytes": need, "free_bytes": free}
 
 
@@ -96,19 +96,19 @@ def _sends(run: Prepared) -> int:
 
 
 async def _look_around(run: Prepared, listener: Listener) -> None:
-    """Before the first call: say that the memo's disk is no good place; StorageError where it has too little room."""
+    """Before the first call: say that the cache's disk is no good place; StorageError where it has too little room."""
     limits, pairs = run.settings.limits, len(run.record.pairs)
     sending = _sends(run)
     if not sending:
         return
-    if note := network_note(limits.memo):
+    if note := network_note(limits.cache):
         listener.hear(Word(About.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
-    if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.memo, run.folder) is None:
+    if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.cache, run.folder) is None:
         return
     counted = await _count_calls(run, set())
-    error = None if counted is None else shortage(room_for(counted, pairs), limits.memo, run.folder)
+    error = None if counted is None else shortage(room_for(counted, pairs), limits.cache, run.folder)
     if error is not None:
         raise error
 
@@ -206,6 +206,6 @@ def _judge_notes(judge: OpenJudge) -> tuple[str, ...]:
         others = sorted(filter(None, judge.engine.models - {judge.profile.model}))
         if others and judge.profile.model:
             notes.append(f"the endpoint answered as {', '.join(others)}, not {judge.profile.model}")
-        if judge.engine.memo.damaged:
-            notes.append(f"{judge.engine.memo.damaged} damaged memo rows were asked again; svr cache verify")
+        if judge.engine.cache.damaged:
+            notes.append(f"{judge.engine.cache.damaged} damaged cache rows were asked again; svr cache verify")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Every request of a run with its reply, for a page: made out again from data, settings and memo, without a call."""
+"""Every request of a run with its reply, for a page: made out again from data, settings and cache, without a call."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from svr_async.evaluation.running.calls import Asked, asked_of, prepared_again, 
 from svr_async.evaluation.running.prepared import Prepared
 from svr_async.observability.redaction import Redactor
 
-KEY_DIGITS = 12  # of a memo key: enough for `svr call show`
+KEY_DIGITS = 12  # of a cache key: enough for `svr call show`
 
 
-def exchanges_of(run: Run, memo: Path | None = None) -> Exchanges:
-    """Return the calls that the items of a run list, those whose reply is in the memo; keys of judges are masked.
+def exchanges_of(run: Run, cache: Path | None = None) -> Exchanges:
+    """Return the calls that the items of a run list, those whose reply is in the cache; keys of judges are masked.
 
     Errors are those of `prepared_again`.
     """
-    prepared = prepared_again(run, memo)
+    prepared = prepared_again(run, cache)
     return run_whole(_exchanges(prepared, run))
 
 
@@ -37,10 +37,10 @@ async def _exchanges(prepared: Prepared, run: Run) -> Exchanges:
 
 
 def _of_keys(keys: Sequence[str], asked: Asked, bench: Bench, redactor: Redactor) -> list[Exchange]:
-    memos = [judge.engine.memo for judge in bench.judges if judge.engine is not None]
+    caches = [judge.engine.cache for judge in bench.judges if judge.engine is not None]
     found = []
     for key in keys:
-        reply = next(filter(None, (memo.get(bytes.fromhex(key)) for memo in memos)), None)
+        reply = next(filter(None, (cache.get(bytes.fromhex(key)) for cache in caches)), None)
         if key in asked and reply is not None:
             turns = tuple((role, redactor.text(text)) for role, text in asked[key][0].messages)
             found.append(Exchange(key=key[:KEY_DIGITS], asked=turns, reply=redactor.text(reply.text)))

@@ -1,6 +1,6 @@
-"""The work behind `svr report --frontier`: runs in, decisions read back from the memo, a page or a table out.
+"""The work behind `svr report --frontier`: runs in, decisions read back from the cache, a page or a table out.
 
-Nothing is sent: engines are opened offline, and what the memo does not hold is missing.
+Nothing is sent: engines are opened offline, and what the cache does not hold is missing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from svr_async.scoring.methods.contract import Method
 from svr_async.vocabulary.atomic import write_atomic
 from svr_async.vocabulary.pair import Order, PreferencePair, present
 
-TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "memo")
+TEXTS = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", "cache")
 MAYBE_TEXTS = ("method", "bank", "limit", "jury", "escalate_to", "data", "rubrics", "prompts")
 TOP_KS = (1, 2, 3, 4, 6, 8, 12, 18)
-TRIED = 40  # pairs that show whether the memo holds replies for a smaller top_k
+TRIED = 40  # pairs that show whether the cache holds replies for a smaller top_k
 WORKERS = 8
 FORMATS = ("html", "csv", "json")
 
@@ -97,14 +97,14 @@ def judges_told(run: Run) -> Sequence[Mapping[str, Any]]:
 
 
 def _no_replies(source: Source) -> ArtefactError:
-    """Return the error of a run whose only judge has no reply in the memo: its address tells another key."""
+    """Return the error of a run whose only judge has no reply in the cache: its address tells another key."""
     told, profile = judges_told(source.run)[0].get("base_url"), source.judge.profile
     now = None if profile is None else profile.base_url
-    memo = f"the memo {source.settings.limits.memo} has no reply of {source.judge.name} to {source.run.path}"
+    cache = f"the cache {source.settings.limits.cache} has no reply of {source.judge.name} to {source.run.path}"
     if told and now and told != now:
         hint = f"give {source.judge.name} the address of the run again, in its profile"
-        return ArtefactError(f"{memo}: the run asked it at {told}, now it is at {now}", hint=hint)
-    return ArtefactError(memo, hint="put back the memo, or the judge's profile, that the run was made with")
+        return ArtefactError(f"{cache}: the run asked it at {told}, now it is at {now}", hint=hint)
+    return ArtefactError(cache, hint="put back the cache, or the judge's profile, that the run was made with")
 
 
 def settings_of(run: Run) -> EvalSettings:
@@ -207,7 +207,7 @@ def _charges(judge: OpenJudge, keys: set[str]) -> dict[str, Charge]:
     price = None if judge.profile is None else judge.profile.price
     found = {}
     for key in keys:
-        reply = judge.engine.memo.get(bytes.fromhex(key))
+        reply = judge.engine.cache.get(bytes.fromhex(key))
         if reply is not None:
             usage = reply.usage
             found[key] = Charge(

@@ -1,4 +1,4 @@
-"""Measuring a judge's own noise: the same pairs asked several times over, each time with an empty memo."""
+"""Measuring a judge's own noise: the same pairs asked several times over, each time with an empty cache."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def noise_finding(repeats: int, out: Path | None, told: Callable[[str], object],
 
 
 def measure(settings: EvalSettings, repeats: int, told: Callable[[str], object] = len) -> Noise:
-    """Ask every pair `repeats` times past the memo and return the noise; `told` hears calls and price first.
+    """Ask every pair `repeats` times past the cache and return the noise; `told` hears calls and price first.
 
     UsageError for fewer than two askings, and for judges that send nothing.
     """
@@ -100,8 +100,8 @@ def measure(settings: EvalSettings, repeats: int, told: Callable[[str], object] 
 
 
 def _aside(settings: EvalSettings, folder: Path) -> EvalSettings:
-    """Return the settings with a memo and a run folder of their own."""
-    limits = replace(settings.limits, memo=folder / "memo")
+    """Return the settings with a cache and a run folder of their own."""
+    limits = replace(settings.limits, cache=folder / "cache")
     return replace(settings, limits=limits, out=folder / "run")
 
 

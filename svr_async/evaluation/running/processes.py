@@ -1,6 +1,6 @@
-"""A run in several processes that share the memo: they ask, this process reads the replies back and writes the run.
+"""A run in several processes that share the cache: they ask, this process reads the replies back and writes the run.
 
-Each worker judges its share of the pairs and tells which are done; what it learns is in the memo. So a worker that dies
+Each worker judges its share of the pairs and tells when done; what it learns is in the cache. So a worker that dies
 is replaced, what is left of its share is done here, and the run folder is that of a run in one process.
 """
 
@@ -94,7 +94,7 @@ class SharedBench(Bench):
         if own is None:
             return None
         sums = {name: getattr(own, name) + self.told.count(place, name) for name in TOLD}
-        sums["memo_hits"] -= self.told.replayed[place] if self.told.replayed else 0
+        sums["cache_hits"] -= self.told.replayed[place] if self.told.replayed else 0
         usd = None if own.usd is None else own.usd + self.told.count(place, "usd")
         last = next((one["last_failure"] for one in self.told.facts(place) if one["last_failure"]), own.last_failure)
         return replace(own, **sums, usd=usd, last_failure=last)
@@ -124,7 +124,7 @@ async def run_shared(
     await ask(shared)
     _carry_over(bench)
     items = await _replay(evaluation, sorted(told.done), stopper)
-    told.replayed = [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in bench.judges]
+    told.replayed = [0 if judge.engine is None else judge.engine.stats().cache_hits for judge in bench.judges]
     left = [place for place, item in enumerate(items) if item is None]
     if left and not stopper.stopped:
         rest = replace(evaluation, pairs=pairs_at(evaluation.pairs, left))
@@ -144,11 +144,11 @@ def _carry_over(bench: SharedBench) -> None:
     for place, judge in enumerate(bench.judges):
         if judge.engine is not None:
             judge.engine.reload_failures()
-            judge.engine.memo.damaged += bench.told.count(place, "damaged")
+            judge.engine.cache.damaged += bench.told.count(place, "damaged")
 
 
 async def _replay(evaluation: Evaluation, done: list[int], stopper: Stopper) -> list[Item | None]:
-    """Read back from the memo what the workers have done."""
+    """Read back from the cache what the workers have done."""
     items: list[Item | None] = [None] * len(evaluation.pairs)
     reader = Stopper()
     pairs = pairs_at(evaluation.pairs, done)
@@ -289,7 +289,7 @@ def _facts(judge: OpenJudge) -> dict[str, Any] | None:
     facts = {name: getattr(stats, name) for name in TOLD}
     return facts | {
         "usd": stats.usd or 0.0,
-        "damaged": judge.engine.memo.damaged,
+        "damaged": judge.engine.cache.damaged,
         "last_failure": stats.last_failure,
     }
 

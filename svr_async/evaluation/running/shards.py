@@ -34,7 +34,7 @@ from svr_async.vocabulary.fitting import fits, is_deep, misfit
 FILE = "shard.json"
 FAILURES = "failures.jsonl"
 FORMAT = 1
-AGAIN = "give its svr eval --shard command again; what was judged is in the memo"
+AGAIN = "give its svr eval --shard command again; what was judged is in the cache"
 PLAIN = ("str", "int", "float", "float | None")  # fields of an engine's facts that a merge adds up
 
 
@@ -142,7 +142,7 @@ def _cost_from(value: Mapping[str, Any]) -> JudgeCost:
 def merge_shards(folders: Sequence[Path], out: Path) -> EvalResult:
     """Write the run of which these folders hold all shards; its items and metrics are those of a run in one piece.
 
-    The data, the bank and the judge's profile have to be here, as for `svr eval`; nothing is sent, and no memo is read.
+    The data, the bank and the judge's profile have to be here, as for `svr eval`; nothing is sent, no cache is read.
     UsageError where shards are missing, twice, unfinished or of another run, ArtefactError for damaged ones.
     """
     shards = [read_shard(folder) for folder in folders]

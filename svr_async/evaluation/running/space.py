@@ -1,7 +1,7 @@
 """Room on the disk for a run: estimated before the first call, so that no run ends for want of it that need not begin.
 
 A generous bound is enough nearly always. Only where the disk has less are the calls counted, as a dry run counts them:
-what the memo holds already needs no more room.
+what the cache holds already needs no more room.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from svr_async.engine.file_systems import NETWORK, file_system_of
 from svr_async.errors import StorageError
 
-BYTES_A_CALL = 600  # a row of the memo: key, index, facts of the reply, the database's slack; measured: 520
+BYTES_A_CALL = 600  # a row of the cache: key, index, facts of the reply, the database's slack; measured: 520
 BYTES_A_TOKEN = 2.0  # a token of a packed reply; measured: 0.4 (verdicts on many rubrics) to 1.9 (short prose)
 BYTES_A_PAIR = (
     20_000  # in the run folder, twice the items; measured: 0.6 (direct verdicts) to 9.1 kB (a bank's rubrics)
@@ -27,15 +27,15 @@ MOST_TOKENS = 1500  # mean length of such a reply, at most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Bytes that a run needs in the memo and in its folder."""
+    """Bytes that a run needs in the cache and in its folder."""
 
-    memo: int
+    cache: int
     run: int
 
     @property
     def total(self) -> int:
         """Both."""
-        return self.memo + self.run
+        return self.cache + self.run
 
 
 def room_at_most(pairs: int, judges: int, calls_a_pair: int = MOST_CALLS) -> Room:
@@ -46,28 +46,28 @@ def room_at_most(pairs: int, judges: int, calls_a_pair: int = MOST_CALLS) -> Roo
 
 def room_for(count: Mapping[str, Any], pairs: int) -> Room:
     """Return the room for the calls of a dry run and the items of so many pairs."""
-    memo = BASE_BYTES + BYTES_A_CALL * count["calls"] + int(BYTES_A_TOKEN * count["completion_tokens"])
-    return Room(memo=memo, run=BASE_BYTES + BYTES_A_PAIR * pairs)
+    cache = BASE_BYTES + BYTES_A_CALL * count["calls"] + int(BYTES_A_TOKEN * count["completion_tokens"])
+    return Room(cache=cache, run=BASE_BYTES + BYTES_A_PAIR * pairs)
 
 
-def shortage(room: Room, memo: Path, folder: Path) -> StorageError | None:
+def shortage(room: Room, cache: Path, folder: Path) -> StorageError | None:
     """Return the error for a disk with less room than that, or None."""
-    needs = {_existing(memo): room.memo, _existing(folder): room.run}
+    needs = {_existing(cache): room.cache, _existing(folder): room.run}
     if len({place.stat().st_dev for place in needs}) == 1:
-        needs = {_existing(memo): room.total}
+        needs = {_existing(cache): room.total}
     for place, need in needs.items():
         free = shutil.disk_usage(place).free
         if free < need:
             return StorageError(
                 f"the run may need {words(need)} in {place.absolute()}, and {words(free)} are free",
-                hint="make room, name another disk with --memo or --out, or begin all the same with --force",
+                hint="make room, name another disk with --cache or --out, or begin all the same with --force",
             )
     return None
 
 
-def free_bytes(memo: Path) -> int:
-    """Return how much room there is where a memo lies, or will."""
-    return shutil.disk_usage(_existing(memo)).free
+def free_bytes(cache: Path) -> int:
+    """Return how much room there is where a cache lies, or will."""
+    return shutil.disk_usage(_existing(cache)).free
 
 
 def words(count: int) -> str:
@@ -75,12 +75,14 @@ def words(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 
 
-def network_note(memo: Path) -> str:
-    """Return what to say of a memo on a network file system; nothing of any other."""
-    kind = file_system_of(_existing(memo))
+def network_note(cache: Path) -> str:
+    """Return what to say of a cache on a network file system; nothing of any other."""
+    kind = file_system_of(_existing(cache))
     if not NETWORK.search(kind):
         return ""
-    return f"the memo {memo} lies on {kind}, where locks are not safe: --memo DIR on a disk of this machine is better"
+    return (
+        f"the cache {cache} lies on {kind}, where locks are not safe: --cache DIR on a disk of this machine is better"
+    )
 
 
 def _existing(path: Path) -> Path:

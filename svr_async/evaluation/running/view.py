@@ -29,7 +29,7 @@ def write_page(
     *,
     data: Path | None = None,
     calls: bool = False,
-    memo: Path | None = None,
+    cache: Path | None = None,
     first: bool = False,
 ) -> tuple[Path, int]:
     """Write the page of a run, or of two, with all items in it; return where it lies, and its bytes.
@@ -37,11 +37,11 @@ def write_page(
     Without a `target` it goes to a folder of its own among the temporary ones.
 
     Texts are those of `data`, or of the run's own data where that is still there; without them the page says so. With
-    `calls` it has requests and replies too, from `memo` or the run's own. `first`: it opens with the items. UsageError
+    `calls` it has requests and replies too, from `cache` or the run's own. `first`: it opens with the items. UsageError
     for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     loaded = [RunFolder.load(run) for run in runs]
-    page = page_of(loaded, data=data, calls=calls, memo=memo, first=first).encode()
+    page = page_of(loaded, data=data, calls=calls, cache=cache, first=first).encode()
     place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
     write_atomic(place, page)
     return place, len(page)
@@ -52,7 +52,7 @@ def page_of(
     *,
     data: Path | None = None,
     calls: bool = False,
-    memo: Path | None = None,
+    cache: Path | None = None,
     first: bool = False,
     figures: Sequence[Drawn] = (),
 ) -> str:
@@ -60,7 +60,7 @@ def page_of(
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two, not of {len(runs)}", hint="name two of them")
     texts, notes = known_texts(runs[0], data)
-    exchanges = [exchanges_of(run, memo) for run in runs] if calls else []
+    exchanges = [exchanges_of(run, cache) for run in runs] if calls else []
     whole = [replace(run, items=with_reasons(run.path, run.items)) for run in runs]
     part = item_part(whole, texts, exchanges=exchanges, notes=notes, first=first)
     return render_report(runs, figures=figures, items=part)

@@ -1,4 +1,4 @@
-"""A worker process of a run: it judges a share of the pairs, so that their replies are in the memo, and reports.
+"""A worker process of a run: it judges a share of the pairs, so that their replies are in the cache, and reports.
 
 It reads its job from standard input, a line of JSON, then waits there for a word to stop. When its input ends, the
 process that started it is gone, and so it ends too, after what is under way. Reports are lines of JSON on its output.

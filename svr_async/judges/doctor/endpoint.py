@@ -257,7 +257,7 @@ async def _verdict(spec: JudgeSpec, spent: Spent) -> Finding:
 
 
 async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
-    """Ask a direct question with a plain answer, as an evaluation does, past the memo."""
+    """Ask a direct question with a plain answer, as an evaluation does, past the cache."""
     shown = Presentation(
         pair_id="doctor", prompt=user_prompt("What is 2 + 2?"), response_a="2 + 2 is 4.", response_b="I like turtles."
     )
@@ -279,7 +279,7 @@ async def _ask_for_verdict(spec: JudgeSpec, spent: Spent) -> Finding:
     return Finding(name="verdict", state="ok" if right else "warn", text=text, cure=cure)
 
 
-def _open_judge(spec: JudgeSpec, memo: Path) -> OpenJudge:
+def _open_judge(spec: JudgeSpec, cache: Path) -> OpenJudge:
     """Open the judge with little patience and few calls."""
     config = EngineConfig(
         concurrency=1,
@@ -289,5 +289,5 @@ def _open_judge(spec: JudgeSpec, memo: Path) -> OpenJudge:
         wait_s=0.2,
         give_up_after_s=MOST_WAIT_S,
     )
-    limits = JudgeLimits(memo=memo, max_calls=VERDICT_CALLS, timeout_s=TIMEOUT_S)
+    limits = JudgeLimits(cache=cache, max_calls=VERDICT_CALLS, timeout_s=TIMEOUT_S)
     return open_judge(spec, limits, config=config)

@@ -279,7 +279,7 @@ def same_finding(answers: Sequence[Answer]) -> Finding:
     if len(set(texts)) == 1:
         return Finding(name="same", state="ok", text=f"{len(texts)} equal calls, equal answers (fingerprint {shown})")
     text = f"equal calls gave {len(set(texts))} different answers (fingerprint {shown})"
-    return Finding(name="same", state="warn", text=text, cure="keep the memo: it is what makes a run repeatable")
+    return Finding(name="same", state="warn", text=text, cure="keep the cache: it is what makes a run repeatable")
 
 
 def prefix_finding(second: Answer) -> Finding:

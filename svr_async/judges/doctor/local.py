@@ -1,4 +1,4 @@
-"""What `svr doctor` checks on this machine: memo, disk, kind of file system, device."""
+"""What `svr doctor` checks on this machine: cache, disk, kind of file system, device."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ def no_judge() -> Finding:
     return Finding(name="judge", state="none", text="none is named", cure=cure)
 
 
-def memo_finding(memo: Path) -> Finding:
-    """Open the memo: folder, owner, permissions, database, and whether its pages are in order."""
-    from svr_async.engine.memo import Memo
-    from svr_async.engine.memo_corrupt import refuse_corrupt
+def cache_finding(cache: Path) -> Finding:
+    """Open the cache: folder, owner, permissions, database, and whether its pages are in order."""
+    from svr_async.engine.cache import Cache
+    from svr_async.engine.cache_corrupt import refuse_corrupt
 
-    opened = Memo.open(memo)
+    opened = Cache.open(cache)
     opened.close()
-    refuse_corrupt(memo)
+    refuse_corrupt(cache)
     if opened.writable:
-        return Finding(name="memo", state="ok", text=f"{memo} opens")
-    cure = "only what is there can be used: --offline, or --memo DIR"
-    return Finding(name="memo", state="warn", text=f"{memo} opens for reading only", cure=cure)
+        return Finding(name="cache", state="ok", text=f"{cache} opens")
+    cure = "only what is there can be used: --offline, or --cache DIR"
+    return Finding(name="cache", state="warn", text=f"{cache} opens for reading only", cure=cure)
 
 
-def disk_finding(memo: Path) -> Finding:
-    """Look at the space and the kind of file system where the memo lies."""
+def disk_finding(cache: Path) -> Finding:
+    """Look at the space and the kind of file system where the cache lies."""
     import shutil
 
-    place = next((one for one in (memo, *memo.absolute().parents) if one.exists()), Path.cwd())
+    place = next((one for one in (cache, *cache.absolute().parents) if one.exists()), Path.cwd())
     free, kind = shutil.disk_usage(place).free, file_system_of(place)
     if free < MIN_FREE_BYTES:
-        raise StorageError(f"only {free / 2**20:.0f} MiB are free where {memo} lies", hint="free some space")
+        raise StorageError(f"only {free / 2**20:.0f} MiB are free where {cache} lies", hint="free some space")
     text = f"{free / 2**30:.1f} GiB free" + (f" on {kind}" if kind else "")
     if NETWORK.search(kind):
-        cure = "locks are not safe on a network file system: --memo DIR on a disk of this machine"
+        cure = "locks are not safe on a network file system: --cache DIR on a disk of this machine"
         return Finding(name="disk", state="warn", text=text, cure=cure)
     if kind in FLEETING:
-        cure = "what is paid is gone after a restart: --memo DIR on a disk"
+        cure = "what is paid is gone after a restart: --cache DIR on a disk"
         return Finding(name="disk", state="warn", text=f"{text}, which is memory", cure=cure)
     return Finding(name="disk", state="ok", text=text)
 

@@ -33,7 +33,7 @@ ASSUMES = (
 class Rrd:
     """Margin Σ w (g(A) − g(B)) over a prompt's mined rubrics g, each judged YES or NO on A and B apart.
 
-    w are whitened-uniform weights. What is mined depends on the prompt alone: the memo has it for all its pairs.
+    w are whitened-uniform weights. What is mined depends on the prompt alone: the cache has it for all its pairs.
     Without an accepted rubric, or where the margin is 0, the judge is asked directly.
     """
 

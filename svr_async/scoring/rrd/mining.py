@@ -54,7 +54,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Miner:
-    """Mines the rubrics of one prompt, one question after another; `keys` are the memo keys of all of them."""
+    """Mines the rubrics of one prompt, one question after another; `keys` are the cache keys of all of them."""
 
     judge: Judge
     others: Mapping[str, Judge]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import fmean, median
 from typing import Any
 
-KEY_DIGITS = 16  # of a memo key in hex, enough to tell questions apart
+KEY_DIGITS = 16  # of a cache key in hex, enough to tell questions apart
 
 
 class Stage(StrEnum):
@@ -33,7 +33,7 @@ class Tally:
     accepted: dict[int, int] = field(default_factory=dict)
 
     def note(self, stage: Stage, keys: Iterable[str]) -> None:
-        """Count questions of a stage by their memo keys."""
+        """Count questions of a stage by their cache keys."""
         self.keys[stage].update(int(key[:KEY_DIGITS], 16) for key in keys)
 
     def counts(self) -> Mapping[str, Any]:

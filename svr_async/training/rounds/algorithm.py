@@ -1,6 +1,6 @@
 """Algorithm 1 of the paper, round by round: induce, build, judge, fit, prune, find support, probe, induce again.
 
-Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are memoised besides, so
+Every stage is a pure function of its inputs and is kept on disk (`stages.py`), and judge calls are cached besides, so
 a run that was killed goes on where it was and ends with the same bank.
 """
 

@@ -51,7 +51,7 @@ class Crew:
     `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
     asked, for good; `listening` is entered for as long as something is, to tell it of signals. `may_begin` is the
     policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit. Of
-    each stage only `share` is asked; the rest has to be in the memo.
+    each stage only `share` is asked; the rest has to be in the cache.
     """
 
     judge: Judge
@@ -160,7 +160,7 @@ async def _over(
     results = await _at(crew, own, items, work)
     if len(own) < len(items):
         rest = sorted(set(range(len(items))).difference(own))
-        with _from_memo(crew.stopper.engines) as missing:
+        with _from_cache(crew.stopper.engines) as missing:
             results |= await _at(replace(crew, on_done=lambda _: None), rest, items, work)
         if missing:
             raise ShardEndsError(_told_end(what, crew.share, len(own), len(missing)))
@@ -182,8 +182,8 @@ async def _at(crew: Crew, places: Sequence[int], items: Sequence[T], work: Calla
 
 
 @contextmanager
-def _from_memo(engines: Sequence[CallEngine]) -> Iterator[set[bytes]]:
-    """Have only the memo answer for a while; yields the keys of the questions that it does not hold."""
+def _from_cache(engines: Sequence[CallEngine]) -> Iterator[set[bytes]]:
+    """Have only the cache answer for a while; yields the keys of the questions that it does not hold."""
     missing: set[bytes] = set()
     before = [(engine, engine.config, engine.on_missing) for engine in engines]
     for engine in engines:

@@ -32,7 +32,7 @@ class Assumed:
     the share of them that were so in the round before. `negatives` are hard negatives a support pair, `fresh` the share
     of a pool that is judged anew after the first round, `unjudged` the share of the rubrics for use that a dev pair was
     not judged on, `mined` the rubrics that a pair gives. A bank has `bank` rubrics for the root of its pairs, with
-    `letters` each where the memo has none that were induced.
+    `letters` each where the cache has none that were induced.
     """
 
     support: float = 0.3

@@ -32,7 +32,7 @@ OUTCOMES = "outcomes"  # of a stage's questions, among its values
 HEAD = {
     "format": int, "version": str, "digest": str, "marks": list[str], "arrays": str, "values": dict,
 }  # fmt: skip
-REMOVE = "remove that file; the stage is computed again, without a call where the memo has the replies"
+REMOVE = "remove that file; the stage is computed again, without a call where the cache has the replies"
 
 
 def digest_of(*parts: Any) -> str:

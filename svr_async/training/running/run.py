@@ -174,7 +174,7 @@ def _rubrics_per_call(settings: TrainSettings, judge: OpenJudge) -> int:
 
 
 def asker_of(judge: OpenJudge) -> str:
-    """Return a digest of all that replies depend on besides the questions; it is what a memo's keys are made of."""
+    """Return a digest of all that replies depend on besides the questions; it is what a cache's keys are made of."""
     profile = judge.profile
     model = [] if profile is None else [profile.identity, profile.model, profile.max_tokens]
     params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]

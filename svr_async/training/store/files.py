@@ -242,4 +242,4 @@ def _check_parquet(opened: Any, schema: pa.Schema, n_rows: int, size: int) -> No
 
 def refused(path: Path, problem: str) -> ArtefactError:
     """Return the error for a file that fails a check."""
-    return ArtefactError(f"{path} is refused: {problem}", hint="judge again; what was judged is in the memo")
+    return ArtefactError(f"{path} is refused: {problem}", hint="judge again; what was judged is in the cache")

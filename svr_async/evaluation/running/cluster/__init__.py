@@ -1,1 +1,1 @@
-"""A run on a Ray cluster: workers, each with an engine and a memo, and a coordinator that lends them work and caps."""
+"""A run on a Ray cluster: workers, each with an engine and a cache, and a coordinator that lends them work and caps."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.engine.money import Budget
 from svr_async.engine.stopper import Stopper
 from svr_async.engine.words import Word as EngineWord
@@ -54,12 +54,12 @@ class Judging:
         bench.budget.lender = self
         for engine in evaluation.engines:
             engine.tell(self.words.append)
-            engine.memo.on_kept = self._keep
+            engine.cache.on_kept = self._keep
 
     @property
-    def memo(self) -> Memo:
-        """The memo of the worker, which its judges share."""
-        return self._evaluation.engines[0].memo
+    def cache(self) -> Cache:
+        """The cache of the worker, which its judges share."""
+        return self._evaluation.engines[0].cache
 
     async def run(self) -> None:
         """Judge what comes, until the run is over or stops."""
@@ -185,7 +185,7 @@ class Judging:
 
     async def _take_piece(self, number: int, places: list[int], rows: Rows) -> None:
         self._given |= {key for key, _ in rows}
-        await take_rows(self.memo, rows)
+        await take_rows(self.cache, rows)
         self._held[number] = set(places)
         self._piece_of |= dict.fromkeys(places, number)
         for place in places:
@@ -194,4 +194,4 @@ class Judging:
     def some_kept(self, most: int) -> Rows:
         """Return replies that were kept since the last time, at most so many."""
         keys = [self.kept.popleft() for _ in range(min(most, len(self.kept)))]
-        return rows_of(self.memo, keys)
+        return rows_of(self.cache, keys)

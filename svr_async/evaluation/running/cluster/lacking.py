@@ -1,4 +1,4 @@
-"""What the memo still lacks of a run: which pairs have to be asked about, and what of their replies is there."""
+"""What the cache still lacks of a run: which pairs have to be asked about, and what of their replies is there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svr_async.evaluation.running.prepared import Prepared
 
 @dataclass(slots=True)
 class Lacking:
-    """Goes through pairs with the memo alone, one after the other.
+    """Goes through pairs with the cache alone, one after the other.
 
     `whole` are the places of those that lack nothing, `hits` how many replies each judge has for them.
     """
@@ -43,10 +43,10 @@ class Lacking:
                     continue
             left.append(place)
             known += self._asked
-        return left, rows_of(self.evaluation.engines[0].memo, list(dict.fromkeys(known)))
+        return left, rows_of(self.evaluation.engines[0].cache, list(dict.fromkeys(known)))
 
     def _hits(self) -> list[int]:
-        return [0 if judge.engine is None else judge.engine.stats().memo_hits for judge in self.bench.judges]
+        return [0 if judge.engine is None else judge.engine.stats().cache_hits for judge in self.bench.judges]
 
     def _note(self, place: int, before: list[int]) -> None:
         self.whole.append(place)
@@ -67,7 +67,7 @@ class Lacking:
 
 @contextlib.asynccontextmanager
 async def looking_for_gaps(run: Prepared) -> AsyncIterator[Lacking]:
-    """Open the judges of a run on the memo alone: nothing is sent."""
+    """Open the judges of a run on the cache alone: nothing is sent."""
     limits = replace(run.settings.limits, offline=True, max_calls=None, budget=None)
     run = replace(run, settings=replace(run.settings, limits=limits))
     bench = await open_bench(run)

@@ -1,7 +1,7 @@
 """A run on a Ray cluster: this process starts the workers, keeps what they learn, and writes the run.
 
-The memo of this process is the truth of the run: what a worker reports is committed here before its pairs count, and
-what is lent again is what this memo lacks. So a worker that dies costs what it had under way, a coordinator that dies
+The cache of this process is the truth of the run: what a worker reports is committed here before its pairs count, and
+what is lent again is what this cache lacks. So a worker that dies costs what it had under way, a coordinator that dies
 nothing; and where this process dies, the same command goes on.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_place import user_cache
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.healing import FILE as CURES
 from svr_async.engine.healing import add_cures
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_place import user_cache
 from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.calls import variables_of
@@ -69,7 +69,7 @@ class _Crew:
     def __init__(self, shared: SharedRun, gaps: Lacking, where: Sequence[Post]) -> None:
         self._shared, self._posts = shared, where
         self._supply = Supply(shared, gaps, len(where))
-        self._books = _Books(shared.run, _memo_of(shared))
+        self._books = _Books(shared.run, _cache_of(shared))
         self._at_work = set(range(len(where)))
         self._yet_to_come = set(self._at_work)  # workers that have not handed over what earlier ones have left
         self._all_came = asyncio.Event()
@@ -187,12 +187,12 @@ class _Crew:
 
     def _job(self, number: int, life: int) -> bytes:
         run, post = self._shared.run, self._posts[number]
-        memo = run.settings.limits.memo
+        cache = run.settings.limits.cache
         return orjson.dumps({
             "settings": to_plain(run.settings),
             "identity": digests_of(run),
             "cwd": str(Path.cwd()),
-            "memo": None if memo == user_cache() / "memo" else str(memo.absolute()),
+            "cache": None if cache == user_cache() / "replies" else str(cache.absolute()),
             "machine": post.machine,
             "number": post.number,
             "count": post.count,
@@ -207,17 +207,17 @@ class _Crew:
 class _Books:
     """What this process keeps of what workers learn: replies, final failures, and what endpoints refuse."""
 
-    def __init__(self, run: Prepared, memo: Memo) -> None:
-        self._memo, self._path = memo, run.folder / FAILURES
+    def __init__(self, run: Prepared, cache: Cache) -> None:
+        self._cache, self._path = cache, run.folder / FAILURES
         self._log = FailureLog(self._path, forget=True)
-        self._cures = memo.folder / CURES
+        self._cures = cache.folder / CURES
         forgotten = run.settings.limits.retry_errors and self._path.exists()
         self._begins = self._path.stat().st_size if forgotten else 0
 
     @property
     def blank(self) -> bool:
         """Whether nothing is known yet."""
-        return next(iter(self._memo.keys()), None) is None and not self.told()["failures"]
+        return next(iter(self._cache.keys()), None) is None and not self.told()["failures"]
 
     def told(self) -> dict[str, str]:
         """Return what a worker has to know, as its files have it."""
@@ -227,7 +227,7 @@ class _Books:
 
     async def enter(self, rows: Sequence[tuple[bytes, bytes]], message: dict[str, Any]) -> None:
         """Commit what a report brings."""
-        await take_rows(self._memo, rows)
+        await take_rows(self._cache, rows)
         for line in message["failures"].splitlines():
             with contextlib.suppress(ValueError, KeyError):
                 value = orjson.loads(line)
@@ -239,9 +239,9 @@ class _Books:
         problem, left = await worker.left.remote()
         refuse(problem)
         for folder, keys in left.items():
-            missing = lacking(self._memo, keys)
+            missing = lacking(self._cache, keys)
             for first in range(0, len(missing), AT_ONCE):
-                await take_rows(self._memo, await worker.rows.remote(folder, missing[first : first + AT_ONCE]))
+                await take_rows(self._cache, await worker.rows.remote(folder, missing[first : first + AT_ONCE]))
         return list(left)
 
 
@@ -252,7 +252,7 @@ def refuse(problem: bytes) -> None:
         raise error
 
 
-def _memo_of(shared: SharedRun) -> Memo:
+def _cache_of(shared: SharedRun) -> Cache:
     engine = shared.bench.sending[0].engine
     assert engine is not None
-    return engine.memo
+    return engine.cache

@@ -23,11 +23,11 @@ PIECES = 8  # of work, for each worker: small, so that none is left with much at
 AHEAD = 3  # pieces that wait at the coordinator, for each worker
 LOOK_S = 0.1
 TRIES, PAUSE_S = 5, 1.0  # to start a coordinator
-IN_MEMO = (-1, 0)  # in the place of a worker, for pairs that lack nothing
+IN_CACHE = (-1, 0)  # in the place of a worker, for pairs that lack nothing
 
 
 class Supply:
-    """Lends the pieces of a run through a coordinator, and what the memo lacks of those that come back.
+    """Lends the pieces of a run through a coordinator, and what the cache lacks of those that come back.
 
     `name` begins the names of all actors of the run, `workers` are those that judge now, by their numbers, and `drawn`
     what each has drawn of the caps.
@@ -45,11 +45,11 @@ class Supply:
         pieces = max(1, min(MOST_SHARES, count * PIECES, len(set(prompts))))
         self._todo = deque(enumerate(all_places(prompts, pieces)))
         self._lent: dict[int, set[int]] = {}
-        self._looked: set[int] = set()  # pieces whose pairs may have replies in the memo
+        self._looked: set[int] = set()  # pieces whose pairs may have replies in the cache
         self._blank = False
 
     async def keep_on(self, at_work: Collection[int], *, blank: bool) -> None:
-        """Lend pieces as long as anybody is at work; `blank` is a memo without any reply."""
+        """Lend pieces as long as anybody is at work; `blank` is a cache without any reply."""
         self._blank = blank
         await self._start()
         self.opened.set()
@@ -114,7 +114,7 @@ class Supply:
             await self.coordinator.finish.remote()
 
     async def _pieces(self, most: int) -> list[Piece]:
-        """Return pieces of which the memo lacks something, with what it has."""
+        """Return pieces of which the cache lacks something, with what it has."""
         found: list[Piece] = []
         while self._todo and len(found) < most:
             number, places = self._todo.popleft()
@@ -132,6 +132,6 @@ class Supply:
         """Count the pairs that lack nothing, as if a worker had read them."""
         done, self._gaps.whole = self._gaps.whole, []
         nothing = dict.fromkeys(TOLD, 0) | {"usd": 0.0, "damaged": 0, "last_failure": ""}
-        judges = [nothing | {"memo_hits": hits} for hits in self._gaps.hits]
+        judges = [nothing | {"cache_hits": hits} for hits in self._gaps.hits]
         message = report_of(None, done, None, ended=False) | {"judges": judges}
-        hear_report(self._shared, IN_MEMO, message, range(len(self._shared.run.record.pairs)))
+        hear_report(self._shared, IN_CACHE, message, range(len(self._shared.run.record.pairs)))

@@ -1,6 +1,6 @@
 """A worker of a run on a cluster, an actor with an engine for each judge, as the driver talks with it.
 
-Replies are committed in its own memo first, and handed over with its reports, in which a pair counts as judged no
+Replies are committed in its own cache first, and handed over with its reports, in which a pair counts as judged no
 earlier than the replies for it. A piece of work is held until the driver has taken the report of its last pair.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
+from svr_async.engine.cache_place import cache_place
 from svr_async.engine.healing import FILE as CURES
 from svr_async.engine.healing import add_cures
-from svr_async.engine.memo_place import memo_place
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.cluster.judging import Judging
@@ -51,10 +51,10 @@ class Worker:
         with contextlib.suppress(OSError):
             os.chdir(job["cwd"])  # where the command was given, if there is such a folder here
         os.environ.update(job["variables"])
-        memo = Path(job["memo"] or memo_place().absolute())
-        self._folder = outbox_place(memo, job["machine"], job["number"])
+        cache = Path(job["cache"] or cache_place().absolute())
+        self._folder = outbox_place(cache, job["machine"], job["number"])
         try:
-            folders = left_behind(memo, job["machine"], job["number"], job["count"])
+            folders = left_behind(cache, job["machine"], job["number"], job["count"])
             return b"", {str(folder): keys_in(folder) for folder in folders}
         except SvrError as error:
             return orjson.dumps(error_to_json(error)), {}
@@ -81,7 +81,7 @@ class Worker:
         calls, usd = settings.limits.max_calls, settings.limits.budget  # they are drawn of the run's, bit by bit
         limits = replace(
             settings.limits,
-            memo=self._folder,
+            cache=self._folder,
             max_calls=None if calls is None else 0,
             budget=None if usd is None else 0.0,
             retry_errors=False,  # the driver tells which are known
@@ -134,7 +134,7 @@ class Worker:
             self._judging.stop(quickly=quickly)
 
     async def close(self, folders: list[str]) -> None:
-        """Close the judges; these folders hold nothing that is not in the driver's memo, and go."""
+        """Close the judges; these folders hold nothing that is not in the driver's cache, and go."""
         if self._bench is not None:
             await self._bench.close()
         for folder in folders:

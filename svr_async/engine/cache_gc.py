@@ -1,4 +1,4 @@
-"""Clearing a memo that nobody uses: rows that may go, what killed processes left, and the room that both took."""
+"""Clearing a cache that nobody uses: rows that may go, what killed processes left, and the room that both took."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from svr_async.engine.memo_disk import DATABASE, prepare_folder, refuse_foreign_database, unpack
-from svr_async.engine.memo_files import leftovers, unused
+from svr_async.engine.cache_disk import DATABASE, prepare_folder, refuse_foreign_database, unpack
+from svr_async.engine.cache_files import leftovers, unused
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
@@ -34,7 +34,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Rows that stay, that go by the rule and that go as damaged; leftover files; bytes of the memo before and after.
+    """Rows that stay, that go by the rule and that go as damaged; leftover files; bytes of the cache before and after.
 
     Where nothing is removed yet, `bytes_after` is the same as before.
     """

@@ -1,4 +1,4 @@
-"""A reply outside a memo: the line of JSON that it is there, whose digest names files of replies in any format."""
+"""A reply outside a cache: the line of JSON that it is there, whose digest names files of replies in any format."""
 
 from __future__ import annotations
 

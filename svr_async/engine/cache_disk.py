@@ -22,13 +22,13 @@ from typing import Any
 import diskcache
 from diskcache.core import MODE_RAW
 
-from svr_async.engine.memo_place import PROJECT
+from svr_async.engine.cache_place import PROJECT
 from svr_async.errors import StorageError
 
 DATABASE = "cache.db"
 LOGS = ("", "-wal", "-shm", "-journal")  # what stands behind its name in those of SQLite's files
 HELD = (*(DATABASE + ending for ending in LOGS), "claims", "refused.json", f"{DATABASE}.damaged")
-"""What a memo's folder holds by name, none of which may be a link."""
+"""What a cache's folder holds by name, none of which may be a link."""
 ROW_VERSION = b"\x02"
 _FIRST_VERSION = b"\x01"  # its digest is that of the payload before it was compressed
 DIGEST_SIZE = 32
@@ -76,19 +76,19 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
     def put(self, key: Any) -> tuple[sqlite3.Binary, bool]:
         """Accept bytes as a key."""
         if not isinstance(key, bytes):
-            raise TypeError("memo keys are bytes")
+            raise TypeError("cache keys are bytes")
         return sqlite3.Binary(key), True
 
     def get(self, key: Any, raw: Any) -> bytes:
         """Return a stored key."""
         if not raw or not isinstance(key, bytes):
-            raise StorageError("the memo holds a row with a foreign key", hint="move it away; it is not ours alone")
+            raise StorageError("the cache holds a row with a foreign key", hint="move it away; it is not ours alone")
         return key
 
     def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, sqlite3.Binary]:  # noqa: ARG002  (diskcache calls it with key)
         """Accept bytes as a value, kept inside the database."""
         if not isinstance(value, bytes) or read:
-            raise TypeError("memo values are bytes")
+            raise TypeError("cache values are bytes")
         return 0, MODE_RAW, None, sqlite3.Binary(value)
 
     def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> bytes | None:
@@ -212,7 +212,7 @@ def _inflate(packed: bytes) -> bytes | None:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the memo's folder for this user alone, or refuse one that others could have written to.
+    """Create the cache's folder for this user alone, or refuse one that others could have written to.
 
     A link that a person names is followed. Where nobody named the folder it is that of a project, which may have come
     with a link in it: that one is refused.
@@ -224,20 +224,20 @@ def prepare_folder(folder: Path) -> None:
         found = folder.stat()
     except OSError as error:
         raise StorageError(
-            f"cannot use {folder} for the memo: {error.strerror}", hint="--memo DIR names another"
+            f"cannot use {folder} for the cache: {error.strerror}", hint="--cache DIR names another"
         ) from error
     refuse_links(*(folder / name for name in HELD))
     if found.st_uid != os.geteuid():
-        raise StorageError(f"the memo folder {folder} belongs to another user", hint="--memo DIR names another")
+        raise StorageError(f"the cache folder {folder} belongs to another user", hint="--cache DIR names another")
     if found.st_mode & 0o022:
-        raise StorageError(f"others may write to the memo folder {folder}", hint=f"chmod go-w {folder}")
+        raise StorageError(f"others may write to the cache folder {folder}", hint=f"chmod go-w {folder}")
 
 
 def refuse_links(*paths: Path) -> None:
     """Raise StorageError for a symbolic link: what is written there would go to a place that nobody has named."""
     for path in paths:
         if path.is_symlink():
-            hint = "replace it by what it stands for; --memo DIR may name a folder by a link"
+            hint = "replace it by what it stands for; --cache DIR may name a folder by a link"
             raise StorageError(f"{path} is a symbolic link, which is not followed", hint=hint)
 
 
@@ -256,7 +256,7 @@ def refuse_foreign_database(path: Path) -> bool:
             settings = connection.execute("SELECT key, value FROM Settings").fetchall() if known else []
     except (sqlite3.DatabaseError, OSError) as error:
         raise StorageError(
-            f"{path} is not a memo that can be read ({error})",
+            f"{path} is not a cache that can be read ({error})",
             hint="svr cache repair saves what can be read of it; or move it away",
         ) from error
     _refuse_settings(path, dict(settings))
@@ -303,7 +303,7 @@ def _refuse_objects(path: Path, objects: list[tuple[str, str, str, str | None]])
         )
         if not known:
             raise StorageError(
-                f"{path} holds a {kind} {name!r} that no memo has", hint="move the file away; it is not ours"
+                f"{path} holds a {kind} {name!r} that no cache has", hint="move the file away; it is not ours"
             )
 
 

@@ -1,4 +1,4 @@
-"""The memo: replies on disk by the key of their request. A reply is handed over only after its commit.
+"""The cache: replies on disk by the key of their request. A reply is handed over only after its commit.
 
 Reads happen on the event loop (microseconds); writes go through one thread that commits whatever has gathered
 while the last commit was under way, with full synchronisation, so that durability costs a fraction of a call.
@@ -20,8 +20,8 @@ from typing import Protocol
 
 import diskcache
 
-from svr_async.engine.memo_corrupt import corrupt_error, is_corrupt, was_corrupt
-from svr_async.engine.memo_disk import (
+from svr_async.engine.cache_corrupt import corrupt_error, is_corrupt, was_corrupt
+from svr_async.engine.cache_disk import (
     DATABASE,
     SETTINGS,
     open_for_reading,
@@ -33,7 +33,7 @@ from svr_async.engine.memo_disk import (
     unpack,
     write_rows,
 )
-from svr_async.engine.memo_files import connection_of, open_cache
+from svr_async.engine.cache_files import connection_of, open_cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
@@ -45,8 +45,8 @@ _LOCK_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoStats:
-    """What a memo holds: rows that can be read, rows that are damaged, bytes on disk."""
+class CacheStats:
+    """What a cache holds: rows that can be read, rows that are damaged, bytes on disk."""
 
     rows: int
     damaged: int
@@ -79,10 +79,12 @@ class _WritableRows:
         try:
             self._cache = open_cache(folder, _LOCK_TIMEOUT_S)
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise StorageError(f"cannot open the memo in {folder}: {error}", hint="--memo DIR names another") from error
+            raise StorageError(
+                f"cannot open the cache in {folder}: {error}", hint="--cache DIR names another"
+            ) from error
         for name, value in SETTINGS.items():
             if getattr(self._cache, name) != value:
-                raise StorageError(f"the memo in {folder} insists on {name}={getattr(self._cache, name)!r}")
+                raise StorageError(f"the cache in {folder} insists on {name}={getattr(self._cache, name)!r}")
 
     def read(self, key: bytes) -> bytes | None:
         return read_row(connection_of(self._cache), key)  # its get() reads the same row in twice the time
@@ -102,7 +104,7 @@ class _WritableRows:
 
 
 class _ReadOnlyRows:
-    """Reads a memo on a file system that cannot be written, where diskcache does not open."""
+    """Reads a cache on a file system that cannot be written, where diskcache does not open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -116,8 +118,8 @@ class _ReadOnlyRows:
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
         raise StorageError(
-            f"the memo {self._path} is read-only and {len(rows)} new replies could not be kept",
-            hint="--offline uses only what is there; --memo DIR names a folder that can be written",
+            f"the cache {self._path} is read-only and {len(rows)} new replies could not be kept",
+            hint="--offline uses only what is there; --cache DIR names a folder that can be written",
         )
 
     def keys(self) -> Iterator[bytes]:
@@ -129,8 +131,8 @@ class _ReadOnlyRows:
         self._connection.close()
 
 
-class Memo:
-    """Replies by request key. Open it with `Memo.open`; use it from one event loop."""
+class Cache:
+    """Replies by request key. Open it with `Cache.open`; use it from one event loop."""
 
     def __init__(self, folder: Path, rows: Rows, *, writable: bool, patience_s: float = FULL_DISK_PATIENCE_S) -> None:
         self.folder = folder
@@ -148,11 +150,11 @@ class Memo:
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, folder: Path, *, patience_s: float = FULL_DISK_PATIENCE_S) -> Memo:
-        """Open or create the memo in `folder`; StorageError says why it cannot be used.
+    def open(cls, folder: Path, *, patience_s: float = FULL_DISK_PATIENCE_S) -> Cache:
+        """Open or create the cache in `folder`; StorageError says why it cannot be used.
 
-        On a file system that cannot be written, an existing memo is opened for reading. One that was found corrupt
-        (`engine.memo_corrupt`) serves what can be read of it and keeps nothing new.
+        On a file system that cannot be written, an existing cache is opened for reading. One that was found corrupt
+        (`engine.cache_corrupt`) serves what can be read of it and keeps nothing new.
         """
         database = folder / DATABASE
         if database.exists() and not _can_write(folder):
@@ -206,7 +208,7 @@ class Memo:
         if self._broken is not None:
             raise self._broken.with_traceback(None)  # one error is raised many times: its traceback must not grow
         if os.getpid() != self._pid:
-            raise RuntimeError("this memo was opened before the process forked: open it in each process")
+            raise RuntimeError("this cache was opened before the process forked: open it in each process")
         loop = asyncio.get_running_loop()
         pending = _Pending(key, pack(key, reply.to_bytes()), loop, loop.create_future())
         with self._changing:
@@ -217,7 +219,7 @@ class Memo:
         self.on_kept(key)
 
     def _start_writer(self) -> threading.Thread:
-        writer = threading.Thread(target=self._write_batches, name="svr-memo", daemon=True)
+        writer = threading.Thread(target=self._write_batches, name="svr-cache", daemon=True)
         writer.start()
         return writer
 
@@ -225,8 +227,8 @@ class Memo:
         """Return why a new reply could not be kept, so that none is paid for; None where one can."""
         if self._broken is None and not self.writable:
             return StorageError(
-                f"the memo {self.folder} is read-only: replies that it lacks could not be kept, and are not asked for",
-                hint="--offline uses only what is there; --memo DIR names a folder that can be written",
+                f"the cache {self.folder} is read-only: replies that it lacks could not be kept, and are not asked for",
+                hint="--offline uses only what is there; --cache DIR names a folder that can be written",
             )
         return self._broken
 
@@ -240,7 +242,7 @@ class Memo:
                 self._writer = self._start_writer() if more else None
 
     def close(self) -> None:
-        """Commit what is waiting and close the files; call it from the thread that read from the memo.
+        """Commit what is waiting and close the files; call it from the thread that read from the cache.
 
         Each thread has its own connection; SQLite folds its log into the file when the last one closes.
         """
@@ -254,7 +256,7 @@ class Memo:
         except sqlite3.DatabaseError as error:
             raise corrupt_error(self.folder, error) from error
 
-    def stats(self) -> MemoStats:
+    def stats(self) -> CacheStats:
         """Read every row and count what is whole and what is damaged; StorageError for a corrupt file."""
         whole = damaged = 0
         for key in self.keys():
@@ -265,7 +267,7 @@ class Memo:
         if self._broken is not None:
             raise self._broken
         size = sum(path.stat().st_size for path in self.folder.glob(f"{DATABASE}*"))
-        return MemoStats(rows=whole, damaged=damaged, bytes=size)
+        return CacheStats(rows=whole, damaged=damaged, bytes=size)
 
     def _write_batches(self) -> None:
         gather_s, self._reached_end = 0.0, False
@@ -311,7 +313,7 @@ class _Pending:
 
 
 def _take(pending: queue.SimpleQueue[_Pending | None], gather_s: float) -> list[_Pending] | None:
-    """Wait for one row, then a moment for more, and take what is there; None when the memo closes, all written."""
+    """Wait for one row, then a moment for more, and take what is there; None when the cache closes, all written."""
     first = pending.get()
     if first is None:
         return None
@@ -377,6 +379,6 @@ def _storage_error(folder: Path, error: BaseException) -> StorageError:
     text = str(error) or "another process holds it"
     if "full" in text or getattr(error, "errno", None) == 28:
         return StorageError(
-            f"the disk that holds the memo {folder} is full", hint="free some space and run the same command again"
+            f"the disk that holds the cache {folder} is full", hint="free some space and run the same command again"
         )
-    return StorageError(f"the memo {folder} cannot be written: {text}", hint="svr cache repair saves what is whole")
+    return StorageError(f"the cache {folder} cannot be written: {text}", hint="svr cache repair saves what is whole")

@@ -1,4 +1,4 @@
-"""Replies of a memo as a file of JSON lines or of Parquet, to be taken to another machine and put into the memo there.
+"""Replies of a cache as a file of JSON lines or of Parquet, to be taken to another machine and put into cache there.
 
 In a folder that several machines share, each export is a file that has a digest of its replies in its name: none goes
 over another's, the same replies give the same file, and one that did not arrive whole is refused before it is read.
@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_lines import MAX_LINE_BYTES, NAMED, WRITTEN_BY, Counts, line_of, row_in
-from svr_async.engine.memo_parquet import read_replies, write_replies
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_lines import MAX_LINE_BYTES, NAMED, WRITTEN_BY, Counts, line_of, row_in
+from svr_async.engine.cache_parquet import read_replies, write_replies
 from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError, ConfigError, StorageError
 from svr_async.vocabulary.atomic import write_atomic_with
@@ -32,16 +32,16 @@ FILES = (".jsonl", ".jsonl.gz", TABLE)  # of a folder
 PLACE = re.compile(r"([a-z][a-z0-9+.-]*)://.+")
 
 
-def export_memo(memo: Memo, place: str | Path, *, table: bool = False) -> Counts:
-    """Write all whole replies, in the order of their keys, so that equal memos give equal files.
+def export_cache(cache: Cache, place: str | Path, *, table: bool = False) -> Counts:
+    """Write all whole replies, in the order of their keys, so that equal caches give equal files.
 
     `place` is a file (.gz is packed, .parquet a table), a folder, or the URI of a folder that pyarrow knows, as
     `s3://bucket/folder`. Into a folder, a file is written that is named by its replies: with `table`, and always at a
     URI, as Parquet, else packed lines. StorageError where nothing can be written there.
     """
     if PLACE.fullmatch(str(place)):
-        return _export_far(memo, str(place))
-    path, rows, kind = Path(place), _Replies(memo), TABLE if table else f".jsonl{PACKED}"
+        return _export_far(cache, str(place))
+    path, rows, kind = Path(place), _Replies(cache), TABLE if table else f".jsonl{PACKED}"
     if not path.is_dir():
         if table and path.suffix != TABLE:
             raise ConfigError(f"{path} is no folder, and not called .parquet", hint=f"mkdir {path}, or {path}.parquet")
@@ -53,16 +53,16 @@ def export_memo(memo: Memo, place: str | Path, *, table: bool = False) -> Counts
 
 
 class _Replies:
-    """The whole replies of a memo, in the order of their keys; going through them counts them and takes the digest."""
+    """The whole replies of a cache, in the order of their keys; going through them counts them and takes the digest."""
 
-    def __init__(self, memo: Memo) -> None:
-        self._memo, self.keys, self.written = memo, sorted(memo.keys()), 0
+    def __init__(self, cache: Cache) -> None:
+        self._cache, self.keys, self.written = cache, sorted(cache.keys()), 0
         self.digest = hashlib.blake2b(digest_size=16)
 
     def __iter__(self) -> Iterator[tuple[bytes, Reply]]:
         self.written, self.digest = 0, hashlib.blake2b(digest_size=16)
         for key in self.keys:
-            reply = self._memo.get(key)
+            reply = self._cache.get(key)
             if reply is not None:
                 self.digest.update(line_of(key, reply))
                 self.written += 1
@@ -93,13 +93,13 @@ def _packed(file: BinaryIO, name: str) -> AbstractContextManager[Any]:
     return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6)
 
 
-def _export_far(memo: Memo, uri: str) -> Counts:
+def _export_far(cache: Cache, uri: str) -> Counts:
     """Write a table where there is no rename: the replies are gone through twice, since its name has to be known first.
 
     A store shows an object when all of it is there; elsewhere a part has a name that its replies do not match.
     """
     store, folder = _store(uri)
-    rows = _Replies(memo)
+    rows = _Replies(cache)
     for _ in rows:
         pass
     name = f"replies-{rows.digest.hexdigest()}{TABLE}"
@@ -129,12 +129,12 @@ def _in_short(error: BaseException) -> str:
     return " ".join((str(error) or type(error).__name__).split())[:200]
 
 
-async def import_memo(memo: Memo, place: str | Path) -> Counts:
+async def import_cache(cache: Cache, place: str | Path) -> Counts:
     """Add the replies of a file, or of all files of a folder or URI, that are not there yet.
 
     ArtefactError for a line or row that is none, and for a file that is not what was exported.
     """
-    found = [await _import(memo, source) for source in _sources(place)]
+    found = [await _import(cache, source) for source in _sources(place)]
     return Counts(rows=sum(one.rows for one in found), known=sum(one.known for one in found))
 
 
@@ -178,7 +178,7 @@ def _far_sources(uri: str) -> list[Source]:
     return [(one.path, lambda path=one.path: store.open_input_file(path), one.size) for one in files]  # type: ignore[misc]
 
 
-async def _import(memo: Memo, source: Source) -> Counts:
+async def _import(cache: Cache, source: Source) -> Counts:
     name = source[0]
     named = NAMED.fullmatch(name.rpartition("/")[2])
     if named and _digest_of(source) != named[1]:
@@ -186,19 +186,19 @@ async def _import(memo: Memo, source: Source) -> Counts:
     added = known = size = 0
     batch: dict[bytes, Reply] = {}
     for key, reply in _rows(source):
-        if key in batch or memo.get(key) is not None:
+        if key in batch or cache.get(key) is not None:
             known += 1
             continue
         batch[key] = reply
         size += len(reply.text) + len(reply.reasoning)
         if len(batch) == AT_ONCE or size >= AT_ONCE_CHARS:
-            added += await _put(memo, batch)
+            added += await _put(cache, batch)
             batch, size = {}, 0
-    return Counts(rows=added + await _put(memo, batch), known=known)
+    return Counts(rows=added + await _put(cache, batch), known=known)
 
 
-async def _put(memo: Memo, batch: dict[bytes, Reply]) -> int:
-    await asyncio.gather(*(memo.put(key, reply) for key, reply in batch.items()))
+async def _put(cache: Cache, batch: dict[bytes, Reply]) -> int:
+    await asyncio.gather(*(cache.put(key, reply) for key, reply in batch.items()))
     return len(batch)
 
 

@@ -1,4 +1,4 @@
-"""Where the memo lies when nobody says: the project's folder where it has one, else one place for each user."""
+"""Where the cache lies when nobody says: the project's folder where it has one, else one place for each user."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 import sys
 from pathlib import Path
 
-VARIABLE = "SVR_MEMO"
-PROJECT = Path("cache/memo")
+VARIABLE = "SVR_CACHE"
+PROJECT = Path("cache/replies")
 MARK = Path("cache/.svr")
 
 
-def memo_place() -> Path:
+def cache_place() -> Path:
     """Return the folder of replies.
 
-    It is that of $SVR_MEMO; else `cache/memo` of the working folder, where it is there already, as earlier versions
+    It is that of $SVR_CACHE; else `cache/replies` of the working folder, where it is there already, as earlier versions
     made it everywhere, or where the file `cache/.svr` says that it may be made; else one in the user's cache folder.
     """
     named = os.environ.get(VARIABLE, "")
     if named:
         return Path(named).expanduser()
-    return PROJECT if PROJECT.is_dir() or MARK.is_file() else user_cache() / "memo"
+    return PROJECT if PROJECT.is_dir() or MARK.is_file() else user_cache() / "replies"
 
 
 def user_cache() -> Path:

@@ -1,4 +1,4 @@
-"""One reply of a memo for a person to look at: found by the beginning of its key, with the moment it was kept."""
+"""One reply of a cache for a person to look at: found by the beginning of its key, with the moment it was kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from svr_async.engine.memo_disk import DATABASE, open_for_reading, refuse_foreign_database, unpack
+from svr_async.engine.cache_disk import DATABASE, open_for_reading, refuse_foreign_database, unpack
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError, UsageError
 
@@ -21,7 +21,7 @@ _BEGINS = "SELECT key, store_time, value FROM Cache WHERE key >= ? AND key <= ? 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A row of a memo. `reply` is None where it is damaged; `kept_at` is in seconds since 1970."""
+    """A row of a cache. `reply` is None where it is damaged; `kept_at` is in seconds since 1970."""
 
     key: str
     reply: Reply | None
@@ -31,12 +31,12 @@ class Kept:
 def look_up(folder: Path, begins: str) -> Kept | None:
     """Return the row whose key begins with these hex digits, None where there is none; nothing is written.
 
-    UsageError for what is no beginning of a key, or the beginning of several; StorageError for a file that is no memo.
+    UsageError for what is no beginning of a key, or the beginning of several; StorageError for a file that is no cache.
     """
     begins = key_digits(begins)
     database = folder / DATABASE
     if not database.exists():
-        raise UsageError(f"there is no memo in {folder}", hint="--memo DIR names another")
+        raise UsageError(f"there is no cache in {folder}", hint="--cache DIR names another")
     refuse_foreign_database(database)
     first, last = (bytes.fromhex(begins.ljust(KEY_DIGITS, digit)) for digit in "0f")
     try:

@@ -1,4 +1,4 @@
-"""Repairing a memo that nobody uses: a new file of all rows that can still be read; the old one is kept."""
+"""Repairing a cache that nobody uses: a new file of all rows that can still be read; the old one is kept."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from svr_async.engine.memo_carve import Carver, FileBytes, Row
-from svr_async.engine.memo_corrupt import forget
-from svr_async.engine.memo_disk import (
+from svr_async.engine.cache_carve import Carver, FileBytes, Row
+from svr_async.engine.cache_corrupt import forget
+from svr_async.engine.cache_disk import (
     DATABASE,
     FIELDS,
     open_for_reading,
@@ -21,7 +21,7 @@ from svr_async.engine.memo_disk import (
     refuse_foreign_database,
     unpack,
 )
-from svr_async.engine.memo_files import cradle_in, new_database, sync, unused
+from svr_async.engine.cache_files import cradle_in, new_database, sync, unused
 from svr_async.errors import StorageError
 
 CORRUPT = f"{DATABASE}.corrupt"
@@ -46,10 +46,10 @@ class Repaired:
     kept_as: Path | None
 
 
-def repair_memo(folder: Path) -> Repaired:
-    """Make a new file of all rows that can be read and give it the memo's name; the old one is kept beside it.
+def repair_cache(folder: Path) -> Repaired:
+    """Make a new file of all rows that can be read and give it the cache's name; the old one is kept beside it.
 
-    At every moment there is a whole file of the memo's name. StorageError where no row can be read.
+    At every moment there is a whole file of the cache's name. StorageError where no row can be read.
     """
     prepare_folder(folder)
     database = folder / DATABASE

@@ -1,4 +1,4 @@
-"""Where the memo lies by default, and that this machine's names are one endpoint in it."""
+"""Where the cache lies by default, and that this machine's names are one endpoint in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rig import completion, pairs, profile, scripted_engine
 
-from svr_async.engine.memo_place import memo_place, user_cache
+from svr_async.engine.cache_place import cache_place, user_cache
 from svr_async.engine.request import Question
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.questions import QuestionWriter
@@ -18,27 +18,27 @@ from svr_async.judges.templates import load_templates
 from svr_async.vocabulary.pair import Order, present
 
 
-def test_there_is_one_memo_for_each_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_there_is_one_cache_for_each_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Unless something says otherwise, it is in the user's cache folder, wherever a command runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    assert memo_place() == JudgeLimits().memo == tmp_path / "mine" / "svr-async" / "memo"
+    assert cache_place() == JudgeLimits().cache == tmp_path / "mine" / "svr-async" / "replies"
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     assert user_cache() == Path.home() / ".cache" / "svr-async"
 
 
-def test_a_memo_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where an earlier version made one, or a project says so, replies stay there; SVR_MEMO goes over all."""
+def test_a_cache_in_the_working_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where an earlier version made one, or a project says so, replies stay there; SVR_CACHE goes over all."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cache").mkdir()
-    assert memo_place().is_absolute()  # a folder of that name may be anything
+    assert cache_place().is_absolute()  # a folder of that name may be anything
     (tmp_path / "cache" / ".svr").touch()
-    assert memo_place() == Path("cache/memo")
+    assert cache_place() == Path("cache/replies")
     (tmp_path / "cache" / ".svr").unlink()
-    (tmp_path / "cache" / "memo").mkdir()
-    assert memo_place() == Path("cache/memo")
-    monkeypatch.setenv("SVR_MEMO", str(tmp_path / "named"))
-    assert memo_place() == tmp_path / "named"
+    (tmp_path / "cache" / "replies").mkdir()
+    assert cache_place() == Path("cache/replies")
+    monkeypatch.setenv("SVR_CACHE", str(tmp_path / "named"))
+    assert cache_place() == tmp_path / "named"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def asked(host: str, **settings: Any) -> Question[Any]:
 
 
 def test_this_machine_has_one_name() -> None:
-    """localhost, ::1 and 127.0.0.1 are one endpoint in the memo; another port, host or wire is another."""
+    """localhost, ::1 and 127.0.0.1 are one endpoint in the cache; another port, host or wire is another."""
     one = asked("127.0.0.1").request
     assert one.spelled == ""
     assert asked("localhost").request.key == asked("[::1]").request.key == one.key
@@ -77,17 +77,17 @@ def test_this_machine_has_one_name() -> None:
     assert asked("localhost", wire="anthropic").request.endpoint == "http://127.0.0.1:8000/v1#anthropic"
 
 
-def test_replies_of_localhost_from_before_are_found(memo_folder: Path) -> None:
+def test_replies_of_localhost_from_before_are_found(cache_folder: Path) -> None:
     """A reply, or a final failure, under the name as it was spelled is not asked for again."""
     spelled = asked("localhost")
 
     async def ask() -> None:
-        async with scripted_engine(memo_folder, lambda *_: completion("[[A]]")) as (engine, transport):
+        async with scripted_engine(cache_folder, lambda *_: completion("[[A]]")) as (engine, transport):
             before = Question(request=spelled.request.as_spelled(), parse=spelled.parse, sketch=spelled.sketch)
             old = await engine.complete(before)
             assert old.key == before.request.key.hex() != spelled.request.key.hex()
             found = await engine.complete(spelled)
-            assert (found.key, found.from_memo) == (old.key, True)
+            assert (found.key, found.from_cache) == (old.key, True)
             assert len(transport.sent) == 1
 
     asyncio.run(ask())

@@ -1,4 +1,4 @@
-"""Repairing and clearing a memo: every row that is whole is saved wherever it lies, and only what was named goes."""
+"""Repairing and clearing a cache: every row that is whole is saved wherever it lies, and only what was named goes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_corrupt import refuse_corrupt
-from svr_async.engine.memo_gc import Rule, collect_garbage
-from svr_async.engine.memo_repair import repair_memo
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_corrupt import refuse_corrupt
+from svr_async.engine.cache_gc import Rule, collect_garbage
+from svr_async.engine.cache_repair import repair_cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 
@@ -39,45 +39,45 @@ def reply_of(number: int) -> Reply:
 
 
 def fill(folder: Path, count: int) -> None:
-    """Write a memo."""
+    """Write a cache."""
 
     async def write() -> None:
-        memo = Memo.open(folder)
-        await asyncio.gather(*(memo.put(key_of(number), reply_of(number)) for number in range(count)))
-        memo.close()
+        cache = Cache.open(folder)
+        await asyncio.gather(*(cache.put(key_of(number), reply_of(number)) for number in range(count)))
+        cache.close()
 
     asyncio.run(write())
 
 
 def there(folder: Path, count: int) -> list[bool]:
     """Say of each row whether it is there; one that is must be its own."""
-    memo = Memo.open(folder)
-    found = [memo.get(key_of(number)) for number in range(count)]
-    memo.close()
+    cache = Cache.open(folder)
+    found = [cache.get(key_of(number)) for number in range(count)]
+    cache.close()
     assert all(one is None or one == reply_of(number) for number, one in enumerate(found))
     return [one is not None for one in found]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a memo of 300 rows."""
-    folder = tmp_path_factory.mktemp("whole") / "memo"
+    """Return a cache of 300 rows."""
+    folder = tmp_path_factory.mktemp("whole") / "cache"
     fill(folder, 300)
     return folder
 
 
 def copy_of(whole: Path, place: Path) -> Path:
-    """Return a copy of a memo in a folder of its own."""
+    """Return a copy of a cache in a folder of its own."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(whole, place)
     return place
 
 
-def test_a_whole_memo_is_left_alone(whole: Path, tmp_path: Path) -> None:
+def test_a_whole_cache_is_left_alone(whole: Path, tmp_path: Path) -> None:
     """Nothing to mend: the same bytes, no other file, and all rows are counted."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     before = (folder / "cache.db").read_bytes()
-    done = repair_memo(folder)
+    done = repair_cache(folder)
     assert (done.rows, done.lost, done.kept_as) == (300, 0, None)
     assert (folder / "cache.db").read_bytes() == before
     assert not list(folder.glob("*corrupt*"))
@@ -87,14 +87,14 @@ def test_a_whole_memo_is_left_alone(whole: Path, tmp_path: Path) -> None:
 @given(st.data())
 def test_damaged_pages_cost_the_rows_on_them(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
     """With any pages full of garbage, the new file opens, is sound, and has all rows of which no byte was hit."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     database = folder / "cache.db"
     held = bytearray(database.read_bytes())
     hit = data.draw(st.sets(st.integers(0, len(held) // PAGE - 1), min_size=1, max_size=6))
     for page in hit:
         held[page * PAGE : (page + 1) * PAGE] = random.Random(page).randbytes(PAGE)
     database.write_bytes(held)
-    done = repair_memo(folder)
+    done = repair_cache(folder)
     assert done.kept_as is not None
     assert done.kept_as.read_bytes() == held
     found = there(folder, 300)
@@ -106,45 +106,45 @@ def test_damaged_pages_cost_the_rows_on_them(whole: Path, tmp_path: Path, data: 
 
 def test_the_tree_above_the_rows_is_not_needed(whole: Path, tmp_path: Path) -> None:
     """Where all but the rows' own pages are gone, header included, each row that those held is saved."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     database = folder / "cache.db"
     held = bytearray(database.read_bytes())
     for start in range(0, len(held), PAGE):
         if start == 0 or held[start] in {2, 5, 10}:  # the inner pages of trees, and all of the indexes
             held[start : start + PAGE] = bytes(PAGE)
     database.write_bytes(held)
-    with pytest.raises(StorageError, match="not a memo that can be read") as caught:
-        Memo.open(folder)
+    with pytest.raises(StorageError, match="not a cache that can be read") as caught:
+        Cache.open(folder)
     assert "svr cache repair" in caught.value.one_line()
-    done = repair_memo(folder)
+    done = repair_cache(folder)
     assert (done.rows, all(there(folder, 300))) == (300, True)
 
 
 def test_rows_in_the_log_are_saved_and_the_newest_version_counts(tmp_path: Path) -> None:
     """A kill leaves rows in the write-ahead log; they are in the new file, each as it was last kept."""
-    folder = tmp_path / "memo"
+    folder = tmp_path / "cache"
 
     async def write() -> None:
-        memo = Memo.open(folder)
+        cache = Cache.open(folder)
         for number in range(60):
-            await memo.put(key_of(number), reply_of(number or 1))
-        await memo.put(key_of(0), reply_of(0))
+            await cache.put(key_of(number), reply_of(number or 1))
+        await cache.put(key_of(0), reply_of(0))
         shutil.copytree(folder, tmp_path / "left")
-        memo.close()
+        cache.close()
 
     asyncio.run(write())
     left = tmp_path / "left"
     held = bytearray((left / "cache.db").read_bytes())
     held[PAGE:] = os.urandom(len(held) - PAGE)
     (left / "cache.db").write_bytes(held)
-    assert repair_memo(left).rows == 60
+    assert repair_cache(left).rows == 60
     assert all(there(left, 60))
     assert (left / "cache.db.corrupt-wal").exists()
 
 
 def test_a_bad_sector_costs_what_is_on_it(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the disk refuses to give a page, the rows on all others are saved."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     held = bytearray((folder / "cache.db").read_bytes())
     held[:PAGE] = bytes(PAGE)
     (folder / "cache.db").write_bytes(held)
@@ -157,63 +157,63 @@ def test_a_bad_sector_costs_what_is_on_it(whole: Path, tmp_path: Path, monkeypat
         return read(handle, size, start)
 
     monkeypatch.setattr(os, "pread", failing)
-    done = repair_memo(folder)
+    done = repair_cache(folder)
     assert 220 <= done.rows < 300
     assert sum(there(folder, 300)) == done.rows
 
 
 def test_nothing_to_save_changes_nothing(tmp_path: Path) -> None:
     """Where no row can be read the file is left as it is, and the line says so."""
-    (tmp_path / "memo").mkdir(mode=0o700)
-    database = tmp_path / "memo" / "cache.db"
+    (tmp_path / "cache").mkdir(mode=0o700)
+    database = tmp_path / "cache" / "cache.db"
     for data in (b"", b"no database", os.urandom(5 * PAGE), b"SQLite format 3\x00" + os.urandom(4 * PAGE)):
         database.write_bytes(data)
         with pytest.raises(StorageError, match="no reply in") as caught:
-            repair_memo(tmp_path / "memo")
+            repair_cache(tmp_path / "cache")
         assert caught.value.exit_code == 5
         assert database.read_bytes() == data
-    assert [path.name for path in (tmp_path / "memo").iterdir() if path.name != "claims"] == ["cache.db"]
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.name != "claims"] == ["cache.db"]
 
 
 def test_a_second_repair_keeps_the_first_ones_file(whole: Path, tmp_path: Path) -> None:
     """No old file is ever overwritten."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     names = []
     for _ in range(3):
         held = bytearray((folder / "cache.db").read_bytes())
         held[-PAGE:] = os.urandom(PAGE)
         (folder / "cache.db").write_bytes(held)
-        done = repair_memo(folder)
+        done = repair_cache(folder)
         names.append(done.kept_as and done.kept_as.name)
     assert names == ["cache.db.corrupt", "cache.db.corrupt.2", "cache.db.corrupt.3"]
 
 
 @pytest.mark.parametrize("state", ["open", "asking"])
-def test_a_memo_in_use_is_refused(whole: Path, tmp_path: Path, state: str) -> None:
-    """While another process has the memo open, or holds its claims, neither repair nor clearing touches it."""
-    folder = copy_of(whole, tmp_path / "memo")
+def test_a_cache_in_use_is_refused(whole: Path, tmp_path: Path, state: str) -> None:
+    """While another process has the cache open, or holds its claims, neither repair nor clearing touches it."""
+    folder = copy_of(whole, tmp_path / "cache")
     with subprocess.Popen(
         [sys.executable, "-c", _OTHER, str(folder), state], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"ready\n"
-        for work in (lambda: repair_memo(folder), lambda: collect_garbage(folder, Rule(), remove=True)):
+        for work in (lambda: repair_cache(folder), lambda: collect_garbage(folder, Rule(), remove=True)):
             with pytest.raises(StorageError, match="in use by another process"):
                 work()
         other.communicate(b"\n", timeout=30)
     assert other.returncode == 0
-    assert repair_memo(folder).rows == 300
+    assert repair_cache(folder).rows == 300
 
 
 _OTHER = """
 import asyncio, pathlib, sys
 from svr_async.engine.claims import open_claims
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 
 async def main():
     folder = pathlib.Path(sys.argv[1])
     if sys.argv[2] == "open":
-        held = Memo.open(folder)
+        held = Cache.open(folder)
     else:
         held = open_claims(folder)
         assert await held.obtain(b"k" * 32, lambda: False)
@@ -231,7 +231,7 @@ asyncio.run(main())
 
 def test_only_what_all_conditions_name_goes(whole: Path, tmp_path: Path) -> None:
     """Age and model each narrow the choice; what is counted first is what is removed then."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     with closing(sqlite3.connect(folder / "cache.db")) as connection, connection:
         for number in range(0, 300, 2):
             connection.execute("UPDATE Cache SET store_time = 1000 WHERE key = ?", (key_of(number),))
@@ -248,10 +248,10 @@ def test_only_what_all_conditions_name_goes(whole: Path, tmp_path: Path) -> None
 
 def test_without_a_condition_only_waste_goes(whole: Path, tmp_path: Path) -> None:
     """Damaged rows and what a killed process left are removed; every whole reply stays, and can be added to."""
-    folder = copy_of(whole, tmp_path / "memo")
-    memo = Memo.open(folder)
-    memo._rows.write([(key_of(1), b"damaged"), (key_of(2), b"")])
-    memo.close()
+    folder = copy_of(whole, tmp_path / "cache")
+    cache = Cache.open(folder)
+    cache._rows.write([(key_of(1), b"damaged"), (key_of(2), b"")])
+    cache.close()
     (folder / ".new-99999-0a0b").mkdir()
     (folder / ".new-99999-0a0b" / "cache.db").write_bytes(b"half")
     done = collect_garbage(folder, Rule(), remove=True)
@@ -264,7 +264,7 @@ def test_without_a_condition_only_waste_goes(whole: Path, tmp_path: Path) -> Non
 
 def test_a_damaged_file_is_not_cleared(whole: Path, tmp_path: Path) -> None:
     """Where pages are damaged, clearing says how to mend it first."""
-    folder = copy_of(whole, tmp_path / "memo")
+    folder = copy_of(whole, tmp_path / "cache")
     held = bytearray((folder / "cache.db").read_bytes())
     for start in range(PAGE, len(held), PAGE):
         held[start : start + PAGE] = random.Random(start).randbytes(PAGE)
@@ -275,7 +275,7 @@ def test_a_damaged_file_is_not_cleared(whole: Path, tmp_path: Path) -> None:
 
 
 def zeroed(whole: Path, folder: Path, pages: list[int]) -> Path:
-    """Copy a memo and write zeros over some pages."""
+    """Copy a cache and write zeros over some pages."""
     shutil.copytree(whole, folder)
     with (folder / "cache.db").open("r+b") as file:
         for page in pages:
@@ -299,30 +299,30 @@ def last_leaf(folder: Path) -> int:
 def test_a_corrupt_file_keeps_nothing_and_says_so_before_a_call_is_paid(
     whole: Path, tmp_path: Path, found: str
 ) -> None:
-    """After the first error nothing is asked for, in later runs from the start, until the memo is repaired."""
+    """After the first error nothing is asked for, in later runs from the start, until the cache is repaired."""
     every_third = list(range(8, (whole / "cache.db").stat().st_size // PAGE, 3))
-    folder = zeroed(whole, tmp_path / "memo", every_third if found == "reading" else [last_leaf(whole)])
+    folder = zeroed(whole, tmp_path / "cache", every_third if found == "reading" else [last_leaf(whole)])
 
     async def first() -> None:
-        memo = Memo.open(folder, patience_s=60)  # a corrupt file is not waited for
-        assert memo.refuse_to_keep() is None
+        cache = Cache.open(folder, patience_s=60)  # a corrupt file is not waited for
+        assert cache.refuse_to_keep() is None
         if found == "reading":
-            there_are = [memo.get(key_of(number)) is not None for number in range(300)]
+            there_are = [cache.get(key_of(number)) is not None for number in range(300)]
             assert 0 < sum(there_are) < 300
         else:
             with pytest.raises(StorageError, match="damaged and keeps nothing new"):
-                await asyncio.wait_for(memo.put(key_of(300 + 1), reply_of(1)), 30)
-        assert memo.refuse_to_keep() is not None
-        memo.close()
+                await asyncio.wait_for(cache.put(key_of(300 + 1), reply_of(1)), 30)
+        assert cache.refuse_to_keep() is not None
+        cache.close()
 
     asyncio.run(first())
-    later = Memo.open(folder)
+    later = Cache.open(folder)
     refused = later.refuse_to_keep()
     later.close()
     assert refused is not None
     assert "svr cache repair" in refused.hint
-    assert repair_memo(folder).rows > 0
-    after = Memo.open(folder)
+    assert repair_cache(folder).rows > 0
+    after = Cache.open(folder)
     assert after.refuse_to_keep() is None
     after.close()
 
@@ -330,11 +330,11 @@ def test_a_corrupt_file_keeps_nothing_and_says_so_before_a_call_is_paid(
 def test_a_corrupt_file_is_one_line_for_who_looks(whole: Path, tmp_path: Path) -> None:
     """Counting, verifying and the doctor end in a line that says how to go on, and leave the mark."""
     every_third = list(range(8, (whole / "cache.db").stat().st_size // PAGE, 3))
-    folder = zeroed(whole, tmp_path / "memo", every_third)
+    folder = zeroed(whole, tmp_path / "cache", every_third)
     with pytest.raises(StorageError, match="damaged"):
         refuse_corrupt(folder)
-    memo = Memo.open(folder)
+    cache = Cache.open(folder)
     with pytest.raises(StorageError, match="damaged"):
-        memo.stats()
-    memo.close()
+        cache.stats()
+    cache.close()
     refuse_corrupt(whole)

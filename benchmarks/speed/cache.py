@@ -1,6 +1,6 @@
-"""The memo: durable puts a second and CPU a put, hits and misses, beside diskcache as it comes, in one run.
+"""The cache: durable puts a second and CPU a put, hits and misses, beside diskcache as it comes, in one run.
 
-    python benchmarks/speed/memo.py --rows 20000
+    python benchmarks/speed/cache.py --rows 20000
 
 A thousand tasks put replies of 2.4 KB and wait for their commits, as workers of the engine do. diskcache is used the
 way its documentation shows it, but with the same durability (synchronous = FULL): one `set` a row.
@@ -22,7 +22,7 @@ import diskcache
 from fast_server import verdict
 from targets import Figure, hand_over
 
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.engine.reply import Reply, Usage
 
 TASKS = 1000
@@ -33,13 +33,13 @@ def reply(number: int) -> Reply:
     return Reply(text=verdict(), usage=usage, model="bench", fingerprint="fp", id=f"chatcmpl-{number}")
 
 
-async def put_all(memo: Memo, keys: list[bytes]) -> tuple[float, float]:
+async def put_all(cache: Cache, keys: list[bytes]) -> tuple[float, float]:
     """Return puts a second, and CPU microseconds a put."""
     work = iter([(key, reply(number)) for number, key in enumerate(keys)])
 
     async def worker() -> None:
         for key, one in work:
-            await memo.put(key, one)
+            await cache.put(key, one)
 
     wall, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(worker() for _ in range(TASKS)))
@@ -77,19 +77,19 @@ def main() -> None:
     for _ in range(repeats):
         keys = [os.urandom(32) for _ in range(rows)]
         with tempfile.TemporaryDirectory() as folder:
-            memo = Memo.open(Path(folder) / "memo")
-            best = max(best, asyncio.run(put_all(memo, keys)))
+            cache = Cache.open(Path(folder) / "cache")
+            best = max(best, asyncio.run(put_all(cache, keys)))
             shuffled = random.sample(keys, min(rows, 5000))
-            hit, miss = cpu_us(memo.get, shuffled), cpu_us(memo.get, [os.urandom(32) for _ in shuffled])
-            memo.close()
-            on_disk = sum(path.stat().st_size for path in (Path(folder) / "memo").rglob("*")) / rows
+            hit, miss = cpu_us(cache.get, shuffled), cpu_us(cache.get, [os.urandom(32) for _ in shuffled])
+            cache.close()
+            on_disk = sum(path.stat().st_size for path in (Path(folder) / "cache").rglob("*")) / rows
     few = [os.urandom(32) for _ in range(min(rows, 2000))]
     with tempfile.TemporaryDirectory() as folder:
         other = plain(Path(folder), few, {"sqlite_synchronous": 2, "eviction_policy": "none", "size_limit": 2**40})
     print(
         "| | puts a second | CPU a put, µs | CPU a hit, µs | CPU a miss, µs | bytes a row |\n|---|---|---|---|---|---|"
     )
-    print(f"| our memo, {TASKS:,} tasks | {best[0]:,.0f} | {best[1]:.0f} | {hit:.1f} | {miss:.1f} | {on_disk:,.0f} |")
+    print(f"| our cache, {TASKS:,} tasks | {best[0]:,.0f} | {best[1]:.0f} | {hit:.1f} | {miss:.1f} | {on_disk:,.0f} |")
     print(f"| diskcache, FULL, one set a row | {other[0]:,.0f} | {other[1]:.0f} | {other[2]:.1f} | | |")
     size = len(reply(0).to_bytes())
     print(f"A reply is {size:,} bytes of JSON; puts: the best of {repeats} runs. Peak {peak_mb():.0f} MB.")

@@ -1,4 +1,4 @@
-"""The memo's database file: born whole, opened without a write where nothing is to be mended, and held for oneself.
+"""The cache's database file: born whole, opened without a write where nothing is to be mended, and held for oneself.
 
 Only this file uses what diskcache keeps to itself; `tests/engine/test_libraries.py` says when an update moves it.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import diskcache
 
+from svr_async.engine.cache_disk import DATABASE, HELD, SETTINGS, BytesDisk, refuse_foreign_database, refuse_links
 from svr_async.engine.claims import FOLDER, SLOTS
 from svr_async.engine.filelocks import LockFile, available
-from svr_async.engine.memo_disk import DATABASE, HELD, SETTINGS, BytesDisk, refuse_foreign_database, refuse_links
 from svr_async.errors import StorageError
 
 _UNBORN = ".new-"
@@ -27,9 +27,9 @@ _SHARED, _SHARED_BYTES = 0x40000002, 510  # what every open connection of SQLite
 
 
 def open_cache(folder: Path, timeout_s: float) -> diskcache.Cache:
-    """Open the database of a memo, or make it; sqlite3.Error, OSError or Timeout where that cannot be done.
+    """Open the database of a cache, or make it; sqlite3.Error, OSError or Timeout where that cannot be done.
 
-    StorageError for a database that is not a memo's alone.
+    StorageError for a database that is not a cache's alone.
     """
     database = folder / DATABASE
     if not database.exists():
@@ -77,7 +77,7 @@ def _bear(folder: Path) -> None:
 
 @contextlib.contextmanager
 def cradle_in(folder: Path) -> Iterator[Path]:
-    """Make a folder beside a memo for a file that is to take its name, and remove it afterwards."""
+    """Make a folder beside a cache for a file that is to take its name, and remove it afterwards."""
     cradle = folder / f"{_UNBORN}{os.getpid()}-{os.urandom(4).hex()}"
     cradle.mkdir(mode=0o700)
     try:
@@ -87,7 +87,7 @@ def cradle_in(folder: Path) -> Iterator[Path]:
 
 
 def new_database(cradle: Path) -> Path:
-    """Make an empty memo's database; OSError where the disk is full."""
+    """Make an empty cache's database; OSError where the disk is full."""
     cache = diskcache.Cache(str(cradle), disk=BytesDisk, **{**SETTINGS, "sqlite_synchronous": 0})
     cache.reset("sqlite_synchronous", SETTINGS["sqlite_synchronous"])
     cache.close()
@@ -117,7 +117,7 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def unused(folder: Path) -> Iterator[None]:
-    """Keep other processes from asking into a memo; StorageError where one has it open, or is at work on it."""
+    """Keep other processes from asking into a cache; StorageError where one has it open, or is at work on it."""
     if not available():
         yield
         return
@@ -128,12 +128,12 @@ def unused(folder: Path) -> Iterator[None]:
         with contextlib.closing(LockFile(folder / DATABASE)) as database:
             busy = not gate.take(0, SLOTS) or database.holder(_SHARED, _SHARED_BYTES) is not None
         if busy:
-            raise StorageError(f"the memo {folder} is in use by another process", hint="wait for its end, or stop it")
+            raise StorageError(f"the cache {folder} is in use by another process", hint="wait for its end, or stop it")
         yield
 
 
 def leftovers(folder: Path, *, older_s: float = _STALE_S) -> list[Path]:
-    """Return what killed processes have left beside a memo: files on their way to a name that they never took."""
+    """Return what killed processes have left beside a cache: files on their way to a name that they never took."""
     found = []
     for path in folder.glob(f"{_UNBORN}*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Rows of a memo's file read page by page, without SQLite, so that damage costs what it lies on and nothing else.
+"""Rows of a cache's file read page by page, without SQLite, so that damage costs what it lies on and nothing else.
 
 Every row carries a digest of its key and payload: whatever looks like a row and matches is one, wherever it lies. The
 format is SQLite's (sqlite.org/fileformat2.html): leaf pages of tables, overflow pages, frames of the write-ahead log.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from svr_async.engine.memo_disk import MAX_ROW_BYTES, unpack
+from svr_async.engine.cache_disk import MAX_ROW_BYTES, unpack
 
 LEAF = 0x0D
 PAGE_BYTES, SMALLEST_PAGE, LARGEST_PAGE = 4096, 512, 65536

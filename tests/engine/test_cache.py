@@ -1,4 +1,4 @@
-"""The memo: durable before hand-over, safe against hostile files, shared between processes."""
+"""The cache: durable before hand-over, safe against hostile files, shared between processes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rig import environment
 
-from svr_async.engine import memo as memo_module
-from svr_async.engine import memo_disk
-from svr_async.engine.memo import Memo
-from svr_async.engine.memo_disk import BytesDisk, pack, refuse_foreign_database, unpack
-from svr_async.engine.memo_place import PROJECT
+from svr_async.engine import cache as cache_module
+from svr_async.engine import cache_disk
+from svr_async.engine.cache import Cache
+from svr_async.engine.cache_disk import BytesDisk, pack, refuse_foreign_database, unpack
+from svr_async.engine.cache_place import PROJECT
 from svr_async.engine.reply import Reply, Usage
 from svr_async.errors import StorageError
 
 KEY = b"k" * 32
 
 
-def cache_of(memo: Memo) -> Any:
-    """Return the diskcache under a memo that is open for writing."""
-    assert isinstance(memo._rows, memo_module._WritableRows)
-    return memo._rows._cache
+def cache_of(cache: Cache) -> Any:
+    """Return the diskcache under a cache that is open for writing."""
+    assert isinstance(cache._rows, cache_module._WritableRows)
+    return cache._rows._cache
 
 
 def key_of(number: int) -> bytes:
@@ -49,9 +49,9 @@ def key_of(number: int) -> bytes:
 
 async def fill(folder: Path, count: int) -> None:
     """Write rows and close."""
-    memo = Memo.open(folder)
-    await asyncio.gather(*(memo.put(key_of(n), Reply(text=f"text {n}")) for n in range(count)))
-    memo.close()
+    cache = Cache.open(folder)
+    await asyncio.gather(*(cache.put(key_of(n), Reply(text=f"text {n}")) for n in range(count)))
+    cache.close()
 
 
 def rows_in(folder: Path) -> int:
@@ -66,52 +66,52 @@ def files_in(folder: Path) -> list[str]:
 
 
 def tamper(folder: Path, sql: str, *values: Any) -> None:
-    """Change the database behind the memo's back."""
+    """Change the database behind the cache's back."""
     with closing(sqlite3.connect(folder / "cache.db")) as connection, connection:
         connection.execute(sql, values)
 
 
-async def test_a_reply_is_on_disk_when_put_returns(memo_folder: Path) -> None:
+async def test_a_reply_is_on_disk_when_put_returns(cache_folder: Path) -> None:
     """What `put` acknowledged can be read by another connection at once, with full synchronisation."""
-    memo = Memo.open(memo_folder)
+    cache = Cache.open(cache_folder)
     reply = Reply(text="ä" * 2000, finish_reason="stop", usage=Usage(prompt_tokens=3), model="m", id="1", tries=2)
-    await memo.put(KEY, reply)
-    assert rows_in(memo_folder) == 1
-    assert memo.get(KEY) == reply
-    assert memo.get(b"x" * 32) is None
-    assert cache_of(memo)._sql("PRAGMA synchronous").fetchone() == (2,)
-    memo.close()
+    await cache.put(KEY, reply)
+    assert rows_in(cache_folder) == 1
+    assert cache.get(KEY) == reply
+    assert cache.get(b"x" * 32) is None
+    assert cache_of(cache)._sql("PRAGMA synchronous").fetchone() == (2,)
+    cache.close()
 
 
-async def test_closing_folds_everything_into_one_file(memo_folder: Path) -> None:
+async def test_closing_folds_everything_into_one_file(cache_folder: Path) -> None:
     """After `close` the database file alone holds every row: no write-ahead log is left beside it."""
-    await fill(memo_folder, 50)
-    assert files_in(memo_folder) == ["cache.db"]
-    assert rows_in(memo_folder) == 50
+    await fill(cache_folder, 50)
+    assert files_in(cache_folder) == ["cache.db"]
+    assert rows_in(cache_folder) == 50
 
 
-async def test_rows_that_gather_are_committed_together(memo_folder: Path) -> None:
+async def test_rows_that_gather_are_committed_together(cache_folder: Path) -> None:
     """Puts that wait while a commit is under way share the next one."""
-    memo = Memo.open(memo_folder)
+    cache = Cache.open(cache_folder)
     batches: list[int] = []
-    write = memo._rows.write
+    write = cache._rows.write
 
     def counted(rows: list[tuple[bytes, bytes]]) -> None:
         batches.append(len(rows))
         write(rows)
 
-    memo._rows.write = counted  # type: ignore[method-assign]
-    await asyncio.gather(*(memo.put(key_of(n), Reply(text="t")) for n in range(3000)))
-    memo.close()
+    cache._rows.write = counted  # type: ignore[method-assign]
+    await asyncio.gather(*(cache.put(key_of(n), Reply(text="t")) for n in range(3000)))
+    cache.close()
     assert sum(batches) == 3000
-    assert max(batches) <= memo_module.BATCH_ROWS
+    assert max(batches) <= cache_module.BATCH_ROWS
     assert len(batches) < 300
 
 
-async def test_a_reply_that_comes_while_the_memo_drains_is_kept(memo_folder: Path) -> None:
+async def test_a_reply_that_comes_while_the_cache_drains_is_kept(cache_folder: Path) -> None:
     """Behind the last commit stands another: whoever waits for a row that came in the meantime is told of it."""
-    memo = Memo.open(memo_folder)
-    late, write = asyncio.Event(), memo._rows.write
+    cache = Cache.open(cache_folder)
+    late, write = asyncio.Event(), cache._rows.write
     loop = asyncio.get_running_loop()
     go_on = threading.Event()
 
@@ -120,52 +120,52 @@ async def test_a_reply_that_comes_while_the_memo_drains_is_kept(memo_folder: Pat
         go_on.wait(10)
         write(rows)
 
-    memo._rows.write = slow  # type: ignore[method-assign]
-    first = asyncio.create_task(memo.put(b"1" * 32, Reply(text="one")))
+    cache._rows.write = slow  # type: ignore[method-assign]
+    first = asyncio.create_task(cache.put(b"1" * 32, Reply(text="one")))
     await late.wait()
-    draining = asyncio.create_task(asyncio.to_thread(memo.drain))
-    while memo._queue.empty():  # noqa: ASYNC110  (another thread puts the mark of the drain there)
+    draining = asyncio.create_task(asyncio.to_thread(cache.drain))
+    while cache._queue.empty():  # noqa: ASYNC110  (another thread puts the mark of the drain there)
         await asyncio.sleep(0.001)
-    second = asyncio.create_task(memo.put(b"2" * 32, Reply(text="two")))
+    second = asyncio.create_task(cache.put(b"2" * 32, Reply(text="two")))
     await asyncio.sleep(0)
     go_on.set()
     await asyncio.wait_for(asyncio.gather(first, second, draining), 10)
-    memo.close()
-    assert Memo.open(memo_folder).stats().rows == 2
+    cache.close()
+    assert Cache.open(cache_folder).stats().rows == 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_a_writer_that_dies_holds_up_no_end(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without memory for a commit the memo still closes: no other writer is tried again and again."""
-    memo = Memo.open(memo_folder)
-    monkeypatch.setattr(memo, "_commit", lambda _: (_ for _ in ()).throw(MemoryError()))
-    waiting = [asyncio.create_task(memo.put(key_of(n), Reply(text="t"))) for n in range(3)]
+async def test_a_writer_that_dies_holds_up_no_end(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for a commit the cache still closes: no other writer is tried again and again."""
+    cache = Cache.open(cache_folder)
+    monkeypatch.setattr(cache, "_commit", lambda _: (_ for _ in ()).throw(MemoryError()))
+    waiting = [asyncio.create_task(cache.put(key_of(n), Reply(text="t"))) for n in range(3)]
     await asyncio.sleep(0)
-    await asyncio.wait_for(asyncio.to_thread(memo.drain), 10)
+    await asyncio.wait_for(asyncio.to_thread(cache.drain), 10)
     for task in waiting:
         task.cancel()
-    memo.close()
+    cache.close()
 
 
-async def test_closing_commits_what_nobody_waits_for(memo_folder: Path) -> None:
+async def test_closing_commits_what_nobody_waits_for(cache_folder: Path) -> None:
     """A put whose caller was cancelled is still committed: it was paid for."""
-    memo = Memo.open(memo_folder)
-    task = asyncio.create_task(memo.put(KEY, Reply(text="paid")))
+    cache = Cache.open(cache_folder)
+    task = asyncio.create_task(cache.put(KEY, Reply(text="paid")))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    memo.close()
-    assert rows_in(memo_folder) == 1
+    cache.close()
+    assert rows_in(cache_folder) == 1
 
 
-async def test_nothing_is_evicted_by_age_or_size(memo_folder: Path) -> None:
+async def test_nothing_is_evicted_by_age_or_size(cache_folder: Path) -> None:
     """The settings that make diskcache forget rows are off, whatever its defaults are."""
-    memo = Memo.open(memo_folder)
-    cache = cache_of(memo)
+    cache = Cache.open(cache_folder)
+    cache = cache_of(cache)
     assert (cache.eviction_policy, cache.cull_limit, cache.statistics) == ("none", 0, 0)
     assert cache.size_limit >= 2**60
-    memo.close()
+    cache.close()
 
 
 # --- hostile and damaged files ---------------------------------------------------------------------------------------
@@ -181,43 +181,43 @@ class Bomb:
         return (os.mkdir, (str(self.canary),))
 
 
-async def test_pickled_values_are_misses_and_never_run(memo_folder: Path, tmp_path: Path) -> None:
+async def test_pickled_values_are_misses_and_never_run(cache_folder: Path, tmp_path: Path) -> None:
     """A row that says "unpickle me" (mode 4) is a miss; its code does not run."""
-    await fill(memo_folder, 2)
+    await fill(cache_folder, 2)
     bomb = pickle.dumps(Bomb(tmp_path / "canary"))
-    tamper(memo_folder, "UPDATE Cache SET mode = 4, value = ? WHERE key = ?", bomb, key_of(0))
-    memo = Memo.open(memo_folder)
-    assert memo.get(key_of(0)) is None
-    assert memo.stats().damaged == 1
-    memo.close()
+    tamper(cache_folder, "UPDATE Cache SET mode = 4, value = ? WHERE key = ?", bomb, key_of(0))
+    cache = Cache.open(cache_folder)
+    assert cache.get(key_of(0)) is None
+    assert cache.stats().damaged == 1
+    cache.close()
     assert not (tmp_path / "canary").exists()
 
 
-async def test_pickled_keys_are_refused_and_never_run(memo_folder: Path, tmp_path: Path) -> None:
+async def test_pickled_keys_are_refused_and_never_run(cache_folder: Path, tmp_path: Path) -> None:
     """A key that says "unpickle me" (raw 0) ends a listing with StorageError; its code does not run."""
-    await fill(memo_folder, 1)
+    await fill(cache_folder, 1)
     bomb = pickle.dumps(Bomb(tmp_path / "canary"))
-    tamper(memo_folder, "INSERT INTO Cache(key, raw, store_time, mode, value) VALUES (?, 0, 0, 1, ?)", bomb, b"v")
-    memo = Memo.open(memo_folder)
+    tamper(cache_folder, "INSERT INTO Cache(key, raw, store_time, mode, value) VALUES (?, 0, 0, 1, ?)", bomb, b"v")
+    cache = Cache.open(cache_folder)
     with pytest.raises(StorageError, match="foreign key"):
-        list(memo.keys())
-    assert memo.get(key_of(0)) is not None
-    memo.close()
+        list(cache.keys())
+    assert cache.get(key_of(0)) is not None
+    cache.close()
     assert not (tmp_path / "canary").exists()
 
 
-async def test_rows_that_name_files_neither_read_nor_delete_them(memo_folder: Path, tmp_path: Path) -> None:
+async def test_rows_that_name_files_neither_read_nor_delete_them(cache_folder: Path, tmp_path: Path) -> None:
     """A row with an absolute file name is a miss, and writing over it leaves that file alone."""
-    await fill(memo_folder, 1)
+    await fill(cache_folder, 1)
     secret = tmp_path / "secret.txt"
     secret.write_text("private")
     for mode in (1, 2, 3):
-        tamper(memo_folder, "UPDATE Cache SET mode = ?, filename = ? WHERE key = ?", mode, str(secret), key_of(0))
-        memo = Memo.open(memo_folder)
-        assert memo.get(key_of(0)) is None
-        await memo.put(key_of(0), Reply(text="new"))
-        assert memo.get(key_of(0)) == Reply(text="new")
-        memo.close()
+        tamper(cache_folder, "UPDATE Cache SET mode = ?, filename = ? WHERE key = ?", mode, str(secret), key_of(0))
+        cache = Cache.open(cache_folder)
+        assert cache.get(key_of(0)) is None
+        await cache.put(key_of(0), Reply(text="new"))
+        assert cache.get(key_of(0)) == Reply(text="new")
+        cache.close()
     assert secret.read_text() == "private"
 
 
@@ -229,14 +229,14 @@ async def test_rows_that_name_files_neither_read_nor_delete_them(memo_folder: Pa
         ("sqlite_foreign_keys=1; PRAGMA evil", 1), ("disk_compress_level", 9),
     ],
 )  # fmt: skip
-async def test_hostile_settings_are_refused(memo_folder: Path, name: str, value: object) -> None:
+async def test_hostile_settings_are_refused(cache_folder: Path, name: str, value: object) -> None:
     """A database whose own settings would lose replies or smuggle in SQL is refused before diskcache reads them."""
-    await fill(memo_folder, 1)
-    tamper(memo_folder, "INSERT OR REPLACE INTO Settings VALUES (?, ?)", name, value)
-    before = (memo_folder / "cache.db").read_bytes()
+    await fill(cache_folder, 1)
+    tamper(cache_folder, "INSERT OR REPLACE INTO Settings VALUES (?, ?)", name, value)
+    before = (cache_folder / "cache.db").read_bytes()
     with pytest.raises(StorageError, match=r"setting|was opened with"):
-        Memo.open(memo_folder)
-    assert (memo_folder / "cache.db").read_bytes() == before
+        Cache.open(cache_folder)
+    assert (cache_folder / "cache.db").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -254,28 +254,28 @@ async def test_hostile_settings_are_refused(memo_folder: Path, name: str, value:
         "ALTER TABLE Cache ADD COLUMN twice GENERATED ALWAYS AS (zeroblob(1000000))",
     ],
 )
-async def test_foreign_objects_are_refused(memo_folder: Path, sql: str) -> None:
-    """A trigger, table, view, index or generated column that no memo has is refused with the file untouched."""
-    await fill(memo_folder, 1)
-    tamper(memo_folder, sql)
-    with pytest.raises(StorageError, match="no memo has"):
-        Memo.open(memo_folder)
-    assert rows_in(memo_folder) == 1
+async def test_foreign_objects_are_refused(cache_folder: Path, sql: str) -> None:
+    """A trigger, table, view, index or generated column that no cache has is refused with the file untouched."""
+    await fill(cache_folder, 1)
+    tamper(cache_folder, sql)
+    with pytest.raises(StorageError, match="no cache has"):
+        Cache.open(cache_folder)
+    assert rows_in(cache_folder) == 1
 
 
-def test_a_view_in_place_of_the_settings_is_never_evaluated(memo_folder: Path) -> None:
+def test_a_view_in_place_of_the_settings_is_never_evaluated(cache_folder: Path) -> None:
     """A `Settings` that is an endless view is refused by its kind, not by reading it."""
-    memo_folder.mkdir(mode=0o700)
+    cache_folder.mkdir(mode=0o700)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS key, i AS value FROM n"
-    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+    with closing(sqlite3.connect(cache_folder / "cache.db")) as connection, connection:
         connection.execute(f"CREATE VIEW Settings AS {endless}")
     with pytest.raises(StorageError, match="view 'Settings'"):
-        Memo.open(memo_folder)
+        Cache.open(cache_folder)
 
 
-async def test_a_forged_row_with_a_right_digest_but_wrong_types_is_a_miss(memo_folder: Path) -> None:
+async def test_a_forged_row_with_a_right_digest_but_wrong_types_is_a_miss(cache_folder: Path) -> None:
     """Replies of other types than ours are damaged rows, not crashes later on."""
-    await fill(memo_folder, 1)
+    await fill(cache_folder, 1)
     good = {"text": "t", "finish_reason": "stop", "usage": {}, "model": "", "fingerprint": "", "id": "", "tries": 1}
     forgeries: list[Any] = [
         good | {"text": 5}, good | {"model": ["m"]}, good | {"usage": 3}, good | {"usage": []},
@@ -283,11 +283,11 @@ async def test_a_forged_row_with_a_right_digest_but_wrong_types_is_a_miss(memo_f
     ]  # fmt: skip
     for number, forged in enumerate(forgeries, 1):
         row = pack(key_of(0), orjson.dumps(forged))
-        tamper(memo_folder, "UPDATE Cache SET mode = 1, value = ?, filename = NULL WHERE key = ?", row, key_of(0))
-        memo = Memo.open(memo_folder)
-        assert memo.get(key_of(0)) is None, forged
-        assert memo.damaged == 1, number
-        memo.close()
+        tamper(cache_folder, "UPDATE Cache SET mode = 1, value = ?, filename = NULL WHERE key = ?", row, key_of(0))
+        cache = Cache.open(cache_folder)
+        assert cache.get(key_of(0)) is None, forged
+        assert cache.damaged == 1, number
+        cache.close()
 
 
 @settings(deadline=None, max_examples=60)
@@ -305,124 +305,124 @@ def test_any_flipped_bit_in_a_row_is_noticed(data: st.DataObject, text: str, mod
     assert unpack(KEY, row[: data.draw(st.integers(0, len(row) - 1))]) is None
 
 
-async def test_a_damaged_row_is_a_counted_miss_and_can_be_replaced(memo_folder: Path) -> None:
+async def test_a_damaged_row_is_a_counted_miss_and_can_be_replaced(cache_folder: Path) -> None:
     """A flipped bit on disk means one question asked again, and is counted; other rows are unaffected."""
-    await fill(memo_folder, 3)
-    with closing(sqlite3.connect(memo_folder / "cache.db")) as connection, connection:
+    await fill(cache_folder, 3)
+    with closing(sqlite3.connect(cache_folder / "cache.db")) as connection, connection:
         (row,) = connection.execute("SELECT value FROM Cache WHERE key = ?", (key_of(1),)).fetchone()
         broken = row[:-1] + bytes([row[-1] ^ 1])
         connection.execute("UPDATE Cache SET value = ? WHERE key = ?", (broken, key_of(1)))
-    memo = Memo.open(memo_folder)
-    assert memo.get(key_of(1)) is None
-    assert memo.damaged == 1
-    assert memo.get(key_of(2)) == Reply(text="text 2")
-    assert (memo.stats().rows, memo.stats().damaged) == (2, 1)
-    await memo.put(key_of(1), Reply(text="again"))
-    assert memo.get(key_of(1)) == Reply(text="again")
-    memo.close()
+    cache = Cache.open(cache_folder)
+    assert cache.get(key_of(1)) is None
+    assert cache.damaged == 1
+    assert cache.get(key_of(2)) == Reply(text="text 2")
+    assert (cache.stats().rows, cache.stats().damaged) == (2, 1)
+    await cache.put(key_of(1), Reply(text="again"))
+    assert cache.get(key_of(1)) == Reply(text="again")
+    cache.close()
 
 
-def test_a_compressed_row_that_unpacks_to_gigabytes_is_not_unpacked(memo_folder: Path) -> None:
+def test_a_compressed_row_that_unpacks_to_gigabytes_is_not_unpacked(cache_folder: Path) -> None:
     """A decompression bomb in a row stops at the cap and is a miss."""
     packer = zlib.compressobj(9)
     bomb = b"".join(packer.compress(bytes(2**20)) for _ in range(80)) + packer.flush()
-    assert unpack(KEY, memo_disk.ROW_VERSION + memo_disk._digest(KEY, b"z" + bomb) + b"z" + bomb) is None
+    assert unpack(KEY, cache_disk.ROW_VERSION + cache_disk._digest(KEY, b"z" + bomb) + b"z" + bomb) is None
 
 
-async def test_garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash(memo_folder: Path) -> None:
+async def test_garbage_in_the_middle_of_the_file_costs_some_rows_and_no_crash(cache_folder: Path) -> None:
     """Pages overwritten with garbage are misses, or refused on opening; nothing wrong is handed out."""
-    await fill(memo_folder, 400)
-    data = bytearray((memo_folder / "cache.db").read_bytes())
+    await fill(cache_folder, 400)
+    data = bytearray((cache_folder / "cache.db").read_bytes())
     data[40960:61440] = bytes(range(256)) * 80
-    (memo_folder / "cache.db").write_bytes(data)
-    memo = Memo.open(memo_folder)
-    found = [memo.get(key_of(n)) for n in range(400)]
-    memo.close()
+    (cache_folder / "cache.db").write_bytes(data)
+    cache = Cache.open(cache_folder)
+    found = [cache.get(key_of(n)) for n in range(400)]
+    cache.close()
     assert all(reply is None or reply.text == f"text {n}" for n, reply in enumerate(found))
     assert 0 < sum(reply is not None for reply in found) < 400
 
 
-def test_a_file_that_is_no_database_is_refused_and_kept(memo_folder: Path) -> None:
-    """Something else in the memo's place is named, and not a byte of it changes."""
-    memo_folder.mkdir(mode=0o700)
-    (memo_folder / "cache.db").write_text("my diary " * 100)
-    with pytest.raises(StorageError, match="not a memo that can be read") as caught:
-        Memo.open(memo_folder)
-    assert str(memo_folder) in caught.value.one_line()
-    assert (memo_folder / "cache.db").read_text() == "my diary " * 100
+def test_a_file_that_is_no_database_is_refused_and_kept(cache_folder: Path) -> None:
+    """Something else in the cache's place is named, and not a byte of it changes."""
+    cache_folder.mkdir(mode=0o700)
+    (cache_folder / "cache.db").write_text("my diary " * 100)
+    with pytest.raises(StorageError, match="not a cache that can be read") as caught:
+        Cache.open(cache_folder)
+    assert str(cache_folder) in caught.value.one_line()
+    assert (cache_folder / "cache.db").read_text() == "my diary " * 100
 
 
-def test_an_empty_database_file_is_refused(memo_folder: Path) -> None:
-    """Zero bytes mean that something cut the memo off; the cure is named instead of paying for everything again."""
-    memo_folder.mkdir(mode=0o700)
-    (memo_folder / "cache.db").touch()
+def test_an_empty_database_file_is_refused(cache_folder: Path) -> None:
+    """Zero bytes mean that something cut the cache off; the cure is named instead of paying for everything again."""
+    cache_folder.mkdir(mode=0o700)
+    (cache_folder / "cache.db").touch()
     with pytest.raises(StorageError, match="empty") as caught:
-        Memo.open(memo_folder)
+        Cache.open(cache_folder)
     assert "delete it" in caught.value.hint
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_a_folder_that_others_may_write_to_is_refused(memo_folder: Path, mode: int) -> None:
+def test_a_folder_that_others_may_write_to_is_refused(cache_folder: Path, mode: int) -> None:
     """Anybody could have planted replies in a folder that is open to others; the line says how to close it."""
-    memo_folder.mkdir()
-    memo_folder.chmod(mode)
+    cache_folder.mkdir()
+    cache_folder.chmod(mode)
     with pytest.raises(StorageError, match="others may write") as caught:
-        Memo.open(memo_folder)
-    assert caught.value.hint == f"chmod go-w {memo_folder}"
+        Cache.open(cache_folder)
+    assert caught.value.hint == f"chmod go-w {cache_folder}"
 
 
 def test_a_symbolic_link_a_file_and_a_foreign_owner_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memo's folder is this user's; by a link only where a person named it, not where a project has it."""
+    """The cache's folder is this user's; by a link only where a person named it, not where a project has it."""
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    Memo.open(tmp_path / "link").close()
+    Cache.open(tmp_path / "link").close()
     monkeypatch.chdir(tmp_path)
     PROJECT.parent.symlink_to("real")
     with pytest.raises(StorageError, match="symbolic link"):
-        Memo.open(PROJECT)
+        Cache.open(PROJECT)
     PROJECT.parent.unlink()
     PROJECT.parent.mkdir()
     PROJECT.symlink_to("../real")
     with pytest.raises(StorageError, match="symbolic link"):
-        Memo.open(PROJECT)
+        Cache.open(PROJECT)
     assert sorted(path.name for path in (tmp_path / "real").iterdir()) == ["cache.db"]
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="cannot use"):
-        Memo.open(tmp_path / "file")
+        Cache.open(tmp_path / "file")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(StorageError, match="another user"):
-        Memo.open(tmp_path / "real")
+        Cache.open(tmp_path / "real")
 
 
 @pytest.mark.parametrize("name", ["cache.db", "cache.db-wal", "cache.db-shm", "claims", "refused.json"])
 @pytest.mark.parametrize("there", [True, False])
-def test_row_119_links_inside_a_memo_are_not_followed(
-    memo_folder: Path, tmp_path: Path, name: str, there: bool
+def test_row_119_links_inside_a_cache_are_not_followed(
+    cache_folder: Path, tmp_path: Path, name: str, there: bool
 ) -> None:
-    """Whatever a link in a memo's folder stands for is left as it is: exit 5, and the link is named."""
-    Memo.open(memo_folder).close()
+    """Whatever a link in a cache's folder stands for is left as it is: exit 5, and the link is named."""
+    Cache.open(cache_folder).close()
     target = tmp_path / "elsewhere"
     if there and name == "cache.db":
-        (memo_folder / name).rename(target)
+        (cache_folder / name).rename(target)
     elif there:
         target.mkdir() if name == "claims" else target.write_bytes(b"mine")
     before = target.read_bytes() if target.is_file() else b""
-    (memo_folder / name).unlink(missing_ok=True)
-    (memo_folder / name).symlink_to(target)
-    for use in (Memo.open, lambda folder: refuse_foreign_database(folder / "cache.db")):
-        if use is Memo.open or name.startswith("cache.db"):
+    (cache_folder / name).unlink(missing_ok=True)
+    (cache_folder / name).symlink_to(target)
+    for use in (Cache.open, lambda folder: refuse_foreign_database(folder / "cache.db")):
+        if use is Cache.open or name.startswith("cache.db"):
             with pytest.raises(StorageError, match=f"{name} is a symbolic link") as caught:
-                use(memo_folder)
+                use(cache_folder)
             assert caught.value.exit_code == 5
     assert (target.exists(), target.read_bytes() if target.is_file() else b"") == (there, before)
 
 
-def test_a_new_memo_is_this_users_alone(memo_folder: Path) -> None:
+def test_a_new_cache_is_this_users_alone(cache_folder: Path) -> None:
     """The folder is made with no rights for others."""
-    Memo.open(memo_folder).close()
-    assert memo_folder.stat().st_mode & 0o077 == 0
+    Cache.open(cache_folder).close()
+    assert cache_folder.stat().st_mode & 0o077 == 0
 
 
 def test_the_disk_takes_and_gives_bytes_only(tmp_path: Path) -> None:
@@ -443,50 +443,50 @@ def test_the_disk_takes_and_gives_bytes_only(tmp_path: Path) -> None:
 # --- file systems that cannot be written -----------------------------------------------------------------------------
 
 
-async def test_a_read_only_memo_serves_hits_and_says_why_it_keeps_nothing(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_read_only_cache_serves_hits_and_says_why_it_keeps_nothing(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nothing can be written, what is there is served; keeping a new reply is a StorageError with two cures."""
-    await fill(memo_folder, 3)
-    monkeypatch.setattr(memo_module, "_can_write", lambda _: False)
-    memo = Memo.open(memo_folder, patience_s=0.1)
-    assert not memo.writable
-    assert memo.get(key_of(2)) == Reply(text="text 2")
-    assert memo.get(key_of(9)) is None
-    assert memo.stats().rows == 3
+    await fill(cache_folder, 3)
+    monkeypatch.setattr(cache_module, "_can_write", lambda _: False)
+    cache = Cache.open(cache_folder, patience_s=0.1)
+    assert not cache.writable
+    assert cache.get(key_of(2)) == Reply(text="text 2")
+    assert cache.get(key_of(9)) is None
+    assert cache.stats().rows == 3
     with pytest.raises(StorageError, match="read-only") as caught:
-        await memo.put(KEY, Reply(text="new"))
+        await cache.put(KEY, Reply(text="new"))
     assert "--offline" in caught.value.hint
-    memo.close()
-    assert rows_in(memo_folder) == 3
+    cache.close()
+    assert rows_in(cache_folder) == 3
 
 
-async def test_a_read_only_memo_has_the_rows_that_a_killed_writer_left_in_the_log(
-    memo_folder: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_read_only_cache_has_the_rows_that_a_killed_writer_left_in_the_log(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows still in SQLite's write-ahead log are hits on a read-only memo too."""
-    await fill(memo_folder, 2)
-    killed = "m = Memo.open(folder); asyncio.run(m.put(b'z' * 32, Reply(text='late'))); os._exit(9)"
-    run_python(killed, memo_folder)
-    assert (memo_folder / "cache.db-wal").stat().st_size > 0
-    monkeypatch.setattr(memo_module, "_can_write", lambda _: False)
-    memo = Memo.open(memo_folder)
-    assert memo.get(b"z" * 32) == Reply(text="late")
-    memo.close()
+    """Rows still in SQLite's write-ahead log are hits on a read-only cache too."""
+    await fill(cache_folder, 2)
+    killed = "m = Cache.open(folder); asyncio.run(m.put(b'z' * 32, Reply(text='late'))); os._exit(9)"
+    run_python(killed, cache_folder)
+    assert (cache_folder / "cache.db-wal").stat().st_size > 0
+    monkeypatch.setattr(cache_module, "_can_write", lambda _: False)
+    cache = Cache.open(cache_folder)
+    assert cache.get(b"z" * 32) == Reply(text="late")
+    cache.close()
 
 
-def test_only_refusals_to_write_make_a_memo_read_only(memo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_refusals_to_write_make_a_cache_read_only(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """EROFS and EACCES mean read-only; a full disk does not, since its cure is another."""
-    memo_folder.mkdir()
-    assert memo_module._can_write(memo_folder)
-    assert list(memo_folder.iterdir()) == []
+    cache_folder.mkdir()
+    assert cache_module._can_write(cache_folder)
+    assert list(cache_folder.iterdir()) == []
     for number, expected in ((13, False), (30, False), (28, True)):
 
         def fail(*_: object, number: int = number, **__: object) -> None:
             raise OSError(number, "no")
 
         monkeypatch.setattr(Path, "touch", fail)
-        assert memo_module._can_write(memo_folder) is expected
+        assert cache_module._can_write(cache_folder) is expected
 
 
 READ_ONLY_MOUNT = """
@@ -494,10 +494,10 @@ mount -t tmpfs -o size=16m,mode=700 tmpfs "$1" && cp "$2"/cache.db "$1"/ && moun
 exec "$3" -c "
 import asyncio, sys
 from pathlib import Path
-from svr_async.engine.memo import Memo
-memo = Memo.open(Path(sys.argv[1]))
-assert not memo.writable and memo.get((2).to_bytes(32, 'big')).text == 'text 2'
-memo.close()
+from svr_async.engine.cache import Cache
+cache = Cache.open(Path(sys.argv[1]))
+assert not cache.writable and cache.get((2).to_bytes(32, 'big')).text == 'text 2'
+cache.close()
 " "$1"
 """
 FULL_MOUNT = """
@@ -505,25 +505,25 @@ mount -t tmpfs -o size=1m,mode=700 tmpfs "$1" || exit 90
 exec "$3" -c "
 import asyncio, sys
 from pathlib import Path
-from svr_async.engine.memo import Memo
+from svr_async.engine.cache import Cache
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError
 import os
 async def main():
     folder = Path(sys.argv[1])
-    memo, kept = Memo.open(folder, patience_s=0.3), 0
+    cache, kept = Cache.open(folder, patience_s=0.3), 0
     try:
         for n in range(100000):
-            await memo.put(n.to_bytes(32, 'big'), Reply(text=os.urandom(2000).hex()))
+            await cache.put(n.to_bytes(32, 'big'), Reply(text=os.urandom(2000).hex()))
             kept += 1
     except StorageError as error:
         assert error.exit_code == 5 and 'full' in error.one_line(), error.one_line()
     else:
         raise SystemExit('never full')
-    found = sum(memo.get(n.to_bytes(32, 'big')) is not None for n in range(kept))
+    found = sum(cache.get(n.to_bytes(32, 'big')) is not None for n in range(kept))
     assert found == kept > 20, (found, kept)
     try:
-        await memo.put(bytes(32), Reply(text='more'))
+        await cache.put(bytes(32), Reply(text='more'))
     except StorageError:
         pass
 asyncio.run(main())
@@ -557,7 +557,7 @@ def test_real_mounts_behave_like_the_stand_ins(tmp_path: Path, script: str) -> N
 class FlakyRows:
     """Real rows behind a disk that fails the first `failures` writes."""
 
-    def __init__(self, rows: memo_module.Rows, failures: int, error: Exception) -> None:
+    def __init__(self, rows: cache_module.Rows, failures: int, error: Exception) -> None:
         self.rows, self.failures, self.error = rows, failures, error
 
     def read(self, key: bytes) -> bytes | None:
@@ -582,20 +582,20 @@ class FlakyRows:
 FULL = sqlite3.OperationalError("database or disk is full")
 
 
-def flaky(folder: Path, failures: int, error: Exception, patience_s: float) -> Memo:
-    """Return a memo on a disk that fails at first."""
-    memo_disk.prepare_folder(folder)
-    return Memo(
-        folder, FlakyRows(memo_module._WritableRows(folder), failures, error), writable=True, patience_s=patience_s
+def flaky(folder: Path, failures: int, error: Exception, patience_s: float) -> Cache:
+    """Return a cache on a disk that fails at first."""
+    cache_disk.prepare_folder(folder)
+    return Cache(
+        folder, FlakyRows(cache_module._WritableRows(folder), failures, error), writable=True, patience_s=patience_s
     )
 
 
-async def test_a_disk_that_has_room_again_loses_nothing(memo_folder: Path) -> None:
+async def test_a_disk_that_has_room_again_loses_nothing(cache_folder: Path) -> None:
     """While the disk is full, puts wait; when there is room again, they succeed."""
-    memo = flaky(memo_folder, 3, FULL, patience_s=30)
-    await asyncio.gather(*(memo.put(key_of(n), Reply(text="t")) for n in range(10)))
-    memo.close()
-    assert rows_in(memo_folder) == 10
+    cache = flaky(cache_folder, 3, FULL, patience_s=30)
+    await asyncio.gather(*(cache.put(key_of(n), Reply(text="t")) for n in range(10)))
+    cache.close()
+    assert rows_in(cache_folder) == 10
 
 
 @pytest.mark.parametrize(
@@ -608,52 +608,52 @@ async def test_a_disk_that_has_room_again_loses_nothing(memo_folder: Path) -> No
     ],
 )
 async def test_a_disk_that_stays_broken_is_a_storage_error_that_says_why(
-    memo_folder: Path, error: Exception, says: str
+    cache_folder: Path, error: Exception, says: str
 ) -> None:
-    """After its patience the memo gives up for good: exit code 5, with the reason, and no later put pretends."""
-    memo = flaky(memo_folder, 10**9, error, patience_s=0.01)
+    """After its patience the cache gives up for good: exit code 5, with the reason, and no later put pretends."""
+    cache = flaky(cache_folder, 10**9, error, patience_s=0.01)
     with pytest.raises(StorageError, match=says) as caught:
-        await memo.put(KEY, Reply(text="t"))
+        await cache.put(KEY, Reply(text="t"))
     assert caught.value.exit_code == 5
     with pytest.raises(StorageError, match=says):
-        await memo.put(KEY, Reply(text="t"))
-    memo.close()
+        await cache.put(KEY, Reply(text="t"))
+    cache.close()
 
 
-async def test_the_first_cause_is_named_when_the_rollback_fails_too(memo_folder: Path) -> None:
+async def test_the_first_cause_is_named_when_the_rollback_fails_too(cache_folder: Path) -> None:
     """A failed ROLLBACK does not hide that the disk was full."""
     late = sqlite3.OperationalError("cannot rollback - no transaction is active")
     late.__context__ = FULL
-    memo = flaky(memo_folder, 10**9, late, patience_s=0.01)
+    cache = flaky(cache_folder, 10**9, late, patience_s=0.01)
     with pytest.raises(StorageError, match="is full"):
-        await memo.put(KEY, Reply(text="t"))
-    memo.close()
+        await cache.put(KEY, Reply(text="t"))
+    cache.close()
 
 
-async def test_a_lock_held_by_another_program_delays_and_does_not_lose(memo_folder: Path) -> None:
+async def test_a_lock_held_by_another_program_delays_and_does_not_lose(cache_folder: Path) -> None:
     """A foreign writer's lock holds puts up, not the event loop, and nothing is lost when it lets go."""
-    await fill(memo_folder, 1)
-    memo = Memo.open(memo_folder, patience_s=30)
-    other = sqlite3.connect(memo_folder / "cache.db", isolation_level=None)
+    await fill(cache_folder, 1)
+    cache = Cache.open(cache_folder, patience_s=30)
+    other = sqlite3.connect(cache_folder / "cache.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    task = asyncio.create_task(memo.put(KEY, Reply(text="t")))
+    task = asyncio.create_task(cache.put(KEY, Reply(text="t")))
     for _ in range(50):
         await asyncio.sleep(0)
-        assert memo.get(key_of(0)) is not None
+        assert cache.get(key_of(0)) is not None
     assert not task.done()
     other.execute("COMMIT")
     other.close()
     await task
-    memo.close()
-    assert rows_in(memo_folder) == 2
+    cache.close()
+    assert rows_in(cache_folder) == 2
 
 
 def run_python(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run lines of Python that know `folder`, `Memo` and `Reply`."""
+    """Run lines of Python that know `folder`, `Cache` and `Reply`."""
     head = f"""
         import asyncio, os, sys
         from pathlib import Path
-        from svr_async.engine.memo import Memo
+        from svr_async.engine.cache import Cache
         from svr_async.engine.reply import Reply
         from svr_async.errors import StorageError
         folder = Path({str(folder)!r})
@@ -670,10 +670,10 @@ import resource, signal
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
-    memo, kept = Memo.open(folder, patience_s=0.05), 0
+    cache, kept = Cache.open(folder, patience_s=0.05), 0
     try:
         for n in range(10000):
-            await memo.put(n.to_bytes(32, "big"), Reply(text=os.urandom(2000).hex()))
+            await cache.put(n.to_bytes(32, "big"), Reply(text=os.urandom(2000).hex()))
             kept += 1
     except StorageError as error:
         print(kept, error.exit_code, flush=True)
@@ -682,45 +682,45 @@ asyncio.run(main())
 """
 
 
-async def test_a_file_size_limit_ends_in_exit_five_and_a_later_run_goes_on(memo_folder: Path) -> None:
+async def test_a_file_size_limit_ends_in_exit_five_and_a_later_run_goes_on(cache_folder: Path) -> None:
     """When the file can grow no further the writer stops with a StorageError; every row before is kept and usable."""
-    done = run_python(WRITE_UNTIL_FULL, memo_folder)
+    done = run_python(WRITE_UNTIL_FULL, cache_folder)
     kept, code = map(int, done.stdout.split())
     assert code == 5
-    memo = Memo.open(memo_folder)
-    assert all(memo.get(key_of(n)) is not None for n in range(kept))
+    cache = Cache.open(cache_folder)
+    assert all(cache.get(key_of(n)) is not None for n in range(kept))
     assert kept > 20
-    await memo.put(KEY, Reply(text="goes on"))
-    memo.close()
-    assert rows_in(memo_folder) >= kept + 1
+    await cache.put(KEY, Reply(text="goes on"))
+    cache.close()
+    assert rows_in(cache_folder) >= kept + 1
 
 
 # --- several processes, and one that dies ----------------------------------------------------------------------------
 
 WRITE_MANY = """
 async def main():
-    memo, start = Memo.open(folder, patience_s=30), int(sys.stdin.readline())
+    cache, start = Cache.open(folder, patience_s=30), int(sys.stdin.readline())
     for block in range(10):
         numbers = range(start + 20 * block, start + 20 * block + 20)
-        await asyncio.gather(*(memo.put(n.to_bytes(32, "big"), Reply(text=f"text {n}")) for n in numbers))
-    memo.close()
+        await asyncio.gather(*(cache.put(n.to_bytes(32, "big"), Reply(text=f"text {n}")) for n in numbers))
+    cache.close()
 asyncio.run(main())
 """
 
 
 def start_python(body: str, folder: Path) -> subprocess.Popen[str]:
-    """Start lines of Python that know `folder`, `Memo` and `Reply`, with pipes."""
+    """Start lines of Python that know `folder`, `Cache` and `Reply`, with pipes."""
     head = (
-        "import asyncio, os, sys; from pathlib import Path; from svr_async.engine.memo import Memo; "
+        "import asyncio, os, sys; from pathlib import Path; from svr_async.engine.cache import Cache; "
         f"from svr_async.engine.reply import Reply; folder = Path({str(folder)!r})\n"
     )
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", head + body], text=True, env=environment(), **pipes)
 
 
-def test_processes_that_write_one_memo_at_once_all_succeed(memo_folder: Path) -> None:
-    """Three processes create and fill the same memo together: the union of their rows is there and whole."""
-    writers = [start_python(WRITE_MANY, memo_folder) for _ in range(3)]
+def test_processes_that_write_one_cache_at_once_all_succeed(cache_folder: Path) -> None:
+    """Three processes create and fill the same cache together: the union of their rows is there and whole."""
+    writers = [start_python(WRITE_MANY, cache_folder) for _ in range(3)]
     for number, process in enumerate(writers):
         assert process.stdin is not None
         process.stdin.write(f"{number * 150}\n")  # the ranges overlap
@@ -728,20 +728,20 @@ def test_processes_that_write_one_memo_at_once_all_succeed(memo_folder: Path) ->
     for process in writers:
         _, errors = process.communicate(timeout=50)
         assert process.returncode == 0, errors
-    memo = Memo.open(memo_folder)
-    assert [memo.get(key_of(n)) for n in range(500)] == [Reply(text=f"text {n}") for n in range(500)]
-    assert memo.stats().rows == 500
-    memo.close()
+    cache = Cache.open(cache_folder)
+    assert [cache.get(key_of(n)) for n in range(500)] == [Reply(text=f"text {n}") for n in range(500)]
+    assert cache.stats().rows == 500
+    cache.close()
 
 
 WRITE_FOR_EVER = r"""
-async def one(memo, n):
-    await memo.put(n.to_bytes(32, "big"), Reply(text=f"text {n}"))
+async def one(cache, n):
+    await cache.put(n.to_bytes(32, "big"), Reply(text=f"text {n}"))
     os.write(1, b"%d\n" % n)
 async def main():
-    memo, n = Memo.open(folder), int(sys.stdin.readline())
+    cache, n = Cache.open(folder), int(sys.stdin.readline())
     while True:
-        await asyncio.gather(*(one(memo, n + place) for place in range(8)))
+        await asyncio.gather(*(one(cache, n + place) for place in range(8)))
         n += 8
 asyncio.run(main())
 """
@@ -762,29 +762,29 @@ def kill_while_writing(folder: Path, kills: int) -> int:
         rest, _ = process.communicate(timeout=50)
         acknowledged.update(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))
         assert process.returncode == -signal.SIGKILL
-    memo = Memo.open(folder)
-    lost = [n for n in acknowledged if memo.get(key_of(n)) != Reply(text=f"text {n}")]
+    cache = Cache.open(folder)
+    lost = [n for n in acknowledged if cache.get(key_of(n)) != Reply(text=f"text {n}")]
     assert not lost
-    assert memo.stats().damaged == 0
-    memo.close()
+    assert cache.stats().damaged == 0
+    cache.close()
     return len(acknowledged)
 
 
-def test_a_killed_writer_loses_no_acknowledged_row(memo_folder: Path) -> None:
+def test_a_killed_writer_loses_no_acknowledged_row(cache_folder: Path) -> None:
     """After kill -9 at ten different moments every row whose `put` had returned is there."""
-    assert kill_while_writing(memo_folder, 10) >= 10
+    assert kill_while_writing(cache_folder, 10) >= 10
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_a_killed_writer_loses_no_acknowledged_row_in_many_kills(memo_folder: Path) -> None:
+def test_a_killed_writer_loses_no_acknowledged_row_in_many_kills(cache_folder: Path) -> None:
     """The same after 200 kills."""
-    assert kill_while_writing(memo_folder, 200) >= 200
+    assert kill_while_writing(cache_folder, 200) >= 200
 
 
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300))
-def test_reading_a_reply_raises_only_what_the_memo_expects(data: bytes) -> None:
+def test_reading_a_reply_raises_only_what_the_cache_expects(data: bytes) -> None:
     """Any bytes are a reply or one of three exceptions."""
     try:
         assert isinstance(Reply.from_bytes(data), Reply)
@@ -795,8 +795,8 @@ def test_reading_a_reply_raises_only_what_the_memo_expects(data: bytes) -> None:
 # --- born whole, opened without a write, locked by others -------------------------------------------------------------
 
 
-def test_a_kill_while_the_memo_is_being_made_leaves_nothing_in_the_way(memo_folder: Path) -> None:
-    """Killed at any file operation of its birth, a memo is not there or whole; the next run opens it without help."""
+def test_a_kill_while_the_cache_is_being_made_leaves_nothing_in_the_way(cache_folder: Path) -> None:
+    """Killed at any file operation of its birth, a cache is not there or whole; the next run opens it without help."""
     body = """
         left, events = [int(sys.stdin.readline())], {"open", "os.mkdir", "os.link", "os.remove", "sqlite3.connect"}
         def watch(event, args):
@@ -805,16 +805,16 @@ def test_a_kill_while_the_memo_is_being_made_leaves_nothing_in_the_way(memo_fold
                 if not left[0]:
                     os.kill(os.getpid(), 9)
         sys.addaudithook(watch)
-        Memo.open(folder).close()
+        Cache.open(folder).close()
     """
     for number in range(1, 60):
-        process = start_python(textwrap.dedent(body), memo_folder)
+        process = start_python(textwrap.dedent(body), cache_folder)
         process.communicate(f"{number}\n", timeout=50)
-        Memo.open(memo_folder).close()
+        Cache.open(cache_folder).close()
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL
-        (memo_folder / "cache.db").unlink()
+        (cache_folder / "cache.db").unlink()
     else:
         pytest.fail("the birth has no end")
     assert number > 5
@@ -827,65 +827,65 @@ refused = 0
 for room in [0, 1000, *range(4096, 500_000, 20_000)]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
     try:
-        Memo.open(folder).close()
+        Cache.open(folder).close()
     except StorageError as error:
         assert error.exit_code == 5 and not (folder / "cache.db").exists(), error.one_line()
         refused += 1
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    memo = Memo.open(folder)
-    asyncio.run(memo.put(b"k" * 32, Reply(text="kept")))
-    memo.close()
+    cache = Cache.open(folder)
+    asyncio.run(cache.put(b"k" * 32, Reply(text="kept")))
+    cache.close()
     (folder / "cache.db").unlink()
 print(refused, os.listdir(folder))
 """
 
 
-def test_a_disk_without_room_for_a_new_memo_leaves_nothing_in_the_way(memo_folder: Path) -> None:
-    """With room for so many bytes and no more, a memo is made whole or refused with exit 5; later it opens."""
-    done = run_python(FULL_BIRTH, memo_folder)
+def test_a_disk_without_room_for_a_new_cache_leaves_nothing_in_the_way(cache_folder: Path) -> None:
+    """With room for so many bytes and no more, a cache is made whole or refused with exit 5; later it opens."""
+    done = run_python(FULL_BIRTH, cache_folder)
     assert done.returncode == 0, done.stderr
     refused, left = done.stdout.split(maxsplit=1)
     assert 3 < int(refused) < 27
     assert left.strip() == "[]"
 
 
-async def test_what_a_killed_birth_left_is_removed_later(memo_folder: Path) -> None:
-    """Old remains go away when a memo is made; those of a birth under way stay."""
-    memo_disk.prepare_folder(memo_folder)
+async def test_what_a_killed_birth_left_is_removed_later(cache_folder: Path) -> None:
+    """Old remains go away when a cache is made; those of a birth under way stay."""
+    cache_disk.prepare_folder(cache_folder)
     for name, age_s in ((".new-1-old", 1000), (".new-2-new", 0)):
-        (memo_folder / name).mkdir(mode=0o700)
-        (memo_folder / name / "cache.db").touch()
-        os.utime(memo_folder / name, (time.time() - age_s,) * 2)
-    await fill(memo_folder, 1)
-    assert files_in(memo_folder) == [".new-2-new", "cache.db"]
+        (cache_folder / name).mkdir(mode=0o700)
+        (cache_folder / name / "cache.db").touch()
+        os.utime(cache_folder / name, (time.time() - age_s,) * 2)
+    await fill(cache_folder, 1)
+    assert files_in(cache_folder) == [".new-2-new", "cache.db"]
 
 
-async def test_opening_a_whole_memo_writes_nothing(memo_folder: Path) -> None:
-    """A memo that has all its tables and settings is opened, read and closed with every byte as it was."""
-    await fill(memo_folder, 3)
-    before = (memo_folder / "cache.db").read_bytes()
-    memo = Memo.open(memo_folder)
-    assert memo.get(key_of(2)) == Reply(text="text 2")
-    assert type(cache_of(memo)).__name__ == "_HeldCache"
-    assert cache_of(memo)._sql("PRAGMA synchronous").fetchone() == (2,)
-    assert cache_of(memo)._sql("PRAGMA journal_mode").fetchone() == ("wal",)
-    memo.close()
-    assert (memo_folder / "cache.db").read_bytes() == before
+async def test_opening_a_whole_cache_writes_nothing(cache_folder: Path) -> None:
+    """A cache that has all its tables and settings is opened, read and closed with every byte as it was."""
+    await fill(cache_folder, 3)
+    before = (cache_folder / "cache.db").read_bytes()
+    cache = Cache.open(cache_folder)
+    assert cache.get(key_of(2)) == Reply(text="text 2")
+    assert type(cache_of(cache)).__name__ == "_HeldCache"
+    assert cache_of(cache)._sql("PRAGMA synchronous").fetchone() == (2,)
+    assert cache_of(cache)._sql("PRAGMA journal_mode").fetchone() == ("wal",)
+    cache.close()
+    assert (cache_folder / "cache.db").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "sql",
     ["DROP TRIGGER Settings_size_update", "DROP INDEX Cache_expire_time", "DELETE FROM Settings WHERE key = 'count'"],
 )
-async def test_a_memo_that_lacks_a_part_is_mended_on_opening(memo_folder: Path, sql: str) -> None:
-    """A missing trigger, index or setting is put back by opening the memo, and no row is lost."""
-    await fill(memo_folder, 3)
-    tamper(memo_folder, sql)
-    await fill(memo_folder, 4)
-    assert rows_in(memo_folder) == 4
-    memo = Memo.open(memo_folder)
-    assert type(cache_of(memo)).__name__ == "_HeldCache"
-    memo.close()
+async def test_a_cache_that_lacks_a_part_is_mended_on_opening(cache_folder: Path, sql: str) -> None:
+    """A missing trigger, index or setting is put back by opening the cache, and no row is lost."""
+    await fill(cache_folder, 3)
+    tamper(cache_folder, sql)
+    await fill(cache_folder, 4)
+    assert rows_in(cache_folder) == 4
+    cache = Cache.open(cache_folder)
+    assert type(cache_of(cache)).__name__ == "_HeldCache"
+    cache.close()
 
 
 HOLD_LOCK = """
@@ -898,24 +898,24 @@ connection.execute("COMMIT")
 """
 
 
-async def test_row_076_writes_queue_while_another_process_holds_the_lock(memo_folder: Path) -> None:
+async def test_row_076_writes_queue_while_another_process_holds_the_lock(cache_folder: Path) -> None:
     """While a foreign process holds the write lock the loop turns and hits are served; then every write is kept."""
-    await fill(memo_folder, 1)
-    memo = Memo.open(memo_folder, patience_s=60)
-    process = start_python(HOLD_LOCK, memo_folder)
+    await fill(cache_folder, 1)
+    cache = Cache.open(cache_folder, patience_s=60)
+    process = start_python(HOLD_LOCK, cache_folder)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    puts = [asyncio.create_task(memo.put(key_of(n), Reply(text=f"text {n}"))) for n in range(1, 200)]
+    puts = [asyncio.create_task(cache.put(key_of(n), Reply(text=f"text {n}"))) for n in range(1, 200)]
     until = time.monotonic() + 1.0
     turns = 0
     while time.monotonic() < until:
         await asyncio.sleep(0.001)
-        assert memo.get(key_of(0)) is not None
+        assert cache.get(key_of(0)) is not None
         turns += 1
     assert turns > 20
     assert not any(put.done() for put in puts)
     process.communicate("\n", timeout=50)
     await asyncio.gather(*puts)
-    memo.close()
-    assert rows_in(memo_folder) == 200
+    cache.close()
+    assert rows_in(cache_folder) == 200

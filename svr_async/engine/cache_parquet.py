@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from svr_async.engine.memo_lines import MAX_LINE_BYTES, WRITTEN_BY, row_in
+from svr_async.engine.cache_lines import MAX_LINE_BYTES, WRITTEN_BY, row_in
 from svr_async.engine.reply import Reply
 from svr_async.errors import ArtefactError
 
