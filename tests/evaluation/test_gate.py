@@ -217,7 +217,7 @@ def test_noise_is_a_floor_under_intervals(baseline: Run, tmp_path: Path) -> None
 
 
 def test_replies_that_two_runs_share_bring_no_noise(baseline: Run) -> None:
-    """The same cache keys and margins are one asking; one pair with the same keys and another margin means two caches."""
+    """The same cache keys and margins are one asking; same keys, another margin means two caches."""
     items = list(baseline.items)
     assert asked_apart(list(zip(items, items, strict=True))) == 0
     changed = [replace(items[0], margins={"ab": 9.0}), *items[1:]]
