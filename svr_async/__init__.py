@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.version import __version__
 
 if TYPE_CHECKING:
-    from svr_async.engine.loops import run_sync
+    from svr_async.engine.concurrency import run_sync
     from svr_async.errors import SvrError
     from svr_async.evaluation.reporting.explain import Explanation
     from svr_async.evaluation.runfolder import Run, load_run

@@ -24,11 +24,10 @@ from forks import Forked
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.http import HttpTransport, RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
@@ -200,7 +199,7 @@ def ask(text: str = "hello", *, max_tokens: int = 100, bad: Sequence[str] = ("",
         return reply
 
     request = Request(endpoint="e", model="m", messages=(("user", text),), max_tokens=max_tokens)
-    return Question(request=request, parse=parse, sketch=lambda: "planned", expected_tokens=7)
+    return Question(request=request, parse=parse, placeholder=lambda: "planned", expected_tokens=7)
 
 
 def environment(**extra: str) -> dict[str, str]:

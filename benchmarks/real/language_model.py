@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async import EvalSettings, JudgeLimits, Listener, evaluate
-from svr_async.engine.events import CallEnded, Event, ItemFailed, observing
-from svr_async.engine.words import Word
+from svr_async.engine.events import CallEnded, Event, ItemFailed, Notice, observing
 from svr_async.errors import EndpointDownError, SvrError, UsageError
 
 MODEL = "gemma-3-270m"
@@ -84,7 +83,7 @@ class Tally(Listener):
         del what
         print(".", end="", file=sys.stderr, flush=True)
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: Notice) -> None:
         self.notes.append(word.text)
 
 

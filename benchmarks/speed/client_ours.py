@@ -16,9 +16,9 @@ from typing import Any
 from calls import KEY, Meter, bodies, check, emit, loop_factory, options
 
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 
@@ -43,7 +43,7 @@ def questions(count: int, run: str) -> Iterator[Question[list[dict[str, Any]]]]:
             params=(("temperature", 0.0),),
             signature="comparisons",  # each reply has it: as where a judge repeats the nonce
         )
-        yield Question(request=request, parse=parse, sketch=list)
+        yield Question(request=request, parse=parse, placeholder=list)
 
 
 async def ask_all(engine: CallEngine, count: int, run: str, until: float) -> int:

@@ -22,9 +22,9 @@ from engine import server
 from targets import Figure, hand_over
 
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.secrets import Secret
 
 

@@ -25,9 +25,9 @@ from fast_server import completion
 from targets import Figure, hand_over
 
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.http import RawReply
 from svr_async.engine.request import Request
 
 

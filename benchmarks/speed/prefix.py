@@ -18,9 +18,9 @@ from pathlib import Path
 
 from svr_async.adapters import get_adapter
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.secrets import Secret

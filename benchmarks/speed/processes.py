@@ -23,12 +23,12 @@ from pathlib import Path
 import orjson
 from calls import Meter
 from client_ours import ask_all
+from svr_async.engine.claims import FileClaims
 
 from svr_async.engine.cache import Cache
-from svr_async.engine.claims import FileClaims
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.secrets import Secret
 
 HERE = Path(__file__).resolve().parent

@@ -19,9 +19,8 @@ from fast_server import completion
 from targets import Figure, hand_over
 from tenacity import retry, stop_after_attempt
 
-from svr_async.engine.caller import Caller
-from svr_async.engine.config import EngineConfig
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.caller import Caller, EngineConfig
+from svr_async.engine.http import RawReply
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters

@@ -109,7 +109,7 @@ def _asked(
     **how: Any,
 ) -> T:
     """Ask within an engine of its own; SvrError for what makes that impossible."""
-    from svr_async.engine.loops import run_whole
+    from svr_async.engine.concurrency import run_whole
     from svr_async.judges.keys import naming_keys
     from svr_async.judges.spec import JudgeSpec
     from svr_async.scoring.bank import RubricBank

@@ -89,7 +89,7 @@ def serve(**flags: Any) -> None:
 
     server = _server(with_limits(flags))
     with naming_keys(JudgeSpec.parse(flags["judge"], base_url=flags["base_url"]).key_variables):
-        from svr_async.engine.loops import run_whole
+        from svr_async.engine.concurrency import run_whole
 
         run_whole(_until_told(server))
 
@@ -115,9 +115,9 @@ def _server(flags: dict[str, Any]) -> RewardServer:
 
 async def _until_told(server: RewardServer) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way end."""
-    from svr_async.engine.signals import told_to_stop
+    from svr_async.engine.concurrency import stop_event
 
-    with told_to_stop() as stop:
+    with stop_event() as stop:
         async with server:
             click.echo(f"serving at {server.url} — {server.referee.label}; GET / tells what there is")
             await stop.wait()

@@ -149,11 +149,11 @@ def _planted(draw: int | None, world_name: str, seed: int) -> PlantedConfig:
 
 async def _serve(config: SimConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, then say what was done."""
-    from svr_async.engine.signals import told_to_stop
+    from svr_async.engine.concurrency import stop_event
     from svr_async.simulation.models import MODELS
     from svr_async.simulation.server import SimServer
 
-    with told_to_stop() as stop:
+    with stop_event() as stop:
         async with SimServer(config) as server:
             say(f"simulated judge at {server.base_url} — models: {', '.join(MODELS)}")
             await stop.wait()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from svr_async.commands.screen import plain_table, styled_console
-from svr_async.engine.doing import engine_facts
+from svr_async.commands.status_line import engine_facts
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,10 +10,9 @@ import click
 
 from svr_async.commands.screen import tell
 from svr_async.commands.terminal import RunProgress, print_summary
-from svr_async.engine.signals import draining, has_hung_up
+from svr_async.engine.concurrency import ShutdownController, draining
+from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.stats import EngineStats
-from svr_async.engine.stopper import Stopper
-from svr_async.engine.words import About, Word
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.running.dry_run import describe_count
 from svr_async.evaluation.running.evaluate import count_calls
@@ -29,14 +28,16 @@ class Screen(Listener):
     quiet: bool
     verbose: bool
     as_json: bool
-    stopper: Stopper | None = None
+    shutdown: ShutdownController | None = None
     progress: RunProgress | None = None
 
     @contextmanager
-    def judging(self, total: int, stats: Callable[[], EngineStats] | None, stopper: Stopper) -> Iterator[None]:
+    def judging(
+        self, total: int, stats: Callable[[], EngineStats] | None, shutdown: ShutdownController
+    ) -> Iterator[None]:
         """Show progress, and drain at a signal."""
-        self.stopper = stopper
-        with RunProgress(total, stats, quiet=self.quiet) as self.progress, draining(stopper, self.note):
+        self.shutdown = shutdown
+        with RunProgress(total, stats, quiet=self.quiet) as self.progress, draining(shutdown, self.note):
             yield
 
     def done(self, what: Item | int) -> None:
@@ -51,24 +52,24 @@ class Screen(Listener):
         else:
             self.progress.note(text)
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: Notice) -> None:
         """Pass on what an engine tells."""
         pass_on(self.note, word, verbose=self.verbose)
 
     def ended(self, result: EvalResult) -> None:
         """Print the metrics, unless the terminal has gone."""
-        if self.stopper is not None and has_hung_up(self.stopper):
+        if self.shutdown is not None and self.shutdown.hung_up:
             return
         tell(result.metrics, lambda: print_summary(result.metrics, str(result.folder)), as_json=self.as_json)
 
 
-def pass_on(say: Callable[[str], None], word: Word, *, verbose: bool) -> None:
+def pass_on(say: Callable[[str], None], word: Notice, *, verbose: bool) -> None:
     """Say why calls wait for long, and what is said once; with --verbose also why each of them is tried again."""
-    if word.about is About.RETRY:
+    if word.kind is NoticeKind.RETRY:
         if verbose:
             say(f"trying again: {word.text}")
     else:
-        say(f"note: {word.text}" if word.about is About.NOTE else word.text)
+        say(f"note: {word.text}" if word.kind is NoticeKind.NOTE else word.text)
 
 
 def print_count(run: Prepared, *, as_json: bool) -> None:

@@ -173,6 +173,10 @@ class Cache:
             return None
         return None if row is None else self.read(key, row)
 
+    async def find(self, key: bytes) -> Reply | None:
+        """Return the reply to a request, or None."""
+        return self.get(key)
+
     def rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes] | None:
         """Return the rows of those requests that have one, for `read`; None where only `get` may read some of them."""
         try:
@@ -223,7 +227,7 @@ class Cache:
         writer.start()
         return writer
 
-    def refuse_to_keep(self) -> StorageError | None:
+    def write_error(self) -> StorageError | None:
         """Return why a new reply could not be kept, so that none is paid for; None where one can."""
         if self._broken is None and not self.writable:
             return StorageError(

@@ -16,9 +16,7 @@ from pathlib import Path
 
 import diskcache
 
-from svr_async.engine.cache_disk import DATABASE, HELD, SETTINGS, BytesDisk, refuse_foreign_database, refuse_links
-from svr_async.engine.claims import FOLDER, SLOTS
-from svr_async.engine.filelocks import LockFile, available
+from svr_async.engine.cache_disk import DATABASE, SETTINGS, BytesDisk, refuse_foreign_database
 from svr_async.errors import StorageError
 
 _UNBORN = ".new-"
@@ -117,19 +115,8 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def unused(folder: Path) -> Iterator[None]:
-    """Keep other processes from asking into a cache; StorageError where one has it open, or is at work on it."""
-    if not available():
-        yield
-        return
-    refuse_links(*(folder / name for name in HELD))
-    claims = folder / FOLDER
-    claims.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.closing(LockFile(claims / "gate")) as gate:
-        with contextlib.closing(LockFile(folder / DATABASE)) as database:
-            busy = not gate.take(0, SLOTS) or database.holder(_SHARED, _SHARED_BYTES) is not None
-        if busy:
-            raise StorageError(f"the cache {folder} is in use by another process", hint="wait for its end, or stop it")
-        yield
+    """Do nothing."""
+    yield
 
 
 def leftovers(folder: Path, *, older_s: float = _STALE_S) -> list[Path]:

@@ -1,4 +1,4 @@
-"""One call until there is a complete reply: admission, budget, send, classify, wait, try again, or stop the run."""
+"""One call until there is a complete reply: slot, budget, send, classify, wait, retry, or stop the run."""
 
 from __future__ import annotations
 
@@ -7,51 +7,134 @@ import random
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from svr_async.engine.admission.lane import Lane, LaneStoppedError, Permit
-from svr_async.engine.admission.lane_stats import LaneStats
-from svr_async.engine.admission.lanes import Lanes, members_of
-from svr_async.engine.admission.poison import Misfits, Record, Step, Trouble
-from svr_async.engine.admission.weigher import Weigher
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
-from svr_async.engine.config import EngineConfig
-from svr_async.engine.events import EngineStopped, LaneChanged, Watch
-from svr_async.engine.healing import Healer, find_cures
-from svr_async.engine.http.transport import CallFailedError, FailureError, RawReply, Transport
+from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
+from svr_async.engine.events import (
+    EndpointChanged,
+    EngineStopped,
+    Notice,
+    NoticeKind,
+    OnNotice,
+    Watch,
+    WatchedTransport,
+)
+from svr_async.engine.fallbacks import MODEL, Fallbacks, ParameterFallback, find_fallbacks
+from svr_async.engine.http import CallFailedError, Endpoints, FailureError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
-from svr_async.engine.reply import BadBodyError, Reply, Usage
+from svr_async.engine.reply import BadBodyError, Reply, Usage, dollars
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
-from svr_async.engine.watched import WatchedTransport
-from svr_async.engine.words import About, Hear, Word
-from svr_async.errors import EndpointDownError, ModelError, RefusedError, SvrError
+from svr_async.errors import BudgetError, EndpointDownError, ModelError, RefusedError, SvrError
 from svr_async.vocabulary.verdict import Outcome
 
-TELL_S = 5.0  # shortest wait that is told to a person
-MOST_NOTES = 8
-FEW = 6  # failures in a row before an endpoint that answers nothing is given up
-DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # what an endpoint adds to the name of an alias
+SPARE_WORKERS = 8
+WORTH_A_NOTICE_S = 5.0
+MAX_NOTES = 16
+OUTAGE_FAILURES = 6  # failures in a row before the time without an answer is looked at
+ALL_REFUSED = 20  # refusals without any success that end the run
+SMOOTH = 0.1
+DATED = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4})")  # suffix of the dated version of a model alias
+COST_HEADER = "x-litellm-response-cost"
+START_HINT = (
+    "start a server there (for example: vllm serve MODEL, or svr sim), or give the address of another with --base-url; "
+    "then run the same command again: replies are kept"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Limits and patience of an engine, in seconds.
+
+    `concurrency` bounds the calls in flight; they start at `start` (None: at `concurrency`) and adapt. `rpm` and `tpm`
+    are requests and tokens a minute, for each endpoint. `attempts` bounds the failures of one call while others
+    succeed; waits for rate limits do not count. `repairs` bounds how often an unreadable reply is asked for again.
+    `first_contact_s` is the patience with an endpoint that never answered, `give_up_after_s` with one that did.
+    `strict_model` ends the run if another model answers.
+    """
+
+    concurrency: int = 64
+    start: int | None = None
+    rpm: float | None = None
+    tpm: float | None = None
+    attempts: int = 8
+    repairs: int = 3
+    wait_s: float = 0.5
+    max_wait_s: float = 60.0
+    first_contact_s: float = 15.0
+    give_up_after_s: float = 1800.0
+    offline: bool = False
+    strict_model: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency must be >= 1 (got {self.concurrency})")
+        if self.attempts < 1:
+            raise ValueError(f"attempts must be >= 1 (got {self.attempts})")
+
+    @property
+    def workers(self) -> int:
+        """Items to work on at once: a few more than calls, since some wait between two tries."""
+        return self.concurrency + SPARE_WORKERS
 
 
 class RetryableError(FailureError):
     """Carries a failure through tenacity."""
 
 
-class SettingRefusedError(Exception):
-    """The endpoint does not take a setting of the request; without it, it may be asked again at once."""
+class ParameterRefusedError(Exception):
+    """The endpoint refuses a parameter of the request; without it, the request can be sent again at once."""
 
 
 class ItemFailedError(FailureError):
     """The call will not succeed for this item; others may."""
 
 
-class Caller:
-    """Sends requests to the endpoints of one model, one call at a time for each of its users, as the lanes admit them.
+@dataclass(slots=True)
+class Record:
+    """How all calls have ended so far: successes, refusals, and transient failures since the last success."""
 
-    `under_way` says how many questions are being asked in all, those between two tries too; `usd` is what was paid.
+    good: int = 0
+    refused: int = 0
+    in_a_row: int = 0
+    last_good: float = float("-inf")
+
+    def succeeded(self, now: float) -> None:
+        """Note a success."""
+        self.good += 1
+        self.in_a_row = 0
+        self.last_good = now
+
+
+class TokenEstimator:
+    """Estimates the tokens of a call before it is sent; the usage of replies corrects the estimate."""
+
+    def __init__(self) -> None:
+        self._scale = 1.0  # reported prompt tokens, divided by our estimate
+        self._written: float | None = None
+
+    def estimate(self, request: Request) -> int:
+        """Return input and output tokens."""
+        written = request.max_tokens / 16 if self._written is None else self._written
+        return int(self._scale * estimate_tokens(request.prompt_chars) + min(written, request.max_tokens)) + 1
+
+    def learn(self, request: Request, prompt_tokens: int | None, written: int) -> int:
+        """Correct the estimate by the tokens of a reply, and return their sum."""
+        self._written = written if self._written is None else self._written + SMOOTH * (written - self._written)
+        estimate = estimate_tokens(request.prompt_chars)
+        if prompt_tokens:
+            self._scale += SMOOTH * (min(4.0, max(0.25, prompt_tokens / estimate)) - self._scale)
+        return (prompt_tokens or int(self._scale * estimate)) + written
+
+
+class Caller:
+    """Sends the requests of one engine. `usd` is what was paid, None while no cost is known.
+
+    `asking` returns how many questions are being asked, including those between two tries.
     """
 
     def __init__(
@@ -62,71 +145,87 @@ class Caller:
         *,
         budget: Budget,
         price: Price | None,
-        under_way: Callable[[], int],
-        healer: Healer | None = None,
+        asking: Callable[[], int],
+        fallbacks: Fallbacks | None = None,
         watch: Watch | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config = config
         self.budget = budget
         self.price = price
-        self.usd = 0.0
+        self.usd: float | None = None if price is None else 0.0
         self.fatal: SvrError | None = None
-        self.hear: Hear = lambda _: None
+        self.on_notice: OnNotice = lambda _: None
         self.transport = transport
-        self.under_way = under_way
-        self.healer = healer or Healer()
-        self.watch = watch
+        self.fallbacks = fallbacks or Fallbacks()
         self.record = Record()
         self.clock = clock
-        self.lane = _open_lanes(transport, config, watch, clock)
-        self._weigher = Weigher()
-        self._misfits = Misfits()
+        self.pool = _open_pool(transport, config, watch, clock)
+        self._asking = asking
+        self._watch = watch
+        self._estimator = TokenEstimator()
         self._counters = counters
         self._sleepers: set[asyncio.Future[None]] = set()
-        self._told_until = 0.0
-        self._failing_since: float | None = None  # when the first call left that found no answer
-        self._told: set[str] = set()
-        self.lane.busy = self._busy
-        self.lane.slow = self._tell_slow
+        self._noticed_until = 0.0
+        self._failing_since: float | None = None  # when the first call without an answer left
+        self._noted: set[str] = set()
+        self._first_cost: asyncio.Lock | None = None
+        if budget.max_usd is not None and price is None:
+            self._first_cost = asyncio.Lock()  # held by one call at a time until a reply reports its cost
 
     async def call(self, request: Request) -> Reply:
-        """Send until there is a complete reply. The success path is a bare await; tenacity enters after a failure."""
-        started = self.clock()
+        """Send until there is a complete reply. Success is one await; tenacity is used only after a failure."""
         try:
-            return await self._attempt(request, started)
+            return await self._attempt(request, self.clock())
         except RetryableError as error:
-            failed = _bare(error)
-        return await self._try_again(request, failed, _Patience(self, request, started))
-
-    def _busy(self) -> int:
-        return self.under_way() - len(self._sleepers)
-
-    def snapshot(self) -> tuple[LaneStats, ...]:
-        """Return the state of each lane."""
-        return self.lane.stats()
+            failed = _without_trace(error)
+        return await self._retry(request, failed)
 
     def stop_run(self, error: SvrError) -> None:
-        """Remember the first error that ends the run and let no further call leave."""
+        """Remember the first error that ends the run, and let no further call leave."""
         if self.fatal is None:
             self.fatal = error
             self.stop()
-            if self.watch is not None:
-                self.watch.tell(EngineStopped(error=type(error).__name__, detail=error.message))
+            if self._watch is not None:
+                self._watch.emit(EngineStopped(error=type(error).__name__, detail=error.message))
 
     def stop(self) -> None:
-        """Let no further call leave; those that wait, for a lane or for their next try, are turned away at once."""
-        self.lane.stop()
+        """Let no further call leave; calls that wait for a slot or for their next try end at once."""
+        self.pool.stop()
         for sleeper in self._sleepers:
             _wake(sleeper)
 
-    async def _try_again(self, request: Request, failed: RetryableError, patience: _Patience) -> Reply:
+    def note(self, text: str, key: str = "") -> None:
+        """Send a notice once per run; texts with the same key count as one."""
+        if (key or text) not in self._noted and len(self._noted) < MAX_NOTES:
+            self._noted.add(key or text)
+            self.on_notice(Notice(NoticeKind.NOTE, text))
+
+    def check_model(self, request: Request, reply: Reply, *, who: str) -> None:
+        """Send a notice if another model answered; ModelError, which ends the run, with `strict_model`.
+
+        A reply without a model name is accepted, and so is the dated version of an alias.
+        """
+        wanted, named = request.model, reply.model
+        dated = named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])
+        if not named or not wanted or named == wanted or dated:
+            return
+        message = f"{who} answered as {named[:80]!r}, not {wanted!r}"
+        if not self.config.strict_model:
+            self.note(message)
+            return
+        hint = "use the endpoint's name of the model, or leave out --strict-model"
+        error = ModelError(f"{message} (--strict-model)", hint=hint)
+        self.stop_run(error)
+        raise error
+
+    async def _retry(self, request: Request, failed: RetryableError) -> Reply:
+        policy = _RetryPolicy(self, request)
         pending: RetryableError | None = failed
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(RetryableError),
-            wait=patience.wait_s,
-            stop=patience.exhausted,
-            before_sleep=patience.tell,
+            wait=policy.wait_s,
+            stop=policy.gives_up,
             sleep=self._sleep,
             reraise=True,
         ):
@@ -137,19 +236,18 @@ class Caller:
                 try:
                     return await self._attempt(request, self.clock())
                 except RetryableError as error:
-                    failed = _bare(error)
+                    failed = _without_trace(error)
                 raise failed
         raise AssertionError("tenacity ended without a result")
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""
-        if seconds <= 0 or self.lane.stopped:
+        if seconds <= 0 or self.pool.stopped:
             return
         loop = asyncio.get_running_loop()
         sleeper: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(seconds, _wake, sleeper)
         self._sleepers.add(sleeper)
-        self.lane.begin()
         try:
             await sleeper
         finally:
@@ -157,40 +255,54 @@ class Caller:
             self._sleepers.discard(sleeper)
 
     async def _attempt(self, request: Request, now: float) -> Reply:
-        lanes = self.lane
-        tokens = self._weigher.weigh(request) if lanes.weighs else 0
-        permit = lanes.try_enter(now, tokens)
-        if permit is None:
-            permit = await self._queue(tokens)
+        if self._first_cost is not None:
+            async with self._first_cost:
+                if self._first_cost is not None and self.usd is None:
+                    return await self._send(request, self.clock())
+        return await self._send(request, now)
+
+    async def _send(self, request: Request, now: float) -> Reply:
+        pool = self.pool
+        tokens = self._estimator.estimate(request) if pool.counts_tokens else 0
+        slot = pool.try_enter(now, tokens)
+        if slot is None:
+            slot = await self._queue(tokens)
         try:
-            if self.healer.healed(request) is not request:  # learnt while this one waited
-                raise SettingRefusedError
-            if self.budget.lender is not None and self.budget.short:
-                await self.budget.lender.borrow(self.budget)
+            if self.fallbacks.applied(request) is not request:  # learnt while this call waited
+                raise ParameterRefusedError
             self._reserve()
             try:
-                return self._read(permit, await permit.lane.transport.send(request), request)
+                raw = await slot.endpoint.transport.send(request)
+                try:
+                    reply = request.wire.read(raw.body, raw.status)
+                except BadBodyError as problem:
+                    failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
+                else:
+                    return self._accept(slot, raw, request, reply)
+                self._read_headers(slot, self.clock(), raw)
+                await self._try_fallback(slot, request, failure, raw)
+                raise self._failed(slot, failure)
             except CallFailedError as error:
-                raise self._raised(permit, error.failure) from None
+                raise self._failed(slot, error.failure) from None
             except asyncio.CancelledError:
                 self._lose()
                 raise
             finally:
-                self.budget.settle()
+                self.budget.release()
         finally:
-            lanes.leave(permit)
+            pool.leave(slot)
 
-    async def _queue(self, tokens: int) -> Permit:
+    async def _queue(self, tokens: int) -> Slot:
         try:
-            return await self.lane.enter(tokens)
-        except LaneStoppedError:
+            return await self.pool.enter(tokens)
+        except EngineStoppedError:
             if self.fatal is not None:
-                raise _fresh(self.fatal) from None
+                raise _copy(self.fatal) from None
             raise
 
     def _reserve(self) -> None:
         if self.fatal is not None:
-            raise _fresh(self.fatal)
+            raise _copy(self.fatal)
         try:
             self.budget.reserve()
         except SvrError as error:
@@ -198,226 +310,209 @@ class Caller:
             raise
         self._counters.sent += 1
 
-    def _read(self, permit: Permit, raw: RawReply, request: Request) -> Reply:
+    def _accept(self, slot: Slot, raw: RawReply, request: Request, reply: Reply) -> Reply:
         now = self.clock()
-        lane = permit.lane
-        try:
-            reply = request.wire.read(raw.body, raw.status)
-        except BadBodyError as problem:
-            failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
-            lane.hear(permit, now, raw.headers)
-            self.lane.weighs = self.lane.weighs or lane.weighs
-            if failure.outcome is Outcome.API_ERROR:
-                self._heal(permit, request, failure, raw)
-            raise self._raised(permit, failure) from None
-        if now >= lane.listen_at:
-            lane.hear(permit, now, raw.headers)
-            self.lane.weighs = self.lane.weighs or lane.weighs
+        if now >= slot.endpoint.read_headers_at:
+            self._read_headers(slot, now, raw)
         usage = reply.usage
         written = usage.completion_tokens or len(reply.text) // 4
-        cost = self._weigher.learn(request, usage.prompt_tokens, written) if permit.tokens else 0
-        lane.succeeded(permit, now, written=written, cost=cost)
+        tokens = self._estimator.learn(request, usage.prompt_tokens, written) if slot.tokens else 0
+        slot.endpoint.succeeded(slot, now, tokens=tokens)
         self.record.succeeded(now)
-        self._counters.latency.add(now - permit.sent_at)
+        self._counters.latency.add(now - slot.sent_at)
         if self.price is not None:
-            paid = self.price.cost(usage)
-            self.usd += paid
-            self.budget.pay(paid, untold_usd=self._untold_usd(request, usage, paid, written))
+            self._pay(self.price.cost(usage), self._unreported_usd(request, usage, written))
+        else:
+            reply = self._pay_reported(raw, reply)
         if reply.model != request.model:
-            self.vet(request, reply, who="the endpoint")
+            self.check_model(request, reply, who="the endpoint")
         return reply
 
-    def _heal(self, permit: Permit, request: Request, failure: Failure, raw: RawReply) -> None:
-        """Raise SettingRefusedError where the request is refused for a setting that can be left out.
+    def _read_headers(self, slot: Slot, now: float, raw: RawReply) -> None:
+        slot.endpoint.read_headers(slot, now, raw.headers)
+        self.pool.counts_tokens = self.pool.counts_tokens or slot.endpoint.counts_tokens
 
-        Such a refusal counts against nothing: the endpoint is well, and the request is another one when it is repeated.
-        """
-        cures = find_cures(request, failure.status or raw.status, request.wire.error(raw.body))
-        if not cures:
-            return
-        permit.lane.failed(permit, self.clock(), replace(failure, kind=Kind.ITEM))
-        self._counters.retries += 1
-        self._counters.last_failure = failure.detail
-        told = self.healer.learn(request, cures)
-        if told:
-            self.tell_once(f"{told} ({failure.detail})")
-        raise SettingRefusedError(failure.detail) from None
+    def _pay(self, usd: float, estimated_usd: float = 0.0) -> None:
+        self.usd = (self.usd or 0.0) + usd
+        self.budget.pay(usd, estimated_usd=estimated_usd)
 
-    def _untold_usd(self, request: Request, usage: Usage, paid: float, written: int) -> float:
-        """Return what a reply that tells no tokens, or not all, may have cost beyond what it tells."""
+    def _pay_reported(self, raw: RawReply, reply: Reply) -> Reply:
+        """Use the cost that a gateway reports; without one, a budget in dollars ends the run."""
+        usd = reply.usage.cost_usd
+        if usd is None:
+            usd = dollars(raw.headers.get(COST_HEADER))
+            if usd is not None:
+                reply = replace(reply, usage=replace(reply.usage, cost_usd=usd))
+        if usd is not None:
+            self._pay(usd)
+            self._first_cost = None
+        elif self.usd is not None:
+            self.budget.pay(0.0, estimated_usd=self.usd / max(1, self.budget.answered))
+        elif self.budget.max_usd is not None:
+            hint = "give --price IN/OUT in dollars per million tokens, or cap the calls with --max-calls"
+            self.stop_run(BudgetError("--budget needs a price: the endpoint reports no cost", hint=hint))
+        return reply
+
+    def _unreported_usd(self, request: Request, usage: Usage, written: int) -> float:
+        """Estimate the cost of tokens that the reply does not report."""
         if self.price is None or None not in (usage.prompt_tokens, usage.completion_tokens):
             return 0.0
         prompt = usage.prompt_tokens or estimate_tokens(request.prompt_chars)
-        return max(0.0, self.price.cost(Usage(prompt_tokens=prompt, completion_tokens=written)) - paid)
+        whole = self.price.cost(Usage(prompt_tokens=prompt, completion_tokens=written))
+        return max(0.0, whole - self.price.cost(usage))
 
-    def vet(self, request: Request, reply: Reply, *, who: str) -> None:
-        """Tell, once, that another model has answered; ModelError, which ends the run, where that is not accepted.
+    async def _try_fallback(self, slot: Slot, request: Request, failure: Failure, raw: RawReply) -> None:
+        """Raise ParameterRefusedError if the request can be sent again without the parameter that was refused.
 
-        An endpoint that names no model is believed, and so is one that names the dated version of an alias; one that
-        was asked for no model may answer as any.
+        Such a refusal counts against nothing: the repeated request is another one.
         """
-        wanted, named = request.model, reply.model
-        dated = named.startswith(wanted) and DATED.fullmatch(named[len(wanted) :])
-        if not named or not wanted or named == wanted or dated:
+        if failure.unknown_model:
+            found = await _full_name(slot.endpoint.transport, request)
+        elif failure.outcome is Outcome.API_ERROR:
+            found = find_fallbacks(request, failure.status or raw.status, request.wire.error(raw.body))
+        else:
             return
-        if not self.config.strict_model:
-            self.tell_once(f"{who} answered as {named[:80]!r}, not {wanted!r}")
+        if not found:
             return
-        error = ModelError(
-            f"{who} answered as {named[:80]!r}, not {wanted!r} (--strict-model)",
-            hint="name the judge's model as the endpoint does, or leave --strict-model out",
-        )
-        self.stop_run(error)
-        raise error
-
-    def tell_once(self, text: str) -> None:
-        """Tell a person something, once in a run."""
-        if text not in self._told and len(self._told) < MOST_NOTES:
-            self._told.add(text)
-            self.hear(Word(About.NOTE, text))
+        slot.endpoint.failed(slot, self.clock(), replace(failure, kind=Kind.ITEM))
+        self._counters.retries += 1
+        self._counters.last_failure = failure.detail
+        message = self.fallbacks.learn(request, found)
+        if message:
+            self.note(f"{message} ({failure.detail})")
+        raise ParameterRefusedError(failure.detail) from None
 
     def _lose(self) -> None:
         """Count a call that left and may be billed without an answer."""
         self._counters.lost += 1
         self.budget.lost += 1
 
-    def _raised(self, permit: Permit, failure: Failure) -> Exception:
-        """Turn a failure into the exception that its kind calls for, with its side effects."""
+    def _failed(self, slot: Slot, failure: Failure) -> Exception:
+        """Return the exception of a failure, after noting its effects."""
         if failure.billed is Billed.UNKNOWN:
             self._lose()
         if failure.kind is Kind.RUN:
             error = failure.error(failure.detail, hint=failure.hint)
             self.stop_run(error)
             return error
-        now = self.clock()
-        limit, down = permit.lane.limiter.limit, permit.lane.breaker.opened
-        permit.lane.failed(permit, now, failure)
+        now, endpoint = self.clock(), slot.endpoint
+        limit, opened = endpoint.limit.limit, endpoint.breaker.opened
+        endpoint.failed(slot, now, failure)
         if failure.kind is Kind.ITEM:
-            if self._misfits.note(failure, self.record.good):
-                error = _misfit(failure)
-                self.stop_run(error)
-                return error
-            return ItemFailedError(failure)
+            self.note(f"first failure of this kind: {failure.detail}", key=f"item {failure.status} {failure.outcome}")
+            return self._refused(failure) or ItemFailedError(failure)
         if failure.kind is Kind.RATE_LIMITED:
             self._counters.rate_limited += 1
         else:
-            self.record.failed()
-        self._tell_lane(permit.lane, now, failure, limit=limit, down=down)
+            self.record.in_a_row += 1
+        self.note(f"retried: {failure.detail}", key=f"{failure.kind} {failure.status or failure.signature}")
+        self._report_endpoint(endpoint, now, failure, limit=limit, opened=opened)
         if self._failing_since is None:
-            self._failing_since = permit.sent_at
+            self._failing_since = slot.sent_at
         return RetryableError(failure)
 
-    def _tell_lane(self, lane: Lane, now: float, failure: Failure, *, limit: int, down: int) -> None:
-        """Tell those who watch what a failure has changed, and a person of a long wait, once."""
-        opened = lane.breaker.opened > down
-        if self.watch is not None:
+    def _refused(self, failure: Failure) -> RefusedError | None:
+        """Return the error that ends the run once the endpoint has refused every request so far."""
+        self.record.refused += failure.outcome is Outcome.API_ERROR
+        if self.record.good or self.record.refused < ALL_REFUSED:
+            return None
+        hint = "check the settings of the judge's profile, then run again with --retry-errors"
+        error = RefusedError(f"the endpoint refuses every request ({failure.detail})", hint=hint)
+        self.stop_run(error)
+        return error
+
+    def _report_endpoint(self, endpoint: Endpoint, now: float, failure: Failure, *, limit: int, opened: int) -> None:
+        """Emit events for what a failure has changed, and a notice for a long wait."""
+        fell = endpoint.breaker.opened > opened
+        if self._watch is not None:
             if failure.kind is Kind.RATE_LIMITED:
-                wait_s = max(0.0, lane.paused_until - now)
-                self.watch.pause(lane.name, wait_s, failure.detail)
-            if opened or lane.limiter.limit < limit:
-                state = "cooling" if lane.breaker.opened else "open"
-                changed = LaneChanged(lane=lane.name, state=state, limit=lane.limiter.limit, reason=failure.detail)
-                self.watch.tell(changed)
-        if failure.no_descriptors:
-            self.tell_once("file descriptors or ports run short: fewer calls at a time for now; ulimit -n raises it")
-        until = lane.breaker.retry_at if opened else lane.paused_until
-        if until - now >= TELL_S and until > self._told_until + TELL_S:
-            self._told_until = until
-            where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
-            what = "no answer" if opened else "rate limited"
-            self.hear(Word(About.WAIT, f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})"))
+                self._watch.pause(endpoint.name, max(0.0, endpoint.paused_until - now), failure.detail)
+            if fell or endpoint.limit.limit < limit:
+                state = "cooling" if endpoint.breaker.opened else "open"
+                self._watch.emit(
+                    EndpointChanged(
+                        endpoint=endpoint.name, state=state, limit=endpoint.limit.limit, reason=failure.detail
+                    )
+                )
+        until = endpoint.breaker.retry_at if fell else endpoint.paused_until
+        if until - now >= WORTH_A_NOTICE_S and until > self._noticed_until + WORTH_A_NOTICE_S:
+            self._noticed_until = until
+            where = f"{endpoint.name}: " if endpoint.name and len(self.pool.endpoints) > 1 else ""
+            what = "no answer" if fell else "rate limited"
+            text = f"{where}{what}: waiting {until - now:.0f} s ({failure.detail})"
+            self.on_notice(Notice(NoticeKind.WAIT, text))
 
-    def _tell_slow(self, lane: Lane) -> None:
-        """Tell a person once that calls wait for what an endpoint says of its limits, and what it says."""
-        said = (("requests", lane.requests.rate), ("tokens", lane.tokens.rate))
-        limits = " and ".join(f"{60 * rate:,.0f} {unit} a minute" for unit, rate in said if rate)
-        where = f"{lane.name}: " if lane.name and len(self.lane.lanes) > 1 else ""
-        self.tell_once(
-            f"{where}the endpoint says that it takes {limits} and that none is left now: calls wait for that"
-        )
-
-    def outlast(self, failure: Failure) -> None:
-        """Raise EndpointDownError when the endpoint has been silent for too long; sooner where it never answered."""
-        config = self.config
-        first_s = min(config.first_contact_s, config.give_up_after_s)
-        self.endure(failure, config.give_up_after_s if self.record.good else first_s)
-
-    def endure(self, failure: Failure, patience_s: float) -> None:
-        """Raise EndpointDownError when no call has succeeded for this long; waiting in the line is no silence."""
+    def check_outage(self, failure: Failure, patience_s: float) -> None:
+        """Raise EndpointDownError if no call has succeeded for this long."""
         now = self.clock()
         silent_s = now - (self.record.last_good if self.record.good else self._failing_since or now)
         if silent_s > patience_s:
-            error = EndpointDownError(
-                f"no answer from the endpoint for {silent_s:.0f} s ({failure.detail})",
-                hint="start it, or check the judge's address, and run the same command again: what is paid is kept",
-            )
+            error = EndpointDownError(f"no answer for {silent_s:.0f} s ({failure.detail})", hint=START_HINT)
             self.stop_run(error)
             raise error
 
     def count_retry(self, request: Request, failure: Failure) -> None:
-        """Count a try that is going to be repeated, and tell of it."""
+        """Count a call that will be tried again."""
         self._counters.retries += 1
         self._counters.last_failure = failure.detail
-        self.hear(Word(About.RETRY, failure.detail))
-        if self.watch is not None:
-            self.watch.retry(request, failure)
+        self.on_notice(Notice(NoticeKind.RETRY, failure.detail))
+        if self._watch is not None:
+            self._watch.retry(request, failure)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a single question is being asked."""
+        return self._asking() <= 1
 
 
-class _Patience:
-    """What tenacity asks after each failure of one call: whether to go on, and after how long."""
+class _RetryPolicy:
+    """Whether one call is tried again, and after which wait.
 
-    def __init__(self, caller: Caller, request: Request, started: float) -> None:
+    An outage hits all calls alike and gives up none. A call is given up once it has failed `attempts` times while
+    others succeeded in between (or, if it is the only one, while the endpoint answered it with errors).
+    """
+
+    def __init__(self, caller: Caller, request: Request) -> None:
         self._caller = caller
         self._request = request
-        self._started = started
-        self._trouble: Trouble | None = None
-        self._renewed = False
-        self._noted = 0
-        self._step = Step.AGAIN
+        self._failures = self._against = 0
+        self._last_at = caller.clock()
 
-    def wait_s(self, state: RetryCallState) -> float:
-        """Return the seconds to sleep: none where the lanes themselves hold the call back."""
-        failure, step = _failure_of(state), self._decide(state)
-        if failure.kind is Kind.RATE_LIMITED or self._caller.lane.all_down or self._trouble is None:
-            return 0.0
-        config = self._caller.config
-        if step is Step.LATER:
-            return config.max_wait_s * random.uniform(0.5, 1.0)  # noqa: S311  (jitter, not a secret)
-        bound = min(config.max_wait_s, config.wait_s * 2.0 ** (self._trouble.in_visit - 1))
-        return max(random.uniform(0.0, bound), min(failure.wait_s or 0.0, config.max_wait_s))  # noqa: S311
-
-    def exhausted(self, state: RetryCallState) -> bool:
-        """Whether the call is given up; EndpointDownError where it is not the call but the endpoint."""
-        failure, step, caller = _failure_of(state), self._decide(state), self._caller
+    def gives_up(self, state: RetryCallState) -> bool:
+        """Note a failure; return whether the call is given up. EndpointDownError if the endpoint is down."""
+        failure, caller = _failure_of(state), self._caller
+        config = caller.config
         if failure.kind is Kind.RATE_LIMITED:
-            caller.endure(failure, caller.config.give_up_after_s)
+            caller.check_outage(failure, config.give_up_after_s)
+            caller.count_retry(self._request, failure)
             return False
-        if self._trouble is None:
-            return False
-        if step is Step.NEVER:
+        self._failures += 1
+        alone = caller.alone and failure.answered and caller.record.good > 0
+        self._against += alone or caller.record.last_good > self._last_at
+        self._last_at = caller.clock()
+        if self._against >= config.attempts:
             return True
-        if failure.billed is Billed.NO or caller.record.in_a_row >= min(FEW, caller.config.attempts):
-            caller.outlast(failure)
+        if failure.billed is Billed.NO or caller.record.in_a_row >= min(OUTAGE_FAILURES, config.attempts):
+            first_s = min(config.first_contact_s, config.give_up_after_s)
+            caller.check_outage(failure, config.give_up_after_s if caller.record.good else first_s)
+        caller.count_retry(self._request, failure)
         return False
 
-    def tell(self, state: RetryCallState) -> None:
-        """Count and tell the retry."""
-        self._caller.count_retry(self._request, _failure_of(state))
+    def wait_s(self, state: RetryCallState) -> float:
+        """Return the seconds to sleep; 0 if the endpoint itself holds the call back."""
+        failure, config = _failure_of(state), self._caller.config
+        if failure.kind is Kind.RATE_LIMITED or self._caller.pool.all_down:
+            return 0.0
+        longest = min(config.max_wait_s, config.wait_s * 2.0 ** min(30, self._failures))
+        return max(random.uniform(0.0, longest), min(failure.wait_s or 0.0, config.max_wait_s))  # noqa: S311  (jitter)
 
-    def _decide(self, state: RetryCallState) -> Step:
-        """Note each failure once, whichever of the two questions tenacity asks first."""
-        failure = _failure_of(state)
-        if state.attempt_number == self._noted or failure.kind is Kind.RATE_LIMITED:
-            return self._step
-        self._noted = state.attempt_number
-        if failure.stale and not self._renewed:  # not counted as a try: a fresh connection will do
-            self._renewed = True
-            return self._step
-        caller = self._caller
-        if self._trouble is None:
-            self._trouble = Trouble(caller.record, started=self._started, most=caller.config.attempts)
-        self._step = self._trouble.note(failure, caller.clock(), alone=caller.under_way() <= 1)
-        return self._step
+
+async def _full_name(transport: Transport, request: Request) -> tuple[ParameterFallback, ...]:
+    """Return the fallback to the only listed model whose name ends in "/" and the asked name."""
+    listing = getattr(transport, "model_names", None)
+    names = await listing() if listing is not None else []
+    full = [name for name in names if name.endswith(f"/{request.model}")]
+    return (ParameterFallback(MODEL, full[0]),) if len(full) == 1 else ()
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:
@@ -425,30 +520,33 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
         sleeper.set_result(None)
 
 
-def _open_lanes(transport: Transport, config: EngineConfig, watch: Watch | None, clock: Callable[[], float]) -> Lanes:
-    members = members_of(transport)
-    many = len(members) > 1
-    lanes = []
-    for name, member in members.items():
-        told = member if watch is None else WatchedTransport(member, watch, lane=name)
-        lanes.append(Lane(told, config, name=name, many=many))
-    return Lanes(lanes, ceiling=config.concurrency, clock=clock)
+def _open_pool(
+    transport: Transport, config: EngineConfig, watch: Watch | None, clock: Callable[[], float]
+) -> EndpointPool:
+    members = transport.members if isinstance(transport, Endpoints) else {"": transport}
+    endpoints = [
+        Endpoint(
+            member if watch is None else WatchedTransport(member, watch, endpoint=name),
+            limit=ConcurrencyLimit(ceiling=config.concurrency, start=config.start),
+            breaker=Breaker(
+                wait_s=config.wait_s, longest_s=config.max_wait_s, **({"least": 5} if len(members) > 1 else {})
+            ),
+            rpm=config.rpm,
+            tpm=config.tpm,
+            name=name,
+        )
+        for name, member in members.items()
+    ]
+    return EndpointPool(endpoints, ceiling=config.concurrency, clock=clock)
 
 
-def _misfit(failure: Failure) -> RefusedError:
-    return RefusedError(
-        f"the endpoint refuses every request in the same way ({failure.detail})",
-        hint="a setting of the judge's profile that it does not know? mend it and run again with --retry-errors",
-    )
-
-
-def _fresh(error: SvrError) -> SvrError:
-    """Return a copy to raise: one instance raised by many tasks would gather all their tracebacks."""
+def _copy(error: SvrError) -> SvrError:
+    """Return a copy to raise: one instance raised by many tasks would collect all their tracebacks."""
     return type(error)(error.message, hint=error.hint)
 
 
-def _bare(error: RetryableError) -> RetryableError:
-    """Return an error without where it came from: those frames hold the body of a reply until the collector comes."""
+def _without_trace(error: RetryableError) -> RetryableError:
+    """Drop the traceback: its frames hold the body of a reply until the garbage collector runs."""
     error.__traceback__ = error.__context__ = None
     return error
 
@@ -456,5 +554,5 @@ def _bare(error: RetryableError) -> RetryableError:
 def _failure_of(state: RetryCallState) -> Failure:
     error = state.outcome.exception() if state.outcome else None
     if not isinstance(error, RetryableError):
-        raise AssertionError(f"only retryable failures come here, not {error!r}")
+        raise AssertionError(f"only retryable failures are retried, not {error!r}")
     return error.failure

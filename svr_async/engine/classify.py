@@ -1,6 +1,6 @@
-"""What a failed call means: try again, wait, give up the item, or stop the run. Pure and table-driven.
+"""Classifies failed calls: retry, wait, give up the item, or stop the run. Pure and table-driven.
 
-The error's code and type are looked at before the status: a 429 may be a rate limit or an empty account.
+The error's code and type come before the status: a 429 may be a rate limit or an empty account.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from svr_async.engine.admission.rates import header_number, read_span
-from svr_async.engine.wires.contract import Wire
+from svr_async.engine.rates import retry_after
+from svr_async.engine.wires import Wire
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -36,9 +35,10 @@ class Billed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failed call. `wait_s` is what the endpoint asked for; `signature` is equal for equal failures.
+    """One failed call. `wait_s` is the wait that the endpoint asks for; equal failures have equal `signature`s.
 
-    `answered`: the endpoint itself replied, so that the trouble may be this one call's and no outage.
+    `answered`: the endpoint itself replied, so the fault may be this call's alone. `unknown_model`: the endpoint does
+    not serve the model under this name.
     """
 
     kind: Kind
@@ -51,31 +51,20 @@ class Failure:
     signature: str = ""
     answered: bool = False
     status: int = 0
+    unknown_model: bool = False
 
     @property
     def crowded(self) -> bool:
-        """Whether the endpoint had too much to do: fewer calls at a time may help."""
-        return self.status in CROWDED_STATUSES or self.signature == "timeout"
+        """Whether fewer calls at a time may help: the endpoint is overloaded, or this machine lacks descriptors."""
+        short = self.status == 0 and bool(DESCRIPTOR_WORDS.search(self.detail))
+        return self.status in CROWDED_STATUSES or self.signature == "timeout" or short
 
     @property
     def down(self) -> bool:
-        """Whether it looks like an outage: nobody there, a broken connection, a server error."""
-        harmless = self.signature in OVERSIZE or self.stale or self.no_descriptors
-        return self.kind is Kind.TRANSIENT and ((self.status == 0 and not harmless) or self.status >= 500)
-
-    @property
-    def stale(self) -> bool:
-        """Whether a kept-alive connection had been closed before the request reached anybody: no fault of the call."""
-        return self.signature == STALE
-
-    @property
-    def no_descriptors(self) -> bool:
-        """Whether this machine has no more descriptors or ports for connections."""
-        return self.status == 0 and bool(DESCRIPTOR_WORDS.search(self.detail))
+        """Whether it looks like an outage: no connection, a broken one, or a server error."""
+        return self.kind is Kind.TRANSIENT and (self.status == 0 or self.status >= 500)
 
 
-STALE = "stale connection"
-OVERSIZE = frozenset({"too large", "unpacks to too much"})
 REWARD_PATHS = ("/classify", "/pooling", "/score")
 QUOTA_CODES = frozenset({
     "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
@@ -93,7 +82,7 @@ CONTEXT_WORDS = re.compile(
 FAULTY_WORDS = re.compile(
     r"\bvalidation errors?\b|\bnot supported\b|must alternate|only user and assistant roles", re.IGNORECASE
 )
-"""What servers on FastAPI and llama.cpp say of a request that is at fault, in an error 500."""
+"""How servers on FastAPI and llama.cpp report a faulty request in an error 500."""
 DESCRIPTOR_WORDS = re.compile(r"too many open files|cannot assign requested address", re.IGNORECASE)
 CROWDED_STATUSES = frozenset({503, 504, 529})
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -144,26 +133,25 @@ def classify_status(
 
 
 def _status_within(status: int, code: Any) -> int:
-    """Return the status that a gateway put into the error of a reply with status 200, where there is one."""
+    """Return the status inside the error of a reply with status 200, as some gateways send it."""
     return code if 200 <= status < 300 and type(code) is int and 400 <= code < 600 else status
 
 
 def _fatal(status: int, words: set[str], message: str, detail: str, path: str) -> Failure | None:
     if status == 402 or words & QUOTA_CODES or any(word.endswith("_spend_limit_exceeded") for word in words):
-        return _run(
-            QuotaError, detail, "add credit to the account or name another key, then run the same command again"
-        )
+        return _run(QuotaError, detail, "add credit to the account or use another key, then run the same command again")
     if status in {401, 403} or words & KEY_CODES:
         return _run(
             AuthError, detail, "check the key in its environment variable (svr judges names it), then run again"
         )
     if words & MODEL_CODES or (status == 404 and "model" in message.lower()):
-        return _run(ModelError, detail, "svr doctor lists the models that the endpoint serves")
+        hint = "svr doctor lists the models that the endpoint serves"
+        return Failure(kind=Kind.RUN, error=ModelError, detail=detail, hint=hint, unknown_model=True)
     if status in {404, 405}:
-        place = "the address: it stands beside /v1" if path in REWARD_PATHS else "that the base URL ends in /v1"
+        place = "the address: this path is outside /v1" if path in REWARD_PATHS else "that the base URL ends in /v1"
         return _run(ModelError, detail, f"no {path.strip('/')} here: check {place}")
     if 300 <= status < 400:
-        return _run(RefusedError, detail, "the endpoint redirects; redirects are never followed: give its final URL")
+        return _run(RefusedError, detail, "redirects are not followed: give the final URL of the endpoint")
     return None
 
 
@@ -177,27 +165,3 @@ def _rate_limit(headers: Mapping[str, str], detail: str) -> Failure:
         hint = "wait, or raise the account's limit, then run the same command again"
         return _run(RefusedError, f"{detail} (asks to wait {wait_s:.0f} s)", hint)
     return Failure(kind=Kind.RATE_LIMITED, detail=detail, wait_s=wait_s, status=429)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the reply's headers ask to wait, or None; dates are measured against the server's own."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        number = header_number(headers.get(name, ""))
-        if number is not None:
-            return number * scale
-    dated = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
-    if dated is not None:
-        return dated
-    left = {unit: header_number(headers.get(f"x-ratelimit-remaining-{unit}", "")) for unit in ("requests", "tokens")}
-    used_up = [unit for unit, count in left.items() if not count]  # 0, or not said
-    resets = [read_span(headers.get(f"x-ratelimit-reset-{unit}", "")) for unit in used_up]
-    known = [seconds for seconds in resets if seconds is not None]
-    return max(known) if known else None
-
-
-def _seconds_until(date: str, now: str) -> float | None:
-    try:
-        gap = (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-    return max(0.0, gap)

@@ -1,35 +1,58 @@
-"""What an engine tells those who watch it: one frozen record an event, handed to each observer as it happens.
+"""Events and notices of an engine: one frozen record per event, handed to each observer as it happens.
 
-Nobody watches unless asked to: `Watch.over` is None without observers, and the engine then builds no record.
+Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers `Watch.over` is None, and the
+engine builds no records. Notices are lines for a person: retries, long waits, one-time warnings.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
 from http import HTTPStatus
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from svr_async.engine.http import CallFailedError, RawReply, Transport
+
 if TYPE_CHECKING:
     from svr_async.engine.classify import Failure
+    from svr_async.engine.money import Price
     from svr_async.engine.reply import Reply
     from svr_async.engine.request import Request
     from svr_async.engine.stats import EngineStats
 
-KEY_CHARS = 12  # of a cache key's hex: enough to find its row, 48 bits
+KEY_CHARS = 12  # of a cache key's hex: 48 bits, enough to find its row
 SAME_PAUSE_S = 0.25
-WHOLE_RUN = 0
-_SOURCES = count(WHOLE_RUN + 1)
+_SOURCES = count(1)
+
+
+class NoticeKind(StrEnum):
+    """The subject of a notice."""
+
+    RETRY = "retry"  # a call will be tried again
+    WAIT = "wait"  # no call leaves for a long time
+    NOTE = "note"  # sent once per run
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for a person."""
+
+    kind: NoticeKind
+    text: str
+
+
+OnNotice: TypeAlias = Callable[[Notice], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A command begins. `config` is a digest of its flags, so that equal runs can be told from others."""
+    """A command starts. `config` is a digest of its flags: equal runs have equal digests."""
 
     command: str
     version: str
@@ -39,7 +62,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """A command ended. `totals` add up its engines; `error` is the line that a person saw, "" for none."""
+    """A command ended. `totals` sum its engines; `error` is the line that a person saw, "" without an error."""
 
     command: str
     exit_code: int
@@ -50,14 +73,14 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
-    """One HTTP request ended. `status` is None where there was no HTTP reply.
+    """One HTTP request ended. `status` is None without an HTTP reply.
 
-    `error` is "" for status 200, the status in digits for another, else a short name of what went wrong.
+    `error` is "" for status 200, the status in digits for another, else a short name of the failure.
     """
 
     key: str
     model: str
-    lane: str
+    endpoint: str
     status: int | None
     seconds: float
     error: str = ""
@@ -68,14 +91,15 @@ class AttemptEnded:
 class CallEnded:
     """One call ended: all attempts at one request and the waits between them. `error` is "" for a complete reply.
 
-    `seconds` runs from asking for a slot to the end; `status` is that of the last attempt, None without an HTTP reply.
-    Tokens are None where the endpoint did not say.
+    `endpoint` is the address of the last attempt, `identity` the endpoint in the cache key. `seconds` runs from the
+    wait for a slot to the end; `status` is that of the last attempt, None without an HTTP reply. Tokens are None if not
+    reported.
     """
 
     key: str
     model: str
+    identity: str
     endpoint: str
-    lane: str
     attempts: int
     status: int | None
     seconds: float
@@ -102,19 +126,19 @@ class RetryPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LanePaused:
-    """No call leaves on this lane for so many seconds, unless a later deadline comes."""
+class EndpointPaused:
+    """No call leaves to this endpoint for so many seconds, unless a later end comes."""
 
-    lane: str
+    endpoint: str
     seconds: float
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneChanged:
-    """A lane opened, cooled down or came back; `limit` is how many calls it now admits at once."""
+class EndpointChanged:
+    """The limit of an endpoint fell, or its breaker opened; `limit` is how many calls it admits at once now."""
 
-    lane: str
+    endpoint: str
     state: str
     limit: int
     reason: str = ""
@@ -122,7 +146,7 @@ class LaneChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFailed:
-    """A question was given up; others go on."""
+    """A question was given up; others continue."""
 
     key: str
     outcome: str
@@ -139,10 +163,9 @@ class EngineStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The engine's facts, about once a second while it is busy, when it falls idle, and when it closes.
+    """The facts of an engine: about once a second while it is busy, and when it closes.
 
-    `source` tells the engines of one process apart, and is WHOLE_RUN for those of all processes of a run together;
-    `model` is that of the engine's last request, "" before the first.
+    `source` distinguishes the engines of a process; `model` is that of the last request, "" before the first.
     """
 
     source: int
@@ -157,8 +180,8 @@ Event: TypeAlias = (
     | AttemptEnded
     | CallEnded
     | RetryPlanned
-    | LanePaused
-    | LaneChanged
+    | EndpointPaused
+    | EndpointChanged
     | ItemFailed
     | EngineStopped
     | Snapshot
@@ -171,7 +194,7 @@ _OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("svr_observers", defau
 
 @contextmanager
 def observing(*observers: Observer) -> Iterator[None]:
-    """Have every engine that is made inside the block tell these observers, besides those of blocks around it."""
+    """Let every engine that is made inside the block report to these observers, as well as to those of outer blocks."""
     token = _OBSERVERS.set((*_OBSERVERS.get(), *observers))
     try:
         yield
@@ -179,134 +202,162 @@ def observing(*observers: Observer) -> Iterator[None]:
         _OBSERVERS.reset(token)
 
 
-def tell_whole_run(stats: EngineStats, model: str, *, closing: bool = False) -> None:
-    """Tell the observers of this context the facts of all processes of a run; they replace those of single engines."""
-    watch = Watch.over()
-    if watch is not None:
-        watch.tell(Snapshot(source=WHOLE_RUN, model=model, stats=stats, closing=closing))
-
-
 class _Attempts(NamedTuple):
-    """The attempts at a call so far: how many, and lane and status of the last."""
+    """The attempts at a call so far: how many, and endpoint and status of the last."""
 
     number: int
-    lane: str
+    endpoint: str
     status: int | None
 
 
-NONE_YET = _Attempts(0, "", None)
+NO_ATTEMPT = _Attempts(0, "", None)
 
 
 class Watch:
-    """The observers of one engine. One that raises is dropped with a warning: watching never stops a run."""
+    """The observers of one engine. An observer that raises is dropped with a warning and never stops a run."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
         self._source = next(_SOURCES)
         self._model = ""
-        self._under_way: dict[str, _Attempts] = {}
+        self._in_flight: dict[str, _Attempts] = {}
         self._paused_until: dict[str, float] = {}
 
     @classmethod
     def over(cls, observers: Sequence[Observer] = ()) -> Watch | None:
-        """Return a watch with these observers and those of `observing`; None where there is none."""
+        """Return a watch with these observers and those of `observing`; None without any."""
         found = (*_OBSERVERS.get(), *observers)
         return cls(found) if found else None
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Hand an event to all observers."""
         for observer in tuple(self._observers):
             try:
                 observer(event)
-            except Exception as error:  # noqa: BLE001  (whatever an observer does wrong, the run goes on)
+            except Exception as error:  # noqa: BLE001  (a fault of an observer must not stop the run)
                 self._observers.remove(observer)
                 logging.getLogger("svr_async").warning("an observer failed and is dropped: %r", error)
 
-    def facts(self, stats: EngineStats, *, closing: bool = False) -> None:
-        """Tell the engine's facts."""
-        self.tell(Snapshot(source=self._source, model=self._model, stats=stats, closing=closing))
+    def snapshot(self, stats: EngineStats, *, closing: bool = False) -> None:
+        """Emit the facts of the engine."""
+        self.emit(Snapshot(source=self._source, model=self._model, stats=stats, closing=closing))
 
     def attempt(
         self,
         request: Request,
-        lane: str,
+        endpoint: str,
         seconds: float,
         *,
         status: int | None = None,
         error: str = "",
         detail: str = "",
     ) -> None:
-        """Tell that one HTTP request ended, with its status or the error in place of a reply."""
+        """Emit the end of one HTTP request, with its status or the error in place of a reply."""
         key = key_of(request)
         self._model = request.model
-        self._under_way[key] = _Attempts(self._under_way.get(key, NONE_YET).number + 1, lane, status)
+        self._in_flight[key] = _Attempts(self._in_flight.get(key, NO_ATTEMPT).number + 1, endpoint, status)
         if status is not None and status != HTTPStatus.OK:
             error = str(status)
-        ended = AttemptEnded(
-            key=key, model=request.model, lane=lane, status=status, seconds=seconds, error=error, detail=detail
+        self.emit(
+            AttemptEnded(
+                key=key,
+                model=request.model,
+                endpoint=endpoint,
+                status=status,
+                seconds=seconds,
+                error=error,
+                detail=detail,
+            )
         )
-        self.tell(ended)
 
-    def call(
-        self,
-        request: Request,
-        seconds: float,
-        *,
-        reply: Reply | None = None,
-        usd: float | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Tell that one call ended, with its reply or the error that it raises."""
+    async def call(self, request: Request, send: Callable[[Request], Awaitable[Reply]], price: Price | None) -> Reply:
+        """Make a call and emit its end, whatever its outcome."""
+        began = time.monotonic()
+        try:
+            reply = await send(request)
+        except BaseException as error:
+            self._ended(request, time.monotonic() - began, {"error": _name_of(error), "detail": str(error)})
+            raise
+        usage = reply.usage
+        facts = {
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "usd": usage.cost_usd if price is None else price.cost(usage),
+            "answered_by": reply.model,
+            "finish_reason": reply.finish_reason,
+        }
+        self._ended(request, time.monotonic() - began, facts)
+        return reply
+
+    def _ended(self, request: Request, seconds: float, facts: Mapping[str, Any]) -> None:
         key = key_of(request)
-        attempts = self._under_way.pop(key, NONE_YET)
-        facts: dict[str, Any] = {} if reply is None else _answer(reply)
-        if error is not None:
-            facts = {"error": _name_of(error), "detail": str(error)}
-        ended = CallEnded(
-            key=key,
-            model=request.model,
-            endpoint=request.endpoint,
-            lane=attempts.lane,
-            attempts=attempts.number,
-            status=attempts.status,
-            seconds=seconds,
-            max_tokens=request.max_tokens,
-            usd=usd,
-            wire=request.wire.name,
-            **facts,
+        attempts = self._in_flight.pop(key, NO_ATTEMPT)
+        self.emit(
+            CallEnded(
+                key=key,
+                model=request.model,
+                identity=request.endpoint,
+                endpoint=attempts.endpoint,
+                attempts=attempts.number,
+                status=attempts.status,
+                seconds=seconds,
+                max_tokens=request.max_tokens,
+                wire=request.wire.name,
+                **facts,
+            )
         )
-        self.tell(ended)
 
-    def pause(self, lane: str, seconds: float, reason: str) -> None:
-        """Tell that a lane is paused; once for calls that were refused together."""
+    def pause(self, endpoint: str, seconds: float, reason: str) -> None:
+        """Emit that an endpoint is paused; once for calls that were refused together."""
         until = time.monotonic() + seconds
-        if until > self._paused_until.get(lane, 0.0) + SAME_PAUSE_S:
-            self._paused_until[lane] = until
-            self.tell(LanePaused(lane=lane, seconds=seconds, reason=reason))
+        if until > self._paused_until.get(endpoint, 0.0) + SAME_PAUSE_S:
+            self._paused_until[endpoint] = until
+            self.emit(EndpointPaused(endpoint=endpoint, seconds=seconds, reason=reason))
 
     def retry(self, request: Request, failure: Failure) -> None:
-        """Tell that a call will be tried again."""
+        """Emit that a call will be tried again."""
         key = key_of(request)
-        planned = RetryPlanned(
-            key=key, kind=failure.kind.value, attempt=self._under_way.get(key, NONE_YET).number, detail=failure.detail
-        )
-        self.tell(planned)
+        attempt = self._in_flight.get(key, NO_ATTEMPT).number
+        self.emit(RetryPlanned(key=key, kind=failure.kind.value, attempt=attempt, detail=failure.detail))
+
+
+class WatchedTransport:
+    """A transport that reports how each HTTP request on it ended, including cancelled ones."""
+
+    def __init__(self, transport: Transport, watch: Watch, endpoint: str = "") -> None:
+        self._transport = transport
+        self._watch = watch
+        self._endpoint = endpoint
+
+    async def send(self, request: Request) -> RawReply:
+        """Send one request; CallFailedError if there is no reply."""
+        began = time.monotonic()
+        try:
+            raw = await self._transport.send(request)
+        except CallFailedError as error:
+            kind, detail = error.failure.signature or error.failure.kind.value, error.failure.detail
+            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=kind, detail=detail)
+            raise
+        except BaseException as error:
+            self._watch.attempt(request, self._endpoint, time.monotonic() - began, error=type(error).__name__)
+            raise
+        self._watch.attempt(request, self._endpoint, time.monotonic() - began, status=raw.status)
+        return raw
+
+    async def model_names(self) -> list[str]:
+        """Return the models that the endpoint lists."""
+        listing = getattr(self._transport, "model_names", None)
+        return [] if listing is None else list(await listing())
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
 
 
 def key_of(request: Request) -> str:
-    """Return the beginning of a request's cache key in hex."""
+    """Return the start of a request's cache key in hex."""
     return request.key.hex()[:KEY_CHARS]
-
-
-def _answer(reply: Reply) -> dict[str, Any]:
-    usage = reply.usage
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "answered_by": reply.model,
-        "finish_reason": reply.finish_reason,
-    }
 
 
 def _name_of(error: BaseException) -> str:

@@ -1,15 +1,14 @@
-"""Money: prices, what a reply costs, and the caps that stop a run in time."""
+"""Money: prices, the cost of a reply, and the caps that stop a run in time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol
 
 from svr_async.engine.reply import Usage
 from svr_async.errors import BudgetError, UsageError
 
-BATCH_PRICE_SHARE = 0.5  # OpenAI's Batch API guide: half of the price of the same calls made live; clones follow it
+BATCH_PRICE_SHARE = 0.5  # OpenAI's Batch API guide: half the price of live calls; other providers follow it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +20,7 @@ class Price:
     output: float
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost of one reply in dollars; tokens that the endpoint did not report count as none.
-
-        What was bought in a batch cost its share.
-        """
+        """Return the cost of one reply in dollars; tokens that were not reported count as 0."""
         prompt, cached = usage.prompt_tokens or 0, usage.cached_tokens or 0
         fresh = max(0, prompt - cached)
         live = (fresh * self.input + cached * self.cached + (usage.completion_tokens or 0) * self.output) / 1e6
@@ -34,81 +30,57 @@ class Price:
 def read_price(text: str) -> Price:
     """Read IN/OUT or IN/CACHED/OUT, dollars per million tokens; UsageError for anything else.
 
-    Where cached input has no price of its own it costs what input does.
+    Without a price of its own, cached input costs as much as other input.
     """
     try:
         numbers = [float(part.strip().removeprefix("$")) for part in text.split("/")]
     except ValueError:
         numbers = []
     if len(numbers) not in (2, 3) or not all(isfinite(number) and number >= 0 for number in numbers):
-        hint = "write dollars per million tokens: 0.15/0.60, or 0.15/0.075/0.60 where cached input costs less"
+        hint = "write dollars per million tokens: 0.15/0.60, or 0.15/0.075/0.60 if cached input costs less"
         raise UsageError(f"--price {text} is not IN/OUT or IN/CACHED/OUT", hint=hint)
     return Price(input=numbers[0], cached=numbers[-2], output=numbers[-1])
 
 
-class Lender(Protocol):
-    """Who may add to the caps of a budget that is short."""
-
-    async def borrow(self, budget: Budget) -> None:
-        """Add to the caps what there is to be had."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Caps on the calls and dollars of a run; its engines share one. `reserve` is asked before each call is sent.
+    """Caps on the calls and dollars of a run; its engines share one. Call `reserve` before each call is sent.
 
-    `usd` is what replies say that they cost. The cap has to hold for what they do not say too: `untold_usd` is an
-    estimate for replies without usage, and calls that are under way, or were `lost` and perhaps billed all the same,
-    are expected to cost the mean of those that were answered. A `lender` is asked before a cap ends the run.
+    `usd` is the cost of replies so far. The cap also covers what is not known yet: `estimated_usd` for replies without
+    usage; calls in flight, and `lost` calls that may be billed, are expected to cost the mean of the answered ones.
     """
 
     max_calls: int | None = None
     max_usd: float | None = None
     calls: int = 0
-    under_way: int = 0
+    in_flight: int = 0
     usd: float = 0.0
     answered: int = 0
     lost: int = 0
-    untold_usd: float = 0.0
-    lender: Lender | None = None
-
-    @property
-    def short(self) -> bool:
-        """Whether the next call would be refused."""
-        calls, usd = self.left
-        return calls == 0 or usd == 0.0
-
-    @property
-    def left(self) -> tuple[int | None, float | None]:
-        """The calls and dollars that are left of the caps; None without a cap."""
-        calls = None if self.max_calls is None else max(0, self.max_calls - self.calls)
-        return calls, None if self.max_usd is None else max(0.0, self.max_usd - self._expected())
+    estimated_usd: float = 0.0
 
     def reserve(self) -> None:
         """Count one call, or raise BudgetError."""
         if self.max_calls is not None and self.calls >= self.max_calls:
-            raise BudgetError(
-                f"--max-calls {self.max_calls} is reached", hint="the same command goes on, with as many calls again"
-            )
+            hint = "run the same command again to continue; it may send as many calls again"
+            raise BudgetError(f"--max-calls {self.max_calls} is reached", hint=hint)
         if self.max_usd is not None and self._expected() >= self.max_usd:
-            raise BudgetError(
-                f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent)",
-                hint="what is paid is kept; the same command goes on, and spends up to as much again",
-            )
+            hint = "replies are kept; run the same command again to continue, with the same budget again"
+            raise BudgetError(f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent)", hint=hint)
         self.calls += 1
-        self.under_way += 1
+        self.in_flight += 1
 
-    def settle(self) -> None:
-        """A call that was counted has ended."""
-        self.under_way -= 1
+    def release(self) -> None:
+        """Note that a reserved call has ended."""
+        self.in_flight -= 1
 
-    def pay(self, usd: float, *, untold_usd: float) -> None:
-        """A call was answered: it cost so much, and perhaps more of which it does not tell."""
+    def pay(self, usd: float, *, estimated_usd: float = 0.0) -> None:
+        """Note the cost of an answered call: what is known, and an estimate of the rest."""
         self.answered += 1
         self.usd += usd
-        self.untold_usd += untold_usd
+        self.estimated_usd += estimated_usd
 
     def _expected(self) -> float:
-        known = self.usd + self.untold_usd
+        known = self.usd + self.estimated_usd
         mean = known / self.answered if self.answered else 0.0
-        return known + mean * (self.under_way + self.lost)
+        return known + mean * (self.in_flight + self.lost)

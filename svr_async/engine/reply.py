@@ -1,15 +1,15 @@
-"""Replies: what is kept of a model's answer, the row that the cache has of it, and what all wires read it with."""
+"""Replies: the stored form of a model's answer, and helpers that all wires read it with."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import orjson
-
-from svr_async.engine.endpoint_json import json_value
 
 MAX_CREDIBLE_TOKENS = 100_000_000
 OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
@@ -23,26 +23,30 @@ REFUSED = frozenset({
     "content_filter", "refusal", "safety", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII",
     "guardrail_intervened", "sensitive",
 })  # fmt: skip
-"""How answers end, in the words of the endpoints that we know. What stands nowhere here is no answer: error, abort …"""
+"""Finish reasons of the endpoints that we know. Any other (error, abort …) is an incomplete answer."""
 
 
 class BadBodyError(ValueError):
-    """The body is no whole answer: truncated, not JSON, or without what a wire looks for."""
+    """The body is not a complete answer: truncated, not JSON, or without the fields that the wire reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply; None where the endpoint did not say, or said nonsense. `batch`: bought in a batch file."""
+    """Tokens of one reply, None if not reported. `batch`: bought in a batch file. `cost_usd`: the endpoint's own count.
+
+    Gateways report the cost: OpenRouter as `usage.cost`, LiteLLM in the header `x-litellm-response-cost`.
+    """
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     batch: bool = False
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One complete answer of a model, as kept in the cache. `reasoning` is what it thought, where that comes apart."""
+    """One complete answer of a model, as stored in the cache. `reasoning` is set if it came separately."""
 
     text: str
     finish_reason: str = "stop"
@@ -55,12 +59,12 @@ class Reply:
 
     @property
     def answer(self) -> str:
-        """The text without what a model thinks aloud before it."""
+        """The text without the thoughts before the answer."""
         return without_thoughts(self.text)
 
     @property
     def whole(self) -> bool:
-        """Whether the model ended the answer itself, as far as the endpoint says."""
+        """Whether the model ended the answer itself, according to the endpoint."""
         return self.finish_reason in WHOLE
 
     @property
@@ -74,14 +78,16 @@ class Reply:
         return self.finish_reason in REFUSED
 
     def to_bytes(self) -> bytes:
-        """Return the reply as JSON for the cache: what orjson makes of the object itself, in half the time."""
+        """Return the reply as JSON for the cache."""
         usage = self.usage
-        counts = {
+        counts: dict[str, Any] = {
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
             "completion_tokens": usage.completion_tokens,
             "batch": usage.batch,
         }
+        if usage.cost_usd is not None:
+            counts["cost_usd"] = usage.cost_usd
         row = {
             "text": self.text,
             "finish_reason": self.finish_reason,
@@ -97,28 +103,23 @@ class Reply:
     def from_bytes(cls, data: bytes) -> Reply:
         """Read what `to_bytes` wrote; ValueError, KeyError or TypeError on anything else."""
         value = orjson.loads(data)
-        usage = value["usage"]
-        if type(usage) is not dict:
-            raise TypeError("a reply's usage is no object")
-        value["usage"] = counts = Usage(**usage)
+        value["usage"] = usage = Usage(**value["usage"])
         reply = cls(**value)
-        for count in (counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens):
-            if count is not None and token_count(count) is None:
-                raise TypeError("a reply's counts have other types")
-        if type(counts.batch) is not bool:
-            raise TypeError("a reply's mark of a batch has another type")
-        if token_count(reply.tries) is None:
-            raise TypeError("a reply's number of tries has another type")
-        for text in (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning):
-            if type(text) is not str:
-                raise TypeError("a reply's fields have other types")
+        texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint, reply.id, reply.reasoning)
+        counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+        if not all(type(text) is str for text in texts) or any(
+            count is not None and token_count(count) is None for count in (*counts, reply.tries)
+        ):
+            raise TypeError("the fields of a reply have other types")
+        if type(usage.batch) is not bool or (usage.cost_usd is not None and dollars(usage.cost_usd) is None):
+            raise TypeError("the usage of a reply has other types")
         return reply
 
 
 def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:
-    """Return the JSON of a reply; BadBodyError where it is no success, or where the body is not JSON.
+    """Return the JSON of a reply; BadBodyError if the status is not 2xx or the body is not JSON.
 
-    That the JSON is complete is the only proof that the body is: a connection that closes early can look like success.
+    Complete JSON is the only proof of a complete body: a connection that closes early can look like success.
     """
     if not 200 <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise BadBodyError(preview(body) or "an empty body")
@@ -126,23 +127,23 @@ def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:
         value = json_value(body)
     except ValueError:
         raise BadBodyError(f"the body of {len(body)} bytes is not JSON: {preview(body)}") from None
-    if isinstance(value, dict) and value.get("error"):  # whatever stands beside it
+    if isinstance(value, dict) and value.get("error"):
         raise BadBodyError("the reply is an error")
     return value
 
 
 def preview(body: bytes, limit: int = 120) -> str:
-    """Return the beginning of a body as one printable line."""
+    """Return the start of a body as one printable line."""
     text = body[: 4 * limit].decode("utf-8", "replace")
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line[:limit] + ("…" if len(line) > limit else "")
 
 
 def without_thoughts(text: str) -> str:
-    """Return a reply without the thoughts ahead of its answer: `<think>…</think>`, or all up to a lone `</think>` line.
+    """Return a reply without leading thoughts: `<think>…</think>`, or everything up to a lone `</think>` line.
 
-    Some templates write the opening tag into the prompt, so that a reply has only the closing one. A tag within a line
-    is a quotation. Thoughts that do not end leave no answer.
+    Some chat templates put the opening tag into the prompt, so the reply has only the closing tag. A tag within a line
+    is a quotation. Unfinished thoughts leave an empty answer.
     """
     if THOUGHTS_END not in text and not OPENING.match(text):
         return text
@@ -155,5 +156,50 @@ def without_thoughts(text: str) -> str:
 
 
 def token_count(value: Any) -> int | None:
-    """Return a number of tokens, or None for what can be none."""
+    """Return a number of tokens, or None if the value is not a credible count."""
     return value if type(value) is int and 0 <= value <= MAX_CREDIBLE_TOKENS else None
+
+
+def dollars(value: Any) -> float | None:
+    """Return a reported cost in US dollars, or None if the value is not a finite number >= 0."""
+    try:
+        cost = float(value)
+    except (TypeError, ValueError):
+        return None
+    return cost if math.isfinite(cost) and cost >= 0 and not isinstance(value, bool) else None
+
+
+def json_value(data: bytes) -> Any:
+    """Parse JSON as endpoints send it; ValueError if it is not JSON.
+
+    The strict parser comes first. The lenient one accepts what has been paid for and is readable: half a surrogate
+    pair, NaN, a byte-order mark, raw control characters, broken UTF-8.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return _clean(json.loads(data.decode("utf-8-sig", "replace"), strict=False, parse_int=_whole))
+    except RecursionError:
+        raise ValueError("JSON that is nested too deep") from None
+
+
+def _whole(digits: str) -> int | float:
+    """Return an integer, or a float beyond 64 bits, as the strict parser does."""
+    return int(digits) if len(digits) < 19 else float(digits)
+
+
+def clean_text(text: str) -> str:
+    """Return a text that can be encoded as UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_clean(element) for element in value]
+    if isinstance(value, dict):
+        return {clean_text(name): _clean(element) for name, element in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

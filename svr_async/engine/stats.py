@@ -3,24 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from math import log2
 from typing import TYPE_CHECKING
 
-from svr_async.engine.histogram import Histogram, Spread
-
 if TYPE_CHECKING:
-    from svr_async.engine.admission.lane_stats import LaneStats
-    from svr_async.engine.admission.lanes import Lanes
+    from svr_async.engine.endpoint import EndpointPool, EndpointStats
+
+FLOOR_S = 1e-5  # shorter durations count as this long
+PER_DOUBLING = 8  # a quantile is right within 4.4 %
+BUCKETS = 240  # the last one starts at about 2.8 hours
+_SHIFT = -log2(FLOOR_S) * PER_DOUBLING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Number of durations, three quantiles and the longest, in seconds; None without any."""
+
+    count: int = 0
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
+class Histogram:
+    """Counts of durations on a logarithmic scale: constant memory, one addition per value."""
+
+    __slots__ = ("_counts", "_longest")
+
+    def __init__(self) -> None:
+        self._counts = [0] * BUCKETS
+        self._longest = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a duration."""
+        place = int(log2(seconds) * PER_DOUBLING + _SHIFT) if seconds > FLOOR_S else 0
+        self._counts[min(place, BUCKETS - 1)] += 1
+        self._longest = max(self._longest, seconds)
+
+    def quantile(self, share: float) -> float | None:
+        """Return the duration that this share of them does not exceed, or None without any."""
+        wanted = share * sum(self._counts)
+        seen = 0
+        for place, count in enumerate(self._counts):
+            seen += count
+            if count and seen >= wanted:
+                middle: float = FLOOR_S * 2 ** ((place + 0.5) / PER_DOUBLING)
+                return min(middle, self._longest)
+        return None
+
+    def spread(self) -> Spread:
+        """Return a snapshot."""
+        count = sum(self._counts)
+        if not count:
+            return Spread()
+        p50, p90, p99 = (self.quantile(share) for share in (0.5, 0.9, 0.99))
+        return Spread(count=count, p50=p50, p90=p90, p99=p99, max=self._longest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:
-    """A snapshot. `sent` counts calls that left, retries too; `lost` those that may be billed without an answer.
+    """A snapshot. `sent` counts calls that left, including retries; `lost` those that may be billed without an answer.
 
-    Tokens are those of the replies behind the results, each counted once, whether it was paid for now or earlier; those
-    of them that were bought in a batch, and cost less, are counted in `batch_…` too. `usd` is what this process paid.
-    `limit` is how many calls may be under way now, `paused_s` for how long rate limits have held calls back (on the
-    lane where it was longest), `queue_age_s` how long the longest-waiting call has waited for its slot. `latency` is
-    that of HTTP requests with a usable reply, `lag` the event loop's; `lanes` has one record an endpoint.
+    Tokens are those of the replies behind the results, each counted once, whether paid for now or earlier; `batch_…`
+    are the part bought in batches, `reported_usd` is their cost as the endpoint reports it (None if it does not).
+    `usd` is what this process paid, None if unknown. `limit` is how many calls may be in flight now, `paused_s` how
+    long rate limits have held calls back (of the endpoint where it was longest), `queue_age_s` how long the
+    longest-waiting call has waited for its slot. `latency` is that of HTTP requests with a usable reply.
     """
 
     in_flight: int
@@ -40,12 +89,12 @@ class EngineStats:
     batch_prompt_tokens: int
     batch_cached_tokens: int
     batch_completion_tokens: int
+    reported_usd: float | None
     usd: float | None
     paused_s: float
     queue_age_s: float
     latency: Spread
-    lag: Spread
-    lanes: tuple[LaneStats, ...]
+    endpoints: tuple[EndpointStats, ...]
     planned_calls: int
     planned_prompt_tokens: int
     planned_completion_tokens: int
@@ -55,7 +104,7 @@ class EngineStats:
 
 @dataclass(slots=True)
 class Counters:
-    """The engine's own tallies behind `EngineStats`."""
+    """The engine's own counts behind `EngineStats`."""
 
     cache_hits: int = 0
     joined: int = 0
@@ -71,29 +120,29 @@ class Counters:
     batch_prompt_tokens: int = 0
     batch_cached_tokens: int = 0
     batch_completion_tokens: int = 0
+    reported_usd: float | None = None
     planned_calls: int = 0
     planned_prompt_tokens: int = 0
     planned_completion_tokens: int = 0
     planned_max_completion_tokens: int = 0
-    last_failure: str = field(default="")
+    last_failure: str = ""
     latency: Histogram = field(default_factory=Histogram)
 
 
 _COUNTED = tuple(one.name for one in fields(Counters) if one.name != "latency")
 
 
-def snapshot(counters: Counters, lanes: Lanes, *, usd: float | None, lag: Spread) -> EngineStats:
+def snapshot(counters: Counters, pool: EndpointPool, *, usd: float | None) -> EngineStats:
     """Return the facts of this moment."""
-    each = lanes.stats()
+    each = pool.stats()
     return EngineStats(
         **{name: getattr(counters, name) for name in _COUNTED},
-        in_flight=lanes.in_flight,
-        waiting=lanes.waiting,
-        limit=lanes.limit,
+        in_flight=pool.in_flight,
+        waiting=pool.waiting,
+        limit=pool.limit,
         usd=usd,
-        paused_s=max(lane.paused_s for lane in each),
-        queue_age_s=lanes.queue_age_s,
+        paused_s=max(endpoint.paused_s for endpoint in each),
+        queue_age_s=pool.queue_age_s,
         latency=counters.latency.spread(),
-        lag=lag,
-        lanes=each,
+        endpoints=each,
     )

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import orjson
 
-from svr_async.engine.endpoint_json import clean_text
+from svr_async.engine.reply import clean_text
 from svr_async.evaluation.opinions import Opinion, Rows, Vote
 from svr_async.judges.protocol import Reasked
 from svr_async.scoring.decision import Decision, settled

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Guess, nothing_guessed
 from svr_async.evaluation.plan import Plan, Seat, engines_of
@@ -48,7 +48,7 @@ class Evaluation:
 
 
 async def run_evaluation(
-    evaluation: Evaluation, stopper: Stopper, *, on_item: Callable[[Item], None] = lambda _: None
+    evaluation: Evaluation, shutdown: ShutdownController, *, on_item: Callable[[Item], None] = lambda _: None
 ) -> list[Item | None]:
     """Judge every pair; return items in the order of the pairs, None for those that a stop left unjudged.
 
@@ -61,18 +61,18 @@ async def run_evaluation(
         items[place] = item.put_away(shelf)
         on_item(item)
 
-    await judge_pairs(evaluation, stopper, keep)
+    await judge_pairs(evaluation, shutdown, keep)
     return items
 
 
 async def judge_pairs(
-    evaluation: Evaluation, stopper: Stopper, on_item: Callable[[int, Item], None] = lambda *_: None
+    evaluation: Evaluation, shutdown: ShutdownController, on_item: Callable[[int, Item], None] = lambda *_: None
 ) -> None:
     """Judge every pair and tell each item with the place of its pair, as they come; nothing is kept here.
 
-    A failed item is an item with its outcome. What ends the run is kept in `stopper`; what is paid for is in the cache.
+    A failed item is an item with its outcome. What ends the run is kept in `shutdown`; paid replies are in the cache.
     """
-    stopper.engines = evaluation.engines
+    shutdown.engines = evaluation.engines
     unread = evaluation.unread()
 
     async def work(pair: PreferencePair) -> Item:
@@ -81,10 +81,10 @@ async def judge_pairs(
     def hear(place: int, item: Item) -> None:
         on_item(place, item)
         if error := unread.note(item.outcome):
-            stopper.fail(error)
+            shutdown.fail(error)
 
     workers = max(1, min(len(evaluation.pairs), evaluation.workers))
-    await stopper.run(work, evaluation.pairs, workers=workers, on_result=hear)
+    await shutdown.run(work, evaluation.pairs, workers=workers, on_result=hear)
 
 
 async def judge_pair(evaluation: Evaluation, pair: PreferencePair) -> Item:

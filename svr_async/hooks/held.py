@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from svr_async.engine.cache_place import cache_place
-from svr_async.engine.loops import run_beside
+from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.engine.money import Budget
 from svr_async.errors import ConfigError, EndpointDownError
 from svr_async.hooks.settings import PREFIX, HookSettings
@@ -32,7 +32,7 @@ async def asked(settings: HookSettings, ask: Ask[T]) -> T:
     """
     if not settings.judge:
         raise ConfigError("no judge is named", hint=f"set {PREFIX}JUDGE, or call configure(judge=…)")
-    return await run_beside(_asked(settings, ask))
+    return await run_on_own_loop(_asked(settings, ask))
 
 
 async def _asked(settings: HookSettings, ask: Ask[T]) -> T:
@@ -71,7 +71,7 @@ def bank_of(name: str) -> RubricBank | None:
 
 async def close_engines() -> None:
     """Close what the hooks of this process opened; where a process ends without it, no reply is lost."""
-    await run_beside(_close())
+    await run_on_own_loop(_close())
 
 
 async def _close() -> None:

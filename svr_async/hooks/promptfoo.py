@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from svr_async.engine.loops import run_sync
+from svr_async.engine.concurrency import run_sync
 from svr_async.errors import SvrError
 from svr_async.hooks.judged import Judged, judge_alone, settings_with
 from svr_async.serving.views import number

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.loops import run_beside
+from svr_async.engine.concurrency import run_on_own_loop
 from svr_async.errors import ConfigError, EndpointDownError
 from svr_async.hooks.judged import Judged, judge_alone
 from svr_async.hooks.settings import PREFIX, HookSettings
@@ -37,7 +37,7 @@ async def single_reward(
     each response is scored alone. ConfigError for a server that refuses, and without a bank and a server.
     """
     if settings.server:
-        return await run_beside(_of_server(settings, {"prompt": prompt, "response": response, **(seat or {})}))
+        return await run_on_own_loop(_of_server(settings, {"prompt": prompt, "response": response, **(seat or {})}))
     try:
         return _told(settings, await judge_alone(settings, prompt, response))
     except EndpointDownError as error:
@@ -120,4 +120,4 @@ async def close_session() -> None:
     """Close the connections of this process to servers."""
     session = _SESSIONS.pop(os.getpid(), None)
     if session is not None:
-        await run_beside(session.close())
+        await run_on_own_loop(session.close())

@@ -11,13 +11,12 @@ from svr_async.judges.profile import Profile, variable_in
 from svr_async.judges.trust import refuse_unasked
 
 if TYPE_CHECKING:
-    from svr_async.engine.http.client import HttpTransport
-    from svr_async.engine.http.extras import Extras
+    from svr_async.engine.http import Extras, HttpTransport
 
 
 def transport_to(profile: Profile, base_url: str, *, timeout_s: float) -> HttpTransport:
     """Return the transport to one of a profile's endpoints; ConfigError where a variable that it names is not set."""
-    from svr_async.engine.http.client import HttpTransport
+    from svr_async.engine.http import HttpTransport
     from svr_async.engine.secrets import key_from_environment
 
     key = key_from_environment(profile.key_env)
@@ -30,7 +29,7 @@ def extras_of(profile: Profile) -> Extras:
     ConfigError where nobody but a file of the working folder says that it goes there.
     """
     refuse_unasked(profile)
-    from svr_async.engine.http.extras import Extras
+    from svr_async.engine.http import Extras
     from svr_async.engine.secrets import Secret
 
     headers = _filled(profile, "headers", profile.headers)

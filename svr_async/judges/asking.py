@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.engine.wires.contract import Settings
+from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.author import read_text
 from svr_async.judges.fence import clean
@@ -41,14 +41,14 @@ class Model(Protocol):
 class Ask(Generic[T]):
     """A question: a template, the texts at its places by the names of their fences, and how its reply is read.
 
-    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `sketch` is what a dry run
+    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `placeholder` is what a dry run
     takes for the answer, `tokens` the guess of its length, `most_tokens` a bound in the place of the profile's.
     """
 
     template: str
     texts: Mapping[str, str]
     read: Callable[[str, str], T]
-    sketch: T
+    placeholder: T
     tokens: int
     most_tokens: int | None = None
     rubrics: Sequence[Rubric] | None = None
@@ -73,7 +73,7 @@ async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
     question = Question(
         request=request,
         parse=lambda text: ask.read(text, nonce),
-        sketch=lambda: ask.sketch,
+        placeholder=lambda: ask.placeholder,
         expected_tokens=writer.reasoning + ask.tokens,
     )
     return await _answered(model, question)
@@ -88,7 +88,7 @@ async def sampled(judge: Judge, prompt: Prompt, number: int, *, temperature: flo
     question = Question(
         request=sampling(model.writer.profile, prompt, number, temperature=temperature, top_p=top_p),
         parse=read_text,
-        sketch=lambda: f"Planned response {number}.",
+        placeholder=lambda: f"Planned response {number}.",
         expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
     )
     return await _answered(model, question)
@@ -132,7 +132,7 @@ async def asked_plainly(
     question: Question[Any] = Question(
         request=request,
         parse=read_text if read is None else partial(_read_by, read),
-        sketch=_unplanned,
+        placeholder=_unplanned,
         expected_tokens=model.writer.reasoning + TOKENS_OF_A_SAMPLE,
     )
     return await _answered(model, question)

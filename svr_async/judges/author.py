@@ -70,8 +70,8 @@ def induction(writer: QuestionWriter, pair: PreferencePair, *, contrastive: bool
     return Question(
         request=writer.request(name, material),
         parse=partial(read_induced, nonce=nonce),
-        salvage=partial(read_induced, nonce=nonce, repair=True),
-        sketch=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
+        parse_lenient=partial(read_induced, nonce=nonce, repair=True),
+        placeholder=lambda: (Rubric(text="Planned rubric: the response does what the prompt asks."),),
         expected_tokens=writer.reasoning + TOKENS_OF_FORM + 4 * TOKENS_PER_RUBRIC,
         expected_of=lambda rubrics: writer.reasoning + TOKENS_OF_FORM + len(rubrics) * TOKENS_PER_RUBRIC,
     )
@@ -82,7 +82,7 @@ def probing(writer: QuestionWriter, pair: PreferencePair) -> Question[str]:
     return Question(
         request=writer.request("probe", Material.preference(pair, rejected=False)),
         parse=read_text,
-        sketch=lambda: pair.rejected,
+        placeholder=lambda: pair.rejected,
         expected_tokens=writer.reasoning + len(pair.chosen) // 4,
     )
 
@@ -94,8 +94,8 @@ def rephrasing(writer: QuestionWriter, prompt: Prompt, rubrics: Sequence[Rubric]
     return Question(
         request=writer.request("rephrase", material),
         parse=partial(read_rephrased, nonce=nonce, ids=ids),
-        salvage=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
-        sketch=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
+        parse_lenient=partial(read_rephrased, nonce=nonce, ids=ids, repair=True),
+        placeholder=lambda: {local: rubric.text for local, rubric in zip(ids, rubrics, strict=True)},
         expected_tokens=writer.reasoning + TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
     )
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svr_async.engine.batch.reader import BatchReader, CallCount, Kept, Readers
 from svr_async.engine.batch.results import LineKind, ResultFiles
-from svr_async.engine.healing import find_cures, permanent
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import run_whole
+from svr_async.engine.fallbacks import find_fallbacks, permanent
 from svr_async.engine.request import CONTINGENT, Question, Request
 from svr_async.errors import UsageError
 from svr_async.judges.open_judge import OpenJudge
@@ -158,7 +158,7 @@ def refused_settings(profile: Profile | None, details: Iterable[str]) -> str:
         params=profile.params(structured=True),
         wire=profile.spoken,
     )
-    found = (find_cures(request, HTTPStatus.BAD_REQUEST, {"message": detail}) for detail in details)
+    found = (find_fallbacks(request, HTTPStatus.BAD_REQUEST, {"message": detail}) for detail in details)
     cures = next(filter(None, found), ())
     return permanent(cures) if cures else ""
 

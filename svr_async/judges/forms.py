@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.wires.contract import Form
+from svr_async.engine.wires import Form
 from svr_async.vocabulary.rubric import FACETS, IMPORTANCES
 
 _TEXT: dict[str, Any] = {"type": "string"}

@@ -14,7 +14,7 @@ from svr_async.judges.shares import WHOLE, Share, part_of, read_share, share_of_
 from svr_async.vocabulary.fitting import settle
 
 if TYPE_CHECKING:
-    from svr_async.engine.config import EngineConfig
+    from svr_async.engine.caller import EngineConfig
     from svr_async.judges.profile import Profile
 
 AUTO = "auto"
@@ -87,11 +87,12 @@ class JudgeLimits:
 
     def engine_config(self, profile: Profile) -> EngineConfig:
         """Return how an engine asks: these limits before the profile's, and this process's share of them."""
-        from svr_async.engine.config import EngineConfig
+        from svr_async.engine.caller import EngineConfig
+        from svr_async.engine.endpoint import START
 
         whole = EngineConfig(
             concurrency=profile.concurrency if self.concurrency == AUTO else int(self.concurrency),
-            adaptive=self.concurrency == AUTO,
+            start=START if self.concurrency == AUTO else None,
             rpm=self.rpm or profile.rpm,
             tpm=self.tpm or profile.tpm,
             give_up_after_s=self.give_up_after_s,
@@ -115,7 +116,7 @@ def config_share(config: EngineConfig, share: Share) -> EngineConfig:
     return replace(
         config,
         concurrency=max(1, part_of(config.concurrency, share)),
-        start=max(1, part_of(config.start, share)),
+        start=config.start and max(1, part_of(config.start, share)),
         rpm=config.rpm and config.rpm / count,
         tpm=config.tpm and config.tpm / count,
     )

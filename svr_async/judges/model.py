@@ -45,15 +45,12 @@ class ModelJudge:
 
     async def prefer(self, shown: Presentation) -> Answer[Preference]:
         """Ask for a direct verdict: margin +1 for A, −1 for B."""
-        question = self.writer.direct(shown)
-        done = await self._ask(question)
+        done = await self._ask(self.writer.direct(shown))
         if done.value is None:
             return without_value(done)
         margin = 1.0 if done.value is Side.A else -1.0
         answer = "" if done.reply is None else done.reply.answer
-        nonce = question.request.signature
-        flags = (NO_NONCE,) if answer and nonce not in answer else ()
-        return Answer(value=Preference(margin=margin, reason=direct_reason(answer)), requests=(done.key,), flags=flags)
+        return Answer(value=Preference(margin=margin, reason=direct_reason(answer)), requests=(done.key,))
 
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Ask for rubrics from the prompt alone."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from svr_async.engine.descriptors import descriptors_for
 from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.protocol import Author, Judge
 from svr_async.judges.spec import JudgeSpec
 from svr_async.vocabulary.integrity import Integrity
 from svr_async.vocabulary.pair import Prompt
+from svr_async.vocabulary.system import descriptors_for
 
 if TYPE_CHECKING:
-    from svr_async.engine.config import EngineConfig
+    from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
     from svr_async.judges.profile import Profile
@@ -95,11 +95,6 @@ def open_judge(
     """
     if spec.profile is None:
         return _open_offline(spec, prompts)
-    if limits.budget is not None and spec.profile.price is None:
-        raise UsageError(
-            f"a budget needs a price, and judge {spec.name} has none",
-            hint="give --price IN/OUT, add price = [in, cached, out] in judges.toml, or cap the calls",
-        )
     found = within_descriptors(config or limits.engine_config(spec.profile), engines=engines)
     return _open_endpoint(spec, spec.profile, limits, found, budget)
 
@@ -162,10 +157,10 @@ def _scoring(engine: CallEngine, profile: Profile, templates: Templates) -> tupl
 
 
 def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budget: Budget | None) -> CallEngine:
-    from svr_async.engine.admission.lanes import Endpoints
     from svr_async.engine.cache import Cache
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
+    from svr_async.engine.http import Endpoints
     from svr_async.engine.money import Budget
     from svr_async.judges.access import transport_to
 
@@ -178,7 +173,6 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
         budget=budget or Budget(max_calls=limits.max_calls, max_usd=limits.budget),
         price=profile.price,
         failures=failures,
-        shared=limits.shared,
     )
 
 

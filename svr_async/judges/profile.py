@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from svr_async.engine import wires
 from svr_async.engine.money import Price
 from svr_async.engine.request import Messages, without_system
 from svr_async.engine.secrets import refuse_key_in_url
-from svr_async.engine.wires import registry as wires
-from svr_async.engine.wires.contract import Form, Params, Settings, Wire
+from svr_async.engine.wires import Form, Params, Settings, Wire
 from svr_async.errors import ConfigError
 from svr_async.judges.endpoints import OPENAI_KEY
 
@@ -77,7 +77,7 @@ class Profile:
         _require(self.effort_style in EFFORT_STYLES, self.name, "effort_style", self.effort_style, EFFORT_STYLES)
         _require(self.structured in STRUCTURED_MODES, self.name, "structured", self.structured, STRUCTURED_MODES)
         _require(self.system_role in SYSTEM_ROLES, self.name, "system_role", self.system_role, SYSTEM_ROLES)
-        _require(self.wire in wires.NAMES, self.name, "wire", self.wire, wires.NAMES)
+        _require(self.wire in tuple(wires.MODULES), self.name, "wire", self.wire, tuple(wires.MODULES))
         if self.concurrency < 1:
             raise ConfigError(f"judge {self.name}: concurrency must be >= 1 (got {self.concurrency})")
         if self.n not in (None, 1):
@@ -115,11 +115,6 @@ class Profile:
     def endpoint(self) -> str:
         """The identity as the cache has it: the names of this machine are one."""
         return _this_machine(self.identity)
-
-    @property
-    def spelled(self) -> str:
-        """The identity as earlier versions had it in the cache, where that was another; else ""."""
-        return "" if self.identity == self.endpoint else self.identity
 
     @property
     def spoken(self) -> Wire:

@@ -50,7 +50,7 @@ class QuestionWriter:
         return Question(
             request=self.request("direct", material),
             parse=partial(read_brackets, nonce=self.signature("direct", material)),
-            sketch=lambda: Side.A,
+            placeholder=lambda: Side.A,
             expected_tokens=self.reasoning + TOKENS_OF_TEXT,
         )
 
@@ -64,8 +64,8 @@ class QuestionWriter:
         return Question(
             request=self.request(name, material),
             parse=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall),
-            salvage=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
-            sketch=partial(_sketch_comparisons, ids),
+            parse_lenient=partial(read_comparisons, nonce=nonce, ids=ids, overall=overall, repair=True),
+            placeholder=partial(_sketch_comparisons, ids),
             expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_ROW * len(rubrics),
         )
 
@@ -76,8 +76,10 @@ class QuestionWriter:
         return Question(
             request=self.request("self_rubrics", material),
             parse=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS),
-            salvage=partial(read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS, repair=True),
-            sketch=lambda: (
+            parse_lenient=partial(
+                read_rubrics, nonce=nonce, most=MAX_WRITTEN_RUBRICS, longest=MAX_RUBRIC_CHARS, repair=True
+            ),
+            placeholder=lambda: (
                 tuple(f"Planned rubric {n}: the response does what the prompt asks." for n in range(WRITTEN_RUBRICS)),
                 "",
             ),
@@ -91,8 +93,8 @@ class QuestionWriter:
         return Question(
             request=self.request("pointwise", material),
             parse=partial(read_scores, nonce=nonce, ids=ids),
-            salvage=partial(read_scores, nonce=nonce, ids=ids, repair=True),
-            sketch=lambda: dict.fromkeys(ids, 0.5),
+            parse_lenient=partial(read_scores, nonce=nonce, ids=ids, repair=True),
+            placeholder=lambda: dict.fromkeys(ids, 0.5),
             expected_tokens=self.reasoning + TOKENS_OF_FORM + TOKENS_PER_SCORE * len(rubrics),
         )
 
@@ -102,14 +104,12 @@ class QuestionWriter:
         form = form_of(name, signed=template.signed)
         return Request(
             endpoint=profile.endpoint,
-            spelled=profile.spelled,
             model=profile.model,
             messages=profile.placed(material.within(template)),
             max_tokens=profile.max_tokens,
             max_tokens_field=profile.max_tokens_field,
             params=profile.params(structured=form is not None, form=form),
             wire=profile.spoken,
-            signature=material.nonce if template.asks_nonce else "",
         )
 
     def signature(self, name: str, material: Material) -> str:

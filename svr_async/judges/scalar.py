@@ -107,7 +107,6 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
     turns = tuple((turn.role, clean(turn.content)) for turn in prompt)
     request = Request(
         endpoint=profile.endpoint,
-        spelled=profile.spelled,
         model=profile.model,
         messages=(*turns, ("assistant", clean(response))),
         max_tokens=1,
@@ -115,7 +114,7 @@ def scoring(profile: Profile, prompt: Prompt, response: str) -> Question[float]:
         params=profile.params(structured=False),
         wire=profile.spoken,
     )
-    return Question(request=request, parse=read_score, sketch=lambda: float(len(response)), expected_tokens=0)
+    return Question(request=request, parse=read_score, placeholder=lambda: float(len(response)), expected_tokens=0)
 
 
 def read_score(text: str) -> float:

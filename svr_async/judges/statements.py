@@ -10,8 +10,8 @@ from typing import Any, Self
 import orjson
 
 from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.engine.wires.contract import QUESTION
-from svr_async.engine.wires.statements import name_of
+from svr_async.engine.wires import QUESTION
+from svr_async.engine.wires.decisions import name_of
 from svr_async.errors import ConfigError
 from svr_async.judges.profile import Profile
 from svr_async.judges.templates import Templates
@@ -80,7 +80,6 @@ class StatementWriter:
         ask = f"\n{self.forms['ask']}" if self.most == 1 else ""
         request = Request(
             endpoint=self.profile.endpoint,
-            spelled=self.profile.spelled,
             model=self.profile.model,
             messages=self.profile.placed(
                 (
@@ -97,7 +96,7 @@ class StatementWriter:
         return Question(
             request=request,
             parse=partial(read_chances, count=len(statements)),
-            sketch=lambda: dict.fromkeys(range(len(statements)), 0.9),
+            placeholder=lambda: dict.fromkeys(range(len(statements)), 0.9),
             expected_tokens=1 if self.most == 1 else 0,
         )
 

@@ -172,7 +172,7 @@ def call_attributes(event: CallEnded) -> dict[str, str | int]:
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": event.wire,  # the shape of the API, whoever serves it
         "gen_ai.request.model": event.model,
-        **server_of(event.lane or event.endpoint),
+        **server_of(event.endpoint or event.identity),
     }
     if event.error:
         found["error.type"] = str(event.status) if event.status not in {None, 200} else event.error
@@ -190,7 +190,7 @@ def span_attributes(event: CallEnded) -> dict[str, Any]:
         "gen_ai.usage.cache_read.input_tokens": event.cached_tokens,
         "svr.key": event.key,
         "svr.attempts": event.attempts,
-        "svr.lane": event.lane,
+        "svr.endpoint": event.endpoint,
         "svr.cost": event.usd,
     }
     return {name: value for name, value in found.items() if value not in (None, "")}

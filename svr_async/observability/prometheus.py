@@ -49,7 +49,7 @@ class PrometheusMetrics:
         self._requests = client.Histogram(
             "svr_request_duration_seconds",
             "One HTTP request, by its status, or the error in place of a reply.",
-            ("model", "lane", "status"),
+            ("model", "endpoint", "status"),
             buckets=SECONDS,
             registry=self.registry,
         )
@@ -70,7 +70,7 @@ class PrometheusMetrics:
         """Take note of an event."""
         if isinstance(event, AttemptEnded):
             status = event.error or str(event.status)
-            self._requests.labels(event.model, event.lane, status).observe(event.seconds)
+            self._requests.labels(event.model, event.endpoint, status).observe(event.seconds)
         elif isinstance(event, CallEnded):
             self._calls.labels(event.model, event.error or "answered").observe(event.seconds)
         elif isinstance(event, ItemFailed):
@@ -95,34 +95,22 @@ class PrometheusMetrics:
         for model, engines in facts.items():
             for field, kind in TOKENS:
                 tokens.add_metric((model, kind), sum(getattr(one, field) for one in engines))
-        yield from (tokens, _lag(core, facts), *_lanes(core, facts))
+        yield from (tokens, *_endpoints(core, facts))
 
 
-def _lag(core: Any, facts: Facts) -> Metric:
-    """Return the lag of the event loop, the worst of a model's engines."""
-    family = core.GaugeMetricFamily("svr_loop_lag_seconds", "How late the event loop is.", labels=("model", "quantile"))
-    for model, engines in facts.items():
-        for quantile, field in (("0.5", "p50"), ("0.99", "p99"), ("1", "max")):
-            values = [value for one in engines if (value := getattr(one.lag, field)) is not None]
-            if values:
-                family.add_metric((model, quantile), max(values))
-    lag: Metric = family
-    return lag
-
-
-def _lanes(core: Any, facts: Facts) -> Iterator[Metric]:
-    """Yield calls under way and limit of each lane."""
+def _endpoints(core: Any, facts: Facts) -> Iterator[Metric]:
+    """Yield calls under way and limit of each endpoint."""
     for field, name, text in (
-        ("in_flight", "svr_lane_calls_in_flight", "Calls under way on one endpoint."),
-        ("limit", "svr_lane_concurrency_limit", "Calls that one endpoint may have under way now."),
+        ("in_flight", "svr_endpoint_calls_in_flight", "Calls under way on one endpoint."),
+        ("limit", "svr_endpoint_concurrency_limit", "Calls that one endpoint may have under way now."),
     ):
-        family = core.GaugeMetricFamily(name, text, labels=("model", "lane"))
+        family = core.GaugeMetricFamily(name, text, labels=("model", "endpoint"))
         for model, engines in facts.items():
             found: Counter[str] = Counter()
-            for lane in (lane for one in engines for lane in one.lanes):
-                found[lane.name] += getattr(lane, field)
-            for lane_name, value in found.items():
-                family.add_metric((model, lane_name), value)
+            for endpoint in (endpoint for one in engines for endpoint in one.endpoints):
+                found[endpoint.name] += getattr(endpoint, field)
+            for name_, value in found.items():
+                family.add_metric((model, name_), value)
         yield family
 
 

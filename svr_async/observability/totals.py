@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from svr_async.engine.events import WHOLE_RUN, Event, Snapshot
+from svr_async.engine.events import Event, Snapshot
 from svr_async.engine.stats import EngineStats
 
 ADDED = (
@@ -34,9 +34,8 @@ class Latest:
             self._by_source[event.source] = event
 
     def snapshots(self) -> list[Snapshot]:
-        """Return the last snapshot of each engine in the order in which they began, or that of the whole run alone."""
-        whole = self._by_source.get(WHOLE_RUN)
-        return list(self._by_source.values()) if whole is None else [whole]
+        """Return the last snapshot of each engine in the order in which they started."""
+        return list(self._by_source.values())
 
     def by_model(self) -> dict[str, list[EngineStats]]:
         """Return the last facts of all engines by the model that they ask; "" before the first request."""

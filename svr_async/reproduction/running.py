@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from svr_async.adapters import Dataset, get_adapter
-from svr_async.engine.signals import draining
-from svr_async.engine.stopper import StoppedError, Stopper
-from svr_async.engine.words import About, Word
+from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
+from svr_async.engine.events import Notice, NoticeKind
 from svr_async.errors import BudgetError, StorageError, SvrError
 from svr_async.evaluation.runfolder import Run, RunFolder
 from svr_async.evaluation.running.data import load_dataset
@@ -48,17 +47,17 @@ class Hearer(Listener, Silent):
         """Pass on what happened."""
         self.tell(text)
 
-    def judging(self, total: int, stats: object, stopper: Stopper) -> AbstractContextManager[object]:  # noqa: ARG002
+    def judging(self, total: int, stats: object, shutdown: ShutdownController) -> AbstractContextManager[object]:  # noqa: ARG002
         """Drain on signals while pairs are judged."""
-        return draining(stopper, self.tell)
+        return draining(shutdown, self.tell)
 
-    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
         """Drain on signals while questions are asked."""
-        return draining(stopper, self.tell)
+        return draining(shutdown, self.tell)
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: Notice) -> None:
         """Pass on what is said once, and long waits."""
-        if word.about is not About.RETRY:
+        if word.kind is not NoticeKind.RETRY:
             self.tell(word.text)
 
 

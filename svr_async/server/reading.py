@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svr_async.engine.endpoint_json import json_value
+from svr_async.engine.reply import json_value
 from svr_async.server.chat_text import turns_of, without_end
 from svr_async.server.group import digest
 from svr_async.server.pool import Seat

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from svr_async.engine.admission.lane import LaneStoppedError
+from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.events import Observer, observing
 from svr_async.engine.money import Budget
 from svr_async.errors import BudgetError, SvrError, UsageError
@@ -136,7 +136,7 @@ class Referee:
                 self._retire(held)
         except UsageError:
             raise
-        except (SvrError, LaneStoppedError) as error:
+        except (SvrError, EngineStoppedError) as error:
             self._lose(held, error)
             result = failed(_told(error))
         except Exception as error:  # noqa: BLE001  (a trainer must have its reply, marked; the line says what happened)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from svr_async.engine.cache_place import cache_place
-from svr_async.engine.loops import run_sync
+from svr_async.engine.concurrency import run_sync
 from svr_async.errors import UsageError
 from svr_async.judges.limits import AUTO, JudgeLimits
 from svr_async.judges.open_judge import OpenJudge, open_judge

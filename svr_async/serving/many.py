@@ -7,8 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from svr_async.engine.flow import bounded_map
-from svr_async.engine.loops import in_sync
+from svr_async.engine.concurrency import bounded_map, in_sync
 from svr_async.errors import SvrError, UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from svr_async.engine.loops import in_sync
+from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.fence import clean
 from svr_async.judges.protocol import Judge

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
-from svr_async.engine.loops import in_sync
+from svr_async.engine.concurrency import in_sync
 from svr_async.errors import UsageError
 from svr_async.judges.protocol import Judge
 from svr_async.scoring.bank import RubricBank

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from svr_async.engine.made_with import command_line, versions
 from svr_async.evaluation.labels import marks
 from svr_async.evaluation.runfolder import RunFolder
 from svr_async.scoring.bank import RubricBank
@@ -14,6 +13,7 @@ from svr_async.scoring.bank_made import PACKAGES
 from svr_async.tracking.contract import Tracked, flat_numbers, flat_settings
 from svr_async.vocabulary.caveats import Mark, integrity_marks
 from svr_async.vocabulary.dev_pairs import enough
+from svr_async.vocabulary.provenance import command_line, versions
 from svr_async.vocabulary.statistics import wilson_interval
 
 MOST_BYTES = 64 << 20  # of a report that goes with a run

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rig import background, paid, read_lines, run_items, sim_process, svr, wait_until
 from watched_runs import FLAGS, PRICE, logged_endpoint, metrics_of, prepared, run_without_a_stop
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.failures import FailureLog
 from svr_async.evaluation.running.settings import EvalSettings, from_plain, to_plain
 from svr_async.judges.limits import JudgeLimits, config_share

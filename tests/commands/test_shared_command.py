@@ -23,8 +23,8 @@ from rig import (
     write_bench,
 )
 
-from svr_async.engine.admission.rates import Bucket
 from svr_async.engine.money import Budget
+from svr_async.engine.rates import Bucket
 from svr_async.engine.shared.lending import lending
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from svr_async.commands.status_line import engine_facts
 from svr_async.commands.terminal import print_summary
-from svr_async.engine.admission.lane_stats import LaneStats
-from svr_async.engine.doing import engine_facts
-from svr_async.engine.histogram import Spread
-from svr_async.engine.stats import EngineStats
+from svr_async.engine.endpoint import EndpointStats
+from svr_async.engine.stats import EngineStats, Spread
 from svr_async.evaluation.reporting.run_words import calls_in_words
 
 
@@ -21,10 +20,10 @@ def facts(**changes: Any) -> EngineStats:
     return EngineStats(**{**numbers, **usual, "lanes": (lane(),), **changes})
 
 
-def lane(**changes: Any) -> LaneStats:
+def lane(**changes: Any) -> EndpointStats:
     """Return a lane that admits calls."""
-    numbers = dict.fromkeys(LaneStats.__slots__, 0)
-    return LaneStats(**{**numbers, "name": "", "state": "ready", "mode": "", "wait_s": 0.0, **changes})
+    numbers = dict.fromkeys(EndpointStats.__slots__, 0)
+    return EndpointStats(**{**numbers, "name": "", "state": "ready", "mode": "", "wait_s": 0.0, **changes})
 
 
 def shown(**changes: Any) -> str:

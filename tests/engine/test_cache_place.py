@@ -83,7 +83,9 @@ def test_replies_of_localhost_from_before_are_found(cache_folder: Path) -> None:
 
     async def ask() -> None:
         async with scripted_engine(cache_folder, lambda *_: completion("[[A]]")) as (engine, transport):
-            before = Question(request=spelled.request.as_spelled(), parse=spelled.parse, sketch=spelled.sketch)
+            before = Question(
+                request=spelled.request.as_spelled(), parse=spelled.parse, placeholder=spelled.placeholder
+            )
             old = await engine.complete(before)
             assert old.key == before.request.key.hex() != spelled.request.key.hex()
             found = await engine.complete(spelled)

@@ -25,11 +25,11 @@ from virtual import (
 )
 
 from svr_async.commands.watching import pass_on
-from svr_async.engine.admission.lane import LaneStoppedError
-from svr_async.engine.admission.lanes import Endpoints
 from svr_async.engine.caller import Caller, RetryableError
+from svr_async.engine.endpoint import EngineStoppedError
+from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.http import Endpoints
 from svr_async.engine.request import Request
-from svr_async.engine.words import About, Word
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 
 SEED = 1
@@ -96,7 +96,7 @@ async def test_tokens_a_minute_are_kept_by_what_replies_turn_out_to_cost() -> No
     task = asyncio.create_task(ask_all(caller, 10_000))
     await asyncio.sleep(180.0)
     caller.stop()
-    with pytest.raises(LaneStoppedError):
+    with pytest.raises(EngineStoppedError):
         await task
     tokens_s = endpoint.served * (250 + 106) / 180.0  # of replies of 250 and requests of about 106
     assert 900.0 <= tokens_s <= 1100.0
@@ -128,7 +128,7 @@ async def served_at_random(share: float, *, latency_s: float, concurrency: int, 
         await asyncio.sleep(part_s)
         served.append(endpoint.served)
     caller.stop()
-    with pytest.raises(LaneStoppedError):
+    with pytest.raises(EngineStoppedError):
         await task
     return [after - before for before, after in pairwise(served)]
 
@@ -162,7 +162,7 @@ async def test_an_endpoint_with_so_many_seats_is_kept_full(crowded: int, share: 
     served, refused, calls = endpoint.served, endpoint.refused, endpoint.calls
     await asyncio.sleep(60.0)
     caller.stop()
-    with pytest.raises(LaneStoppedError):
+    with pytest.raises(EngineStoppedError):
         await task
     goodput, turned_away = (endpoint.served - served) / 60.0, (endpoint.refused - refused) / (endpoint.calls - calls)
     assert goodput >= share * 30 / (LATENCY_S + 0.004)
@@ -343,7 +343,7 @@ async def test_a_refused_key_lets_no_more_calls_leave_and_nobody_sleeps_on() -> 
     begun = now()
     found = await task
     assert isinstance(caller.fatal, AuthError)
-    assert {type(one) for one in found if isinstance(one, BaseException)} <= {AuthError, LaneStoppedError}
+    assert {type(one) for one in found if isinstance(one, BaseException)} <= {AuthError, EngineStoppedError}
     calls, seconds = endpoint.calls - calls, now() - begun
     assert calls <= 2 * 32
     assert seconds <= 2.0
@@ -380,7 +380,7 @@ async def test_errors_that_end_the_run_are_raised_as_fresh_copies() -> None:
 def told(caller: Caller) -> list[str]:
     """Return a list that fills with what the caller says about waits."""
     lines: list[str] = []
-    caller.hear = lambda word: lines.append(word.text) if word.about is About.WAIT else None
+    caller.hear = lambda word: lines.append(word.text) if word.about is NoticeKind.WAIT else None
     return lines
 
 
@@ -402,7 +402,7 @@ async def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
     """A try that is repeated is told as such, whatever the endpoint says of it: a person hears of it on request."""
     endpoint = Endpoint(latency_s=0.05)
     caller = caller_of(endpoint, concurrency=4, adaptive=False)
-    words: list[Word] = []
+    words: list[Notice] = []
     caller.hear = words.append
     answers = iter([error(500, says="queue: waiting for a slot")])
     endpoint.fault = lambda _: next(answers, None)
@@ -410,10 +410,10 @@ async def test_an_endpoints_own_words_are_no_wait_and_no_note() -> None:
     (word,) = words
     said: list[str] = []
     pass_on(said.append, word, verbose=False)
-    assert (word.about, ": waiting " in word.text, said) == (About.RETRY, True, [])
+    assert (word.about, ": waiting " in word.text, said) == (NoticeKind.RETRY, True, [])
     pass_on(said.append, word, verbose=True)
-    pass_on(said.append, Word(About.WAIT, "rate limited: waiting 9 s"), verbose=False)
-    pass_on(said.append, Word(About.NOTE, "file descriptors run short"), verbose=False)
+    pass_on(said.append, Notice(NoticeKind.WAIT, "rate limited: waiting 9 s"), verbose=False)
+    pass_on(said.append, Notice(NoticeKind.NOTE, "file descriptors run short"), verbose=False)
     told = [f"trying again: {word.text}", "rate limited: waiting 9 s", "note: file descriptors run short"]
     assert said == told
 

@@ -26,7 +26,7 @@ from svr_async.engine.classify import (
     classify_status,
     retry_after,
 )
-from svr_async.engine.http.transport import classify_exception
+from svr_async.engine.http import classify_exception
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 from svr_async.vocabulary.verdict import Outcome
 

@@ -16,14 +16,14 @@ import pytest
 from rig import Scripted, ask, by_turn, completion, refusal, scripted_engine, until
 
 from svr_async.engine import engine as engine_module
-from svr_async.engine.admission.lane import LaneStoppedError
 from svr_async.engine.cache import Cache, _ReadOnlyRows
 from svr_async.engine.cache_disk import DATABASE
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.http.transport import CallFailedError, RawReply
+from svr_async.engine.http import CallFailedError, RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import AmbiguousReplyError, Question, Request
@@ -318,7 +318,7 @@ async def test_an_endpoint_that_never_answers_ends_the_run_soon(cache_folder: Pa
     """Without one success, patience is `first_contact_s`; the error says for how long and how to go on."""
     async with scripted_engine(cache_folder, by_turn(lost()), attempts=2, first_contact_s=0.05) as (engine, _):
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
-        assert all(isinstance(one, EndpointDownError | LaneStoppedError) for one in found)
+        assert all(isinstance(one, EndpointDownError | EngineStoppedError) for one in found)
         assert isinstance(engine.fatal, EndpointDownError)
         assert engine.fatal.exit_code == 6
         assert "what is paid is kept" in engine.fatal.hint
@@ -432,7 +432,10 @@ async def test_a_salvaged_reply_is_the_same_from_the_cache(cache_folder: Path) -
 
     def question() -> Question[str]:
         return Question(
-            request=ask().request, parse=ask(bad=("broken",)).parse, sketch=str, salvage=lambda text: f"mended {text}"
+            request=ask().request,
+            parse=ask(bad=("broken",)).parse,
+            placeholder=str,
+            parse_lenient=lambda text: f"mended {text}",
         )
 
     async with scripted_engine(cache_folder, by_turn(completion("broken"))) as (engine, transport):
@@ -494,7 +497,7 @@ async def test_fatal_replies_stop_everything(cache_folder: Path, reply: Any, err
         await asyncio.sleep(0.01)
         gate.set()
         found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(one, error | LaneStoppedError) for one in found)
+        assert all(isinstance(one, error | EngineStoppedError) for one in found)
         assert len(transport.sent) <= 3 + 4
         assert isinstance(engine.fatal, error)
         assert engine.fatal.exit_code == 4
@@ -531,7 +534,7 @@ async def test_a_stop_during_a_rate_limit_is_noticed_at_once(cache_folder: Path)
         await until(lambda: engine.stats().rate_limited > 0)
         await asyncio.sleep(0.01)
         engine.stop()
-        with pytest.raises(LaneStoppedError):
+        with pytest.raises(EngineStoppedError):
             await asyncio.wait_for(task, 5)
         assert len(transport.sent) == 1
 
@@ -547,7 +550,7 @@ async def test_a_cache_that_cannot_be_written_stops_the_run(
 
         monkeypatch.setattr(engine.cache, "put", broken)
         found = await gather_all(engine, [ask(f"q{n}") for n in range(10)])
-        assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
+        assert all(isinstance(one, StorageError | EngineStoppedError) for one in found)
         assert isinstance(engine.fatal, StorageError)
         assert len(transport.sent) <= 2
 
@@ -561,7 +564,7 @@ async def test_a_cache_that_can_only_be_read_costs_nothing(cache_folder: Path) -
     async with CallEngine(transport, cache, config=EngineConfig(concurrency=8)) as engine:
         assert (await engine.complete(ask("known"))).from_cache
         found = await gather_all(engine, [ask(f"q{n}") for n in range(20)])
-        assert all(isinstance(one, StorageError | LaneStoppedError) for one in found)
+        assert all(isinstance(one, StorageError | EngineStoppedError) for one in found)
         assert (isinstance(engine.fatal, StorageError), transport.sent) == (True, [])
 
 

@@ -15,10 +15,9 @@ import pytest
 from aiohttp import web
 from rig import ask, engine_at, judge_at, pairs, shown, until
 
-from svr_async.engine.admission.lane import LaneStoppedError
+from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import Completion
-from svr_async.engine.http.client import CLIENTS, HttpTransport
-from svr_async.engine.http.transport import MAX_BODY_BYTES
+from svr_async.engine.http import CLIENTS, MAX_BODY_BYTES, HttpTransport
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge
@@ -462,5 +461,5 @@ async def test_stopping_the_engine_drains_what_is_in_flight(cache_folder: Path) 
             await until(lambda: sim.stats()["in_flight"] >= 5)
             judge.engine.stop()
             found = await asyncio.gather(*tasks, return_exceptions=True)
-            assert sum(isinstance(one, LaneStoppedError) for one in found) == 10
+            assert sum(isinstance(one, EngineStoppedError) for one in found) == 10
         assert sim.stats()["completed"] == 5

@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import ask, by_turn, completion, refusal, scripted_engine
+from svr_async.engine.lag import EVERY_S, LagProbe
 
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.events import (
     AttemptEnded,
     CallEnded,
+    EndpointPaused,
     EngineStopped,
     Event,
     ItemFailed,
-    LanePaused,
     RetryPlanned,
     Snapshot,
     Watch,
     observing,
 )
-from svr_async.engine.histogram import FLOOR_S, Histogram, Spread
-from svr_async.engine.lag import EVERY_S, LagProbe
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
+from svr_async.engine.stats import FLOOR_S, Histogram, Spread
 from svr_async.errors import AuthError
 from svr_async.vocabulary.verdict import Outcome
 
@@ -95,7 +95,7 @@ async def test_tries_again_and_pauses_are_told_with_their_reasons(cache_folder: 
     retries = [event for event in seen if isinstance(event, RetryPlanned)]
     assert [(event.kind, event.attempt) for event in retries] == [("transient", 1), ("rate_limited", 2)]
     assert "oops" in retries[0].detail
-    assert "slow down" in only(seen, LanePaused).reason
+    assert "slow down" in only(seen, EndpointPaused).reason
     assert (only(seen, CallEnded).attempts, only(seen, CallEnded).status) == (3, 200)
 
 
@@ -175,7 +175,7 @@ def test_calls_refused_together_are_one_pause() -> None:
     watch = Watch([seen.append])
     for lane, seconds in (("a", 1.0), ("a", 1.1), ("a", 0.5), ("b", 1.0), ("a", 5.0)):
         watch.pause(lane, seconds, "slow down")
-    told = [(event.lane, event.seconds) for event in seen if isinstance(event, LanePaused)]
+    told = [(event.lane, event.seconds) for event in seen if isinstance(event, EndpointPaused)]
     assert told == [("a", 1.0), ("b", 1.0), ("a", 5.0)]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, writer
 
-from svr_async.engine.healing import FILE, Cure, Healer, apply_all, find_cures
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
+from svr_async.engine.http import RawReply
 from svr_async.engine.request import Question, Request
-from svr_async.engine.wires.contract import Form
+from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
 from svr_async.judges.profile import Profile
@@ -66,11 +66,12 @@ SAID = [
 @pytest.mark.parametrize(("message", "fields"), SAID)
 def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: list[str]) -> None:
     """A refusal that names a setting which we sent, and can leave out, has a cure; any other has none."""
-    cures = find_cures(asked(), 400, {"message": message})
+    cures = find_fallbacks(asked(), 400, {"message": message})
     assert [cure.field for cure in cures] == fields
-    assert find_cures(asked(), 503, {"message": message}) == ()
+    assert find_fallbacks(asked(), 503, {"message": message}) == ()
     assert (
-        find_cures(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"}) == ()
+        find_fallbacks(Request(endpoint="e", model="m", messages=()), 400, {"message": "'temperature' unsupported"})
+        == ()
     )
 
 
@@ -87,17 +88,17 @@ def test_what_is_refused_is_read_from_the_endpoints_words(message: str, fields: 
 def test_a_model_without_a_system_is_told_in_the_users_message(message: str, status: int) -> None:
     """What the system says opens the user's message; a request that has none has no cure."""
     request = Request(endpoint="e", model="m", messages=(("system", "Judge."), ("user", "A or B?")))
-    (cure,) = find_cures(request, status, {"message": message})
+    (cure,) = find_fallbacks(request, status, {"message": message})
     healed = cure.apply(request)
     assert healed.messages == (("user", "Judge.\n\nA or B?"),)
     assert cure.apply(healed) is healed
-    assert find_cures(healed, status, {"message": message}) == ()
+    assert find_fallbacks(healed, status, {"message": message}) == ()
 
 
 def test_a_limit_goes_by_its_other_name() -> None:
     """max_tokens and max_completion_tokens stand for each other, either way; all else is kept."""
     words = {"code": "unsupported_parameter", "param": "max_completion_tokens", "message": "no"}
-    (cure,) = find_cures(asked(max_tokens_field="max_completion_tokens"), 400, words)
+    (cure,) = find_fallbacks(asked(max_tokens_field="max_completion_tokens"), 400, words)
     sent = cure.apply(asked(max_tokens_field="max_completion_tokens")).body()
     assert sent["max_tokens"] == 8192
     assert "max_completion_tokens" not in sent
@@ -118,7 +119,7 @@ def test_a_limit_goes_by_its_other_name() -> None:
 def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: list[str]) -> None:
     """OpenAI names one setting at a time: a temperature goes with max_tokens, unless a model is known to be at rest."""
     words = {"param": "max_tokens", "code": "unsupported_parameter", "message": "Use 'max_completion_tokens' instead."}
-    assert [cure.field for cure in find_cures(asked(*extra, model=model), 400, words)] == fields
+    assert [cure.field for cure in find_fallbacks(asked(*extra, model=model), 400, words)] == fields
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_reasoning_model_is_healed_at_once(model: str, extra: Any, fields: lis
 )
 def test_a_temperature_takes_the_limit_with_it_in_openais_form_only(words: Any, fields: list[str]) -> None:
     """Whoever refuses in OpenAI's codes knows max_completion_tokens; of other servers that is not known."""
-    assert [cure.field for cure in find_cures(asked(), 400, words)] == fields
+    assert [cure.field for cure in find_fallbacks(asked(), 400, words)] == fields
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_temperature_takes_the_limit_with_it_in_openais_form_only(words: Any, 
 )  # fmt: skip
 def test_refusals_come_in_several_shapes(body: bytes, field: str) -> None:
     """A list of details, an error in a list, a path into a setting: each is read."""
-    assert find_cures(asked(), 422, error_in_body(body)) == (Cure(field),)
+    assert find_fallbacks(asked(), 422, error_in_body(body)) == (ParameterFallback(field),)
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
@@ -353,19 +354,21 @@ def test_a_setting_that_is_needed_is_no_cure(cache_folder: Path) -> None:
 def test_a_damaged_file_is_as_none(tmp_path: Path, text: str) -> None:
     """What cannot be read, or is no setting, changes no request."""
     (tmp_path / FILE).write_text(text)
-    assert Healer(tmp_path / FILE).healed(asked()) == asked()
+    assert Fallbacks(tmp_path / FILE).healed(asked()) == asked()
 
 
 def test_two_processes_learn_together(tmp_path: Path) -> None:
     """What one process has learnt the other one knows after a look, and neither loses the other's."""
-    one, two = Healer(tmp_path / FILE), Healer(tmp_path / FILE)
-    assert one.learn(asked(), (Cure("seed"),))
-    assert two.learn(asked(model="other"), (Cure("n"),))
-    assert one.learn(asked(), (Cure("seed"),)) == ""
+    one, two = Fallbacks(tmp_path / FILE), Fallbacks(tmp_path / FILE)
+    assert one.learn(asked(), (ParameterFallback("seed"),))
+    assert two.learn(asked(model="other"), (ParameterFallback("n"),))
+    assert one.learn(asked(), (ParameterFallback("seed"),)) == ""
     one.reload()
-    assert one.cures("e", "other") == (Cure("n"),)
-    assert Healer(tmp_path / FILE).cures("e", "m") == (Cure("seed"),)
-    assert apply_all((Cure("seed"), Cure("n")), asked()).params == tuple(p for p in FULL if p[0] not in {"seed", "n"})
+    assert one.cures("e", "other") == (ParameterFallback("n"),)
+    assert Fallbacks(tmp_path / FILE).cures("e", "m") == (ParameterFallback("seed"),)
+    assert apply_all((ParameterFallback("seed"), ParameterFallback("n")), asked()).params == tuple(
+        p for p in FULL if p[0] not in {"seed", "n"}
+    )
 
 
 def test_a_schema_keeps_its_order() -> None:

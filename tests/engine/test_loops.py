@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from svr_async.engine.loops import OwnLoop, in_sync, own_loop, run_sync, run_whole
+from svr_async.engine.concurrency import OwnLoop, in_sync, own_loop, run_sync, run_whole
 from svr_async.errors import UsageError
 
 Told: ContextVar[str] = ContextVar("Told", default="nothing")

@@ -12,8 +12,7 @@ import pytest
 from rig import ask, engine_at
 
 from svr_async.engine.batch.client import BatchClient
-from svr_async.engine.http.client import HttpTransport
-from svr_async.engine.http.proxies import proxy_for
+from svr_async.engine.http import HttpTransport, proxy_for
 from svr_async.engine.secrets import Secret
 from svr_async.errors import RefusedError, UsageError
 

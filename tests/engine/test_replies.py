@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 import pytest
+from svr_async.engine.wires.registry import NAMES, find_wire
 
 from svr_async.engine.cache import Cache
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.http import RawReply
 from svr_async.engine.reply import BadBodyError, Reply, json_of
 from svr_async.engine.request import Question, ReplyRejectedError, Request
-from svr_async.engine.wires.registry import NAMES, find_wire
 from svr_async.vocabulary.verdict import Outcome
 
 CHAT: dict[str, Any] = {
@@ -149,7 +149,7 @@ def ending(folder: Path, *reasons: str) -> tuple[Outcome, str, int, bool]:
         transport, cache = Ends(*reasons), Cache.open(folder)
         request = Request(endpoint="e", model="m", messages=(("user", "which?"),))
         async with CallEngine(transport, cache, config=EngineConfig()) as engine:
-            done = await engine.complete(Question(request=request, parse=str, sketch=str))
+            done = await engine.complete(Question(request=request, parse=str, placeholder=str))
             kept = cache.get(request.key) is not None
         return done.outcome, done.detail, transport.sent, kept
 
@@ -179,7 +179,7 @@ def test_a_kept_reply_that_was_broken_off_counts_no_longer() -> None:
     """Earlier versions kept what ended in an error; read from the cache it is none."""
     from svr_async.engine.engine import _parse
 
-    question = Question(request=Request(endpoint="e", model="m", messages=()), parse=str, sketch=str)
+    question = Question(request=Request(endpoint="e", model="m", messages=()), parse=str, placeholder=str)
     kept = Reply(text="[[A]] but", finish_reason="error")
     with pytest.raises(ReplyRejectedError, match="broken off"):
         _parse(question, kept, 1)

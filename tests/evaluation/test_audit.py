@@ -15,7 +15,7 @@ from rig import name_judge, serving, write_bank, write_bench
 from svr_async.commands import sim
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import BudgetError, ConfigError, CoverageError, UsageError
 from svr_async.evaluation.audit import AttackFound, attack_found, table_rows
 from svr_async.evaluation.running.audit import USUAL, plan_audit, run_audit
@@ -119,19 +119,19 @@ class Stopping(Listener):
     """Ends an audit by a signal once so many pairs are judged."""
 
     def __init__(self, after: int) -> None:
-        self.left, self.stopper = after, Stopper()
+        self.left, self.shutdown = after, ShutdownController()
 
     @contextlib.contextmanager
-    def judging(self, total: int, stats: object, stopper: Stopper) -> Iterator[None]:
+    def judging(self, total: int, stats: object, shutdown: ShutdownController) -> Iterator[None]:
         """Hold what can be stopped."""
-        self.stopper = stopper
+        self.shutdown = shutdown
         yield
 
     def done(self, what: object) -> None:
         """Count a pair."""
         self.left -= 1
         if not self.left:
-            self.stopper.interrupt(15)
+            self.shutdown.interrupt(15)
 
 
 def test_an_audit_that_is_ended_early_says_so(place: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from rig import name_judge, serving, write_bench
 
 from svr_async.commands.main import run as command
 from svr_async.commands.main import svr as group
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
-from svr_async.engine.stopper import Stopper
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.running.evaluate import count_calls, evaluate
@@ -35,20 +35,22 @@ class Noting(Listener):
         self.totals: list[tuple[int, bool]] = []
         self.results: list[EvalResult] = []
         self.stop_after = stop_after
-        self.stopper = Stopper()
+        self.shutdown = ShutdownController()
 
     @contextlib.contextmanager
-    def judging(self, total: int, stats: Callable[[], EngineStats] | None, stopper: Stopper) -> Iterator[None]:
+    def judging(
+        self, total: int, stats: Callable[[], EngineStats] | None, shutdown: ShutdownController
+    ) -> Iterator[None]:
         """Note that judging begins."""
         self.totals.append((total, stats is not None))
-        self.stopper = stopper
+        self.shutdown = shutdown
         yield
 
     def done(self, what: Item | int) -> None:
         """Note a pair."""
         self.done_pairs.append(what)
         if len(self.done_pairs) == self.stop_after:
-            self.stopper.interrupt(15)
+            self.shutdown.interrupt(15)
 
     def ended(self, result: EvalResult) -> None:
         """Note the end."""
@@ -106,7 +108,7 @@ def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: Ev
 
 
 def test_a_program_can_stop_a_run(settings: EvalSettings) -> None:
-    """Its listener is given the stopper: what was judged is kept, and the result says by which signal."""
+    """Its listener is given the shutdown: what was judged is kept, and the result says by which signal."""
     found = evaluate(replace(settings, limits=JudgeLimits(concurrency="1")), Noting(stop_after=3))
     assert (found.complete, found.signal) == (False, 15)
     assert 3 <= len(found.items) < N

@@ -11,8 +11,8 @@ import pytest
 from rig import pairs
 from stand_ins import UnaskedJudge
 
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.request import CONTINGENT
-from svr_async.engine.stopper import Stopper
 from svr_async.evaluation.items import Item, item_from
 from svr_async.evaluation.opinions import Case, Opinion
 from svr_async.evaluation.orders import OrderPolicy, Orders
@@ -185,11 +185,11 @@ async def test_items_of_a_plan_are_the_same_whatever_the_concurrency() -> None:
     found = []
     for workers in (1, 7):
         evaluation = Evaluation(pairs=pairs(9), method=Ask(), plan=plan, workers=workers)
-        items = await run_evaluation(evaluation, Stopper())
+        items = await run_evaluation(evaluation, ShutdownController())
         found.append([item.to_line() for item in items if item is not None])
     plain = [line.split(b'"requests"')[0] for line in found[0]]
     assert plain == [line.split(b'"requests"')[0] for line in found[1]]
     assert [Item.from_json(orjson.loads(line)).to_line() for line in found[0]] == found[0]
     alone = Evaluation(pairs=pairs(2), method=Ask(), plan=seat(Says(1.0)), workers=1)
-    lines = [item.to_line() for item in await run_evaluation(alone, Stopper()) if item is not None]
+    lines = [item.to_line() for item in await run_evaluation(alone, ShutdownController()) if item is not None]
     assert all(b"votes" not in line and b'"judge"' not in line for line in lines)

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from rig import ask, by_turn, completion, judge_at, pairs, refusal, scripted_engine
 
-from svr_async.engine import stopper as stopper_module
+from svr_async.engine import shutdown as stopper_module
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Budget
-from svr_async.engine.stopper import Stopper
 from svr_async.errors import AuthError, BudgetError, RefusedError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.orders import OrderPolicy, Orders
@@ -105,7 +105,7 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
     plan = Orders(policy=policy, audit=0.3)
     evaluation = by_one(pairs=pairs(N), method=method, orders=plan, workers=4)
     seen: list[Item] = []
-    items = await run_evaluation(evaluation, Stopper(), on_item=seen.append)
+    items = await run_evaluation(evaluation, ShutdownController(), on_item=seen.append)
     for pair, item in zip(pairs(N), items, strict=True):
         assert item is not None
         assert item.id == pair.id
@@ -122,10 +122,10 @@ async def test_little_is_held_of_each_item(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(shelf, "HELD", 1 << 16)
     pair = pairs(1)[0]
     some = [replace(pair, id=f"pair {n}") for n in range(2000)]
-    await run_evaluation(by_one(pairs=some[:10], method=Wordy()), Stopper())
+    await run_evaluation(by_one(pairs=some[:10], method=Wordy()), ShutdownController())
     tracemalloc.start()
     try:
-        items = await run_evaluation(by_one(pairs=some, method=Wordy()), Stopper())
+        items = await run_evaluation(by_one(pairs=some, method=Wordy()), ShutdownController())
         gc.collect()
         assert tracemalloc.get_traced_memory()[0] < 620 * len(some) + shelf.HELD
     finally:
@@ -151,27 +151,27 @@ async def test_concurrency_and_faults_do_not_show_in_the_items(cache_folder: Pat
                 pairs=pairs(N), method=Oracle(), judge=steady, engine=judge.engine, workers=workers,
                 orders=Orders(audit=0.3),
             )  # fmt: skip
-            found.append(lines(await run_evaluation(evaluation, Stopper())))
+            found.append(lines(await run_evaluation(evaluation, ShutdownController())))
     assert len(found[0]) == N
     assert found[0] == found[1] == found[2] == found[3]
 
 
 async def test_an_error_that_ends_the_run_keeps_what_was_judged(cache_folder: Path) -> None:
-    """Pairs judged before the key was refused are items; the others are None, and the stopper has the error."""
+    """Pairs judged before the key was refused are items; the others are None, and the shutdown has the error."""
 
     def answer(_: object, n: int) -> object:
         return completion("yes") if n < 5 else refusal(401, "revoked")
 
     async with scripted_engine(cache_folder, answer, concurrency=2) as (engine, _):
-        stopper = Stopper()
+        shutdown = ShutdownController()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=2,
             orders=Orders(audit=0.0),
         )  # fmt: skip
-        items = await run_evaluation(evaluation, stopper)
-        assert isinstance(stopper.error, AuthError)
+        items = await run_evaluation(evaluation, shutdown)
+        assert isinstance(shutdown.error, AuthError)
         assert [item is not None for item in items] == [True] * 5 + [False] * 7
-        assert stopper.stopped
+        assert shutdown.stopped
 
 
 async def test_a_signal_lets_calls_under_way_end(cache_folder: Path) -> None:
@@ -183,24 +183,26 @@ async def test_a_signal_lets_calls_under_way_end(cache_folder: Path) -> None:
         return completion("yes")
 
     async with scripted_engine(cache_folder, lambda *_: answer(), concurrency=3) as (engine, transport):
-        stopper = Stopper()
+        shutdown = ShutdownController()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=8,
             orders=Orders(audit=0.0),
         )  # fmt: skip
-        task = asyncio.create_task(run_evaluation(evaluation, stopper))
+        task = asyncio.create_task(run_evaluation(evaluation, shutdown))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
             await asyncio.sleep(0.001)
-        stopper.interrupt(signal.SIGTERM)
-        stopper.interrupt(signal.SIGINT)
+        shutdown.interrupt(signal.SIGTERM)
+        shutdown.interrupt(signal.SIGINT)
         gate.set()
         items = await task
         assert sum(item is not None for item in items) == 3
-        assert (stopper.signal, len(transport.sent)) == (signal.SIGTERM, 3)
+        assert (shutdown.signal, len(transport.sent)) == (signal.SIGTERM, 3)
 
 
 @contextlib.asynccontextmanager
-async def hanging_run(cache_folder: Path) -> AsyncIterator[tuple[Stopper, asyncio.Task[list[Item | None]], CallEngine]]:
+async def hanging_run(
+    cache_folder: Path,
+) -> AsyncIterator[tuple[ShutdownController, asyncio.Task[list[Item | None]], CallEngine]]:
     """Begin a run whose endpoint never answers, and wait until three calls are under way."""
 
     async def never() -> object:
@@ -208,15 +210,15 @@ async def hanging_run(cache_folder: Path) -> AsyncIterator[tuple[Stopper, asynci
         return completion("no")
 
     async with scripted_engine(cache_folder, lambda *_: never(), concurrency=3) as (engine, transport):
-        stopper = Stopper()
+        shutdown = ShutdownController()
         evaluation = by_one(
             pairs=pairs(N), method=Asking(engine), engine=engine, workers=3,
             orders=Orders(audit=0.0),
         )  # fmt: skip
-        task = asyncio.create_task(run_evaluation(evaluation, stopper))
+        task = asyncio.create_task(run_evaluation(evaluation, shutdown))
         while len(transport.sent) < 3:  # noqa: ASYNC110  (the script has no event for this)
             await asyncio.sleep(0.001)
-        yield stopper, task, engine
+        yield shutdown, task, engine
 
 
 async def test_calls_that_do_not_end_are_left_after_the_drain(
@@ -224,19 +226,19 @@ async def test_calls_that_do_not_end_are_left_after_the_drain(
 ) -> None:
     """A call that hangs holds a stopping run up for the time of the drain and no longer."""
     monkeypatch.setattr(stopper_module, "DRAIN_AFTER_SIGNAL_S", 0.05)
-    async with hanging_run(cache_folder) as (stopper, task, engine):
-        stopper.interrupt(signal.SIGINT)
+    async with hanging_run(cache_folder) as (shutdown, task, engine):
+        shutdown.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
         assert engine.stats().in_flight == 0
 
 
 async def test_a_signal_ends_the_wait_for_what_is_billed(cache_folder: Path) -> None:
     """At the budget answers are waited for, but not against the will of who is waiting."""
-    async with hanging_run(cache_folder) as (stopper, task, _):
-        stopper.fail(BudgetError("enough"))
-        stopper.interrupt(signal.SIGINT)
+    async with hanging_run(cache_folder) as (shutdown, task, _):
+        shutdown.fail(BudgetError("enough"))
+        shutdown.interrupt(signal.SIGINT)
         assert await asyncio.wait_for(task, 10) == [None] * N
-        assert isinstance(stopper.error, BudgetError)
+        assert isinstance(shutdown.error, BudgetError)
 
 
 async def test_at_the_budget_calls_under_way_are_waited_for(
@@ -246,7 +248,7 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
     monkeypatch.setattr(stopper_module, "DRAIN_AFTER_ERROR_S", 0.0)
     async with SimServer(SimConfig(latency_ms=50.0)) as sim:
         async with judge_at(sim.base_url, cache_folder, budget=Budget(max_calls=5), concurrency=5) as judge:
-            stopper = Stopper()
+            shutdown = ShutdownController()
             evaluation = by_one(
                 pairs=pairs(N),
                 method=Vanilla(),
@@ -255,8 +257,8 @@ async def test_at_the_budget_calls_under_way_are_waited_for(
                 workers=8,
                 orders=Orders(audit=0.0),
             )
-            items = await run_evaluation(evaluation, stopper)
-        assert isinstance(stopper.error, BudgetError)
+            items = await run_evaluation(evaluation, shutdown)
+        assert isinstance(shutdown.error, BudgetError)
         assert sum(item is not None for item in items) == sim.stats()["completed"] == 5
 
 
@@ -266,7 +268,7 @@ async def test_a_failed_pair_is_an_item_with_its_reason(cache_folder: Path) -> N
         evaluation = by_one(
             pairs=pairs(3), method=Asking(engine), engine=engine, workers=3,
         )  # fmt: skip
-        items = await run_evaluation(evaluation, Stopper())
+        items = await run_evaluation(evaluation, ShutdownController())
         assert [item.outcome for item in items if item is not None] == ["api_error"] * 3
         assert [item.correct for item in items if item is not None] == [False] * 3
 
@@ -281,12 +283,12 @@ async def test_a_bug_in_a_method_is_raised_not_swallowed(error: type[Exception])
 
     evaluation = by_one(pairs=pairs(3), method=Broken(), workers=2)
     with pytest.raises(error):
-        await run_evaluation(evaluation, Stopper())
+        await run_evaluation(evaluation, ShutdownController())
 
 
 async def test_a_run_says_how_many_verdicts_came_without_the_nonce() -> None:
     """Of the verdicts only: what has none needs no signature; where all are signed nothing is said."""
-    found = await run_evaluation(by_one(pairs=pairs(4), method=Lengths(), orders=NO_AUDIT), Stopper())
+    found = await run_evaluation(by_one(pairs=pairs(4), method=Lengths(), orders=NO_AUDIT), ShutdownController())
     items = [item for item in found if item is not None]
     bare = [replace(item, flags=("no_nonce",)) for item in items]
     failed = replace(bare[0], outcome=Outcome.PARSE_ERROR.value)
@@ -305,9 +307,9 @@ async def test_a_run_says_how_many_verdicts_came_without_the_nonce() -> None:
 async def test_a_judge_read_once_or_failing_otherwise_is_asked_to_the_end(cache_folder: Path, first: Any) -> None:
     """Only where nothing at all can be read is the run ended early."""
     async with scripted_engine(cache_folder, by_turn(first, first, completion(BAD))) as (engine, _):
-        stopper = Stopper()
-        items = await run_evaluation(by_one(pairs=pairs(25), method=Asking(engine), engine=engine, workers=1), stopper)
-    assert (stopper.error, items.count(None)) == (None, 0)
+        shutdown = ShutdownController()
+        items = await run_evaluation(by_one(pairs=pairs(25), method=Asking(engine), engine=engine, workers=1), shutdown)
+    assert (shutdown.error, items.count(None)) == (None, 0)
 
 
 async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder: Path, tmp_path: Path) -> None:
@@ -317,9 +319,9 @@ async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder
         log = FailureLog(tmp_path / "failures.jsonl")
         async with scripted_engine(cache_folder, by_turn(completion(text)), failures=log) as (engine, sent):
             made = by_one(pairs=pairs(70), method=Asking(engine), engine=engine, workers=1, orders=NO_AUDIT, **settings)
-            stopper = Stopper()
-            items = await run_evaluation(made, stopper)
-        return stopper.error, len(items) - items.count(None), len(sent.sent)
+            shutdown = ShutdownController()
+            items = await run_evaluation(made, shutdown)
+        return shutdown.error, len(items) - items.count(None), len(sent.sent)
 
     for before in (0, 20):  # what has failed for good is not paid for again, and is no reason to end
         error, done, calls = await judged(BAD)

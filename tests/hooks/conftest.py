@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from rewarding import untouched
 
-from svr_async.engine.loops import run_sync
+from svr_async.engine.concurrency import run_sync
 from svr_async.hooks.held import close_engines
 from svr_async.hooks.single_rewards import close_session
 

@@ -11,10 +11,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from svr_async.engine.endpoint_json import clean_text
-from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
-from svr_async.engine.wires import registry
-from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
+from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, token_count
+from svr_async.engine.wires import Params, Settings, Wire, registry
 
 NAME = "letters"
 KEY = "letter-key-1234"

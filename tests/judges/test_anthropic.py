@@ -11,12 +11,12 @@ import orjson
 import pytest
 from rig import QUICK, pairs, serving
 
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.classify import Kind, classify_reply
-from svr_async.engine.config import EngineConfig
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request
+from svr_async.engine.wires import Form, Settings
 from svr_async.engine.wires.anthropic import WIRE
-from svr_async.engine.wires.contract import Form, Settings
 from svr_async.errors import AuthError, ConfigError, ModelError, QuotaError, SvrError, UsageError
 from svr_async.judges.batch_run import choose_endpoint
 from svr_async.judges.doctor.endpoint import choose_questions, examine

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from rig import completion, pairs, scripted_engine, writer
 
-from svr_async.engine.http.transport import RawReply
+from svr_async.engine.http import RawReply
 from svr_async.engine.request import ReplyRejectedError, Request
 from svr_async.judges.author import (
     MAX_INDUCED,
@@ -150,7 +150,7 @@ def test_the_question_shows_the_prompt_and_the_rubrics_and_no_response() -> None
     assert pair.rejected not in text
     assert question.request == rephrasing(writer(), pair.prompt, rubrics).request
     assert question.request != rephrasing(writer(), user_prompt("another"), rubrics).request
-    assert question.sketch() == {"R1": "Names a source", "R2": "Is short"}
+    assert question.placeholder() == {"R1": "Names a source", "R2": "Is short"}
     assert question.expected_tokens > 0
 
 

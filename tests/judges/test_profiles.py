@@ -12,7 +12,7 @@ import orjson
 import pytest
 from rig import QUICK, pairs
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.money import Price
 from svr_async.engine.secrets import Secret
 from svr_async.errors import ConfigError, UsageError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svr_async.engine.events import AttemptEnded, CallEnded, Snapshot
-from svr_async.engine.histogram import Spread
-from svr_async.engine.stats import EngineStats
+from svr_async.engine.stats import EngineStats, Spread
 
 TEXTS = {"last_failure": ""}
 SPREADS = {

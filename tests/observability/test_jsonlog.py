@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from made_events import call, facts, snapshot
 
 from svr_async.engine import events
-from svr_async.engine.events import (
-    EngineStopped,
-    Event,
-    ItemFailed,
-    LanePaused,
-    RetryPlanned,
-    RunEnded,
-    RunStarted,
-)
+from svr_async.engine.events import EndpointPaused, EngineStopped, Event, ItemFailed, RetryPlanned, RunEnded, RunStarted
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import JsonLog
 from svr_async.observability.records import MOST_CHARS, name_of, record_of
@@ -49,7 +41,7 @@ def logged(path: Path, *told: Event, **settings_: Any) -> list[dict[str, Any]]:
 
 def test_a_line_has_time_run_process_and_the_events_own_fields(tmp_path: Path) -> None:
     """Times are UTC to the millisecond; fields carry the names of the event's record."""
-    (line,) = logged(tmp_path / "log", LanePaused(lane="a", seconds=1.23456789, reason="slow down"), run="r1")
+    (line,) = logged(tmp_path / "log", EndpointPaused(lane="a", seconds=1.23456789, reason="slow down"), run="r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line.pop("pid") == os.getpid()
     assert line == {"run": "r1", "event": "lane_paused", "lane": "a", "seconds": 1.234568, "reason": "slow down"}

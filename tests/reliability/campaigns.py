@@ -18,7 +18,7 @@ import orjson
 from checker import Account, check, read_history
 from rig import background, name_judge, sim_process, svr, wait_until, write_bench
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.simulation.history import CallRecord
 
 HOUR = 3600.0

@@ -19,7 +19,7 @@ from forks import Forked
 from rig import background, name_judge, pairs
 from trials import KILLED, quiet
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.simulation.server import SimServer
 from svr_async.vocabulary.pair import prompt_text
 

@@ -32,10 +32,9 @@ from rig import (
 )
 
 from svr_async.engine.engine import Completion
-from svr_async.engine.http import lean, on_aiohttp, transport
-from svr_async.engine.http.client import CLIENTS
+from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.http import CLIENTS, lean, on_aiohttp, transport
 from svr_async.engine.request import Request
-from svr_async.engine.words import About, Word
 from svr_async.errors import EndpointDownError, RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.wire import reset
@@ -581,7 +580,7 @@ def test_row_021_too_few_file_descriptors(tmp_path: Path) -> None:
 async def test_row_021_fewer_calls_at_a_time_and_said_once(cache_folder: Path) -> None:
     """Where descriptors run out the limit on calls under way is halved, that is said once, and no question is lost."""
     failing = 24
-    told: list[Word] = []
+    told: list[Notice] = []
 
     def answer(*_: object) -> object:
         nonlocal failing
@@ -589,9 +588,9 @@ async def test_row_021_fewer_calls_at_a_time_and_said_once(cache_folder: Path) -
         return transport.cannot_connect("OSError", "Too many open files") if failing >= 0 else completion("yes")
 
     async with scripted_engine(cache_folder, answer, concurrency=32) as (engine, _):
-        engine.tell(told.append)
+        engine.set_on_notice(told.append)
         found = await asyncio.gather(*(engine.complete(ask(f"q{number}")) for number in range(100)))
         lane = engine.stats().lanes[0]
         assert ({one.value for one in found}, lane.falls >= 1, lane.state) == ({"yes"}, True, "ready")
-    notes = [word.text for word in told if word.about is About.NOTE]
+    notes = [word.text for word in told if word.about is NoticeKind.NOTE]
     assert (len(notes), "ulimit -n" in notes[0]) == (1, True)

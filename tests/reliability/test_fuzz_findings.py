@@ -33,8 +33,7 @@ from svr_async.engine.batch.folder import (
 from svr_async.engine.batch.requests import RequestFile
 from svr_async.engine.batch.results import DamagedLineError, asked_keys, read_line
 from svr_async.engine.cache_disk import refuse_foreign_database
-from svr_async.engine.endpoint_json import json_value
-from svr_async.engine.reply import Reply
+from svr_async.engine.reply import Reply, json_value
 from svr_async.errors import ArtefactError, ConfigError, DataError, StorageError, UsageError
 from svr_async.evaluation.runcheck import item_problem
 from svr_async.evaluation.runfolder import RunFolder

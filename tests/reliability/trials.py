@@ -16,7 +16,7 @@ from checker import Account, Moment, check, moment
 from nursery import Ended, Nursery, Strike
 from rig import name_judge, serving, write_bench
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from stand_ins import UnaskedJudge
 
-from svr_async.engine.stopper import StoppedError, Stopper
+from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import AuthError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.training.rounds.judge_calls import Crew, PoolTask, StageEndsError, induce, judge_pools, probe
@@ -139,7 +139,7 @@ async def test_a_signal_ends_what_is_asked() -> None:
     @contextmanager
     def listening() -> Iterator[None]:
         listened.append("in")
-        asyncio.get_running_loop().call_later(0.01, stopper.interrupt, 15)
+        asyncio.get_running_loop().call_later(0.01, shutdown.interrupt, 15)
         yield
         listened.append("out")
 
@@ -148,9 +148,9 @@ async def test_a_signal_ends_what_is_asked() -> None:
             await asyncio.sleep(0.03)
             return await super().probe(pair)
 
-    stopper = Stopper()
+    shutdown = ShutdownController()
     with pytest.raises(StoppedError, match="stopped by SIGTERM") as caught:
-        await probe(crew(Slow(), stopper=stopper, listening=listening), PAIRS)
+        await probe(crew(Slow(), shutdown=shutdown, listening=listening), PAIRS)
     assert caught.value.exit_code == 143
     assert listened == ["in", "out"]
 

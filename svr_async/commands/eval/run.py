@@ -12,7 +12,6 @@ import click
 from svr_async.commands.eval.notes import notes_of
 from svr_async.commands.settings import eval_settings
 from svr_async.commands.watching import Screen, print_count
-from svr_async.engine.signals import has_hung_up
 from svr_async.evaluation.running.evaluate import run_now
 from svr_async.evaluation.running.listener import EvalResult
 from svr_async.evaluation.running.prepared import Prepared, prepare
@@ -50,7 +49,7 @@ def _draw_frontier(run: Prepared, *, as_json: bool) -> None:
 def _exit_code(settings: EvalSettings, result: EvalResult, screen: Screen) -> int:
     """Return 0, or what a signal means to a shell; CoverageError where too many pairs have no verdict."""
     metrics = result.metrics
-    if screen.stopper is not None and has_hung_up(screen.stopper):
+    if screen.shutdown is not None and screen.shutdown.hung_up:
         return 128 + result.signal
     if result.signal:
         told = f"stopped by {signal.Signals(result.signal).name}: {result.left} — run the same command to go on"

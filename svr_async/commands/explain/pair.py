@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from svr_async.commands.given_text import text_of
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.items import build_item
 from svr_async.evaluation.reporting.explain import Explanation, explain_decision
 from svr_async.evaluation.runfolder import Texts

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from svr_async.commands.screen import tell
+from svr_async.commands.status_line import engine_facts
 from svr_async.commands.terminal import PLAIN_EVERY_S, REFRESH_EVERY_S, plain_progress, stage_bar
 from svr_async.commands.train.epochs import EpochTable
-from svr_async.engine.doing import engine_facts
-from svr_async.engine.signals import draining
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import OpenJudge
 from svr_async.training.rounds.judge_calls import ShardEndsError
@@ -82,9 +81,9 @@ class TrainScreen:
         self._stats = judge.engine.stats if judge.engine else None
         self._begun = time.monotonic()
 
-    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
         """Drain on signals while questions are asked."""
-        return draining(stopper, self.say)
+        return draining(shutdown, self.say)
 
     def say(self, text: str) -> None:
         """Say something that happened, with the seconds since the beginning."""

@@ -18,8 +18,7 @@ import orjson
 
 from svr_async.engine.batch.folder import REMOVE
 from svr_async.engine.classify import classify_status
-from svr_async.engine.endpoint_json import json_value
-from svr_async.engine.reply import BadBodyError, Reply
+from svr_async.engine.reply import BadBodyError, Reply, json_value
 from svr_async.engine.secrets import Secret
 from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import ArtefactError, StorageError

@@ -13,9 +13,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.endpoint_json import clean_text, json_value
-from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
-from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
+from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, json_of, json_value, token_count
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
 VERSION = "2023-06-01"
 SYSTEM = ("system", "developer")
@@ -67,7 +66,7 @@ def _output_config(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def body(asked: Asked) -> dict[str, Any]:
+def body(asked: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST: what the system says stands on top, the token limit has to be there."""
     system = "\n\n".join(content for role, content in asked.messages if role in SYSTEM)
     messages = [{"role": role, "content": content} for role, content in asked.messages if role not in SYSTEM]

@@ -8,9 +8,8 @@ from http import HTTPStatus
 from typing import Any
 
 from svr_async.engine.reply import Reply, json_of
-from svr_async.engine.wires import openai
-from svr_async.engine.wires.contract import QUESTION, Asked, Params, Settings, Wire
-from svr_async.engine.wires.statements import name_of, reply_of
+from svr_async.engine.wires import QUESTION, Params, Settings, Wire, WireRequest, openai
+from svr_async.engine.wires.decisions import name_of, reply_of
 
 TOP = 20  # most alternatives that OpenAI's endpoint, and vLLM as it comes, tell of a token
 WORDS = {"yes": True, "no": False}
@@ -24,7 +23,7 @@ def params(settings: Settings) -> Params:
     return (*openai.params(plain), ("logprobs", True), ("top_logprobs", TOP))
 
 
-def body(asked: Asked) -> dict[str, Any]:
+def body(asked: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST: the statement ends the last message, so that requests of a pair begin alike."""
     found = openai.body(asked)
     turns: list[dict[str, str]] = []

@@ -7,9 +7,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.endpoint_json import clean_text, json_value
-from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
-from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
+from svr_async.engine.reply import BadBodyError, Reply, Usage, clean_text, dollars, json_of, json_value, token_count
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 
 
 def headers(key: str) -> dict[str, str]:
@@ -54,7 +53,7 @@ def _response_format(settings: Settings) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": {"name": settings.form.name, "strict": True, "schema": schema}}
 
 
-def body(asked: Asked) -> dict[str, Any]:
+def body(asked: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST."""
     messages = [{"role": role, "content": content} for role, content in asked.messages]
     found = {"model": asked.model, "messages": messages, asked.max_tokens_field: asked.max_tokens}
@@ -150,6 +149,7 @@ def _read_usage(value: Any) -> Usage:
         prompt_tokens=token_count(value.get("prompt_tokens")),
         cached_tokens=token_count(cached),
         completion_tokens=token_count(value.get("completion_tokens")),
+        cost_usd=dollars(value.get("cost")),
     )
 
 

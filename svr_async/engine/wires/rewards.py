@@ -1,4 +1,4 @@
-"""Scores of reward models: what the three wires of vLLM's pooling endpoints have in common.
+"""Reward models: the three wires of vLLM's pooling endpoints (`classify`, `pooling`, `score`).
 
 Shapes: vLLM's `/classify`, `/pooling` and `/score`, as its `entrypoints/pooling` of 2026 has them.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from svr_async.engine.reply import BadBodyError, Reply, Usage, json_of, token_count
-from svr_async.engine.wires.contract import Asked, Params, Settings, Wire
+from svr_async.engine.wires import Params, Settings, Wire, WireRequest
 from svr_async.engine.wires.openai import error_in_body, headers
 from svr_async.vocabulary.numbers import is_number
 
@@ -24,17 +24,17 @@ def params(settings: Settings) -> Params:
     return (RAW, *settings.extra)
 
 
-def named(asked: Asked) -> dict[str, Any]:
+def named(asked: WireRequest) -> dict[str, Any]:
     """Return the fields of every body: the settings, and the model where one is named."""
     return dict(asked.params) | ({"model": asked.model} if asked.model else {})
 
 
-def conversation(asked: Asked) -> dict[str, Any]:
+def conversation(asked: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST that shows prompt and response as one conversation."""
     return named(asked) | {"messages": [{"role": role, "content": text} for role, text in asked.messages]}
 
 
-def wire_of(name: str, field: str, body: Callable[[Asked], dict[str, Any]] = conversation) -> Wire:
+def wire_of(name: str, field: str, body: Callable[[WireRequest], dict[str, Any]] = conversation) -> Wire:
     """Return the wire whose rows hold the score as `field`."""
 
     def read(data: bytes, status: int = HTTPStatus.OK) -> Reply:
@@ -77,3 +77,18 @@ def _reply_of(score: float, value: dict[str, Any]) -> Reply:
         fingerprint=str(value.get("system_fingerprint") or ""),  # `svr sim` signs its scores so
         id=str(value.get("id") or ""),
     )
+
+
+def _text_pair(asked: WireRequest) -> dict[str, Any]:
+    """Return the JSON body of `/score`: the last turn is the response, all earlier turns are the prompt."""
+    *turns, (_, response) = asked.messages
+    lone = len(turns) == 1 and turns[0][0] == "user"
+    prompt = turns[0][1] if lone else "\n\n".join(f"{role}: {text}" for role, text in turns)
+    return named(asked) | {"text_1": prompt, "text_2": response}
+
+
+WIRES = {
+    "classify": wire_of("classify", "probs"),
+    "pooling": wire_of("pooling", "data"),
+    "score": wire_of("score", "score", _text_pair),
+}

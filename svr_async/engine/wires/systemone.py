@@ -9,17 +9,15 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from svr_async.engine.endpoint_json import json_value
-from svr_async.engine.reply import BadBodyError, Reply, json_of
-from svr_async.engine.wires.contract import Asked, Wire
-from svr_async.engine.wires.decisions import params
+from svr_async.engine.reply import BadBodyError, Reply, json_of, json_value
+from svr_async.engine.wires import Wire, WireRequest
+from svr_async.engine.wires.decisions import chance_of, params, parted, read_usage, reply_of
 from svr_async.engine.wires.openai import error_in_body, headers
-from svr_async.engine.wires.statements import chance_of, parted, read_usage, reply_of
 
 MOST_QUESTIONS = 200  # the schema names no bound; OpenRouter, which serves the same shape, passes on so many
 
 
-def body(asked: Asked) -> dict[str, Any]:
+def body(asked: WireRequest) -> dict[str, Any]:
     """Return the JSON body of the POST; the state is one text, as its messages follow each other."""
     shown, statements = parted(asked)
     return {

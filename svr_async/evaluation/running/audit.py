@@ -9,8 +9,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import run_whole
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import CoverageError, UsageError
 from svr_async.evaluation.audit import RUBRIC_HEADS, TABLE_HEADS, AttackFound, attack_found, rubric_rows, table_rows
 from svr_async.evaluation.items import Item
@@ -129,13 +128,13 @@ def run_audit(plan: AuditPlan, listener: Listener | None = None) -> Audit:
 
 async def _run(plan: AuditPlan, listener: Listener) -> Audit:
     bench = await open_bench(plan.run)
-    stopper = Stopper()
+    shutdown = ShutdownController()
     try:
-        items = await judge_all(plan.run, bench, evaluation_of(plan.run, bench), listener, stopper)
+        items = await judge_all(plan.run, bench, evaluation_of(plan.run, bench), listener, shutdown)
     finally:
         await bench.close()
-    if stopper.error is not None:
-        raise stopper.error
+    if shutdown.error is not None:
+        raise shutdown.error
     marks = integrity_marks(joined_marks(judge.judge.marks for judge in bench.judges))
     return Audit(
         bank=plan.bank,
@@ -144,7 +143,7 @@ async def _run(plan: AuditPlan, listener: Listener) -> Audit:
         data=plan.run.record.dataset.digest,
         found=_found(plan, items),
         complete=all(item is not None for item in items),
-        signal=stopper.signal,
+        signal=shutdown.signal,
     )
 
 

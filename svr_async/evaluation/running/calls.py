@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from svr_async.adapters.source import STDIN
 from svr_async.engine.cache_look import Kept, key_digits, look_up, one_of
+from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.loops import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
-from svr_async.engine.stopper import Stopper
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.reporting.explain import item_of_run
@@ -167,9 +166,9 @@ async def asked_of(prepared: Prepared, bench: Bench, pairs: Sequence[PreferenceP
     asked: dict[str, tuple[Request, Price | None]] = {}
     for engine in (judge.engine for judge in bench.judges if judge.engine is not None):
         engine.on_asked = _noting(asked, engine.price)
-    stopper = Stopper()
-    await judge_pairs(evaluation_of(prepared, bench, pairs), stopper)
-    stopper.reraise()
+    shutdown = ShutdownController()
+    await judge_pairs(evaluation_of(prepared, bench, pairs), shutdown)
+    shutdown.reraise()
     return asked
 
 

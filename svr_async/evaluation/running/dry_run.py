@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from svr_async.engine.config import EngineConfig
+from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply, Usage
@@ -140,20 +140,20 @@ class DryRunCount:
             "maybe_calls": self.maybe_calls,
             "maybe_usd": None if price is None else round(price.cost(maybe), 4),
             "sampled_answers": sampled,
-            "seconds": round(seconds_for(count, self.engine.config, lanes=len(stats.lanes)), 1),
+            "seconds": round(seconds_for(count, self.engine.config, endpoints=len(stats.endpoints)), 1),
         }
 
 
-def seconds_for(count: Mapping[str, Any], config: EngineConfig, *, lanes: int = 1) -> float:
+def seconds_for(count: Mapping[str, Any], config: EngineConfig, *, endpoints: int = 1) -> float:
     """Return how long calls take at the limits: of rates and calls under way, what holds them back longest.
 
     A call takes a second until its first token and 50 tokens a second from there; `auto` is 64 calls under way.
     """
     calls, tokens = count["calls"], count["prompt_tokens"] + count["completion_tokens"]
-    at_once = min(config.concurrency, AUTO_IN_FLIGHT) if config.adaptive else config.concurrency
+    at_once = config.start or config.concurrency
     written = FIRST_TOKEN_S * calls + count["completion_tokens"] / TOKENS_A_SECOND
     rates = [calls / config.rpm if config.rpm else 0.0, tokens / config.tpm if config.tpm else 0.0]
-    held_back = 60 * max(rates) / lanes
+    held_back = 60 * max(rates) / endpoints
     return float(max(written / max(1, min(at_once, calls)), held_back))
 
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.shared.lending import lending
-from svr_async.engine.stopper import Stopper
-from svr_async.engine.words import About, Word
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, WholeItems
 from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
@@ -102,7 +101,7 @@ async def _look_around(run: Prepared, listener: Listener) -> None:
     if not sending:
         return
     if note := network_note(limits.cache):
-        listener.hear(Word(About.NOTE, note))
+        listener.hear(Notice(NoticeKind.NOTE, note))
     own = run.method.facts.own
     most = MOST_CALLS if own is None else own.most_calls
     if run.settings.force or shortage(room_at_most(pairs, sending, most), limits.cache, run.folder) is None:
@@ -126,9 +125,9 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
         }
         if not planned:
             return None
-        stopper = Stopper()
-        await judge_pairs(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), stopper)
-        stopper.reraise()
+        shutdown = ShutdownController()
+        await judge_pairs(replace(evaluation, guessed=partial(guessed_by, tuple(planned.values()))), shutdown)
+        shutdown.reraise()
         before.update(*(one.keys for one in planned.values()))
         own = run.method.facts.own
         method = {} if own is None else {"method_calls": own.counted([evaluation.tallied()]), "assumes": own.assumes}
@@ -139,14 +138,14 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
 
 async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener) -> EvalResult:
     begin_run(run.folder, run.record, _judge_facts(run, bench))
-    stopper, begun = Stopper(), time.monotonic()
+    shutdown, begun = ShutdownController(), time.monotonic()
     several = run.settings.processes > 1 or run.settings.ray is not None
     if several and bench.sending and not run.settings.limits.offline:
         bench = share_out(bench)
-    items = await judge_all(run, bench, evaluation, listener, stopper)
+    items = await judge_all(run, bench, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
-    if not judged and stopper.error is not None:
-        raise stopper.error
+    if not judged and shutdown.error is not None:
+        raise shutdown.error
     asked = Asked(
         judge=_judge_facts(run, bench),
         costs=bench.costs(),
@@ -159,24 +158,24 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
     if run.settings.limits.share != WHOLE:
         keep_shard(run, asked)
     result = EvalResult(
-        folder=run.folder, metrics=metrics, items=WholeItems(judged), total=len(items), signal=stopper.signal
+        folder=run.folder, metrics=metrics, items=WholeItems(judged), total=len(items), signal=shutdown.signal
     )
     listener.ended(result)
-    if stopper.error is not None:
-        raise _with_progress(stopper.error, result.left)
+    if shutdown.error is not None:
+        raise _with_progress(shutdown.error, result.left)
     return result
 
 
 async def judge_all(
-    run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener, stopper: Stopper
+    run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
 ) -> Sequence[Item | None]:
     """Judge all pairs, in other processes where the bench is shared out."""
-    with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, stopper):
+    with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, shutdown):
         for engine in evaluation.engines:
-            engine.tell(listener.hear)
+            engine.set_on_notice(listener.hear)
         if not isinstance(bench, SharedBench):
-            return await run_evaluation(evaluation, stopper, on_item=listener.done)
-        shared = SharedRun(run=run, bench=bench, stopper=stopper, listener=listener)
+            return await run_evaluation(evaluation, shutdown, on_item=listener.done)
+        shared = SharedRun(run=run, bench=bench, shutdown=shutdown, listener=listener)
         return await run_shared(shared, evaluation, ask_in_processes if run.settings.ray is None else _ask_on_ray)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.evaluation.reporting.item_blocks import Exchange, Exchanges
 from svr_async.evaluation.runfolder import Run
 from svr_async.evaluation.running.bench import Bench, open_bench

@@ -13,8 +13,7 @@ from typing import Any
 
 from svr_async.adapters import get_adapter
 from svr_async.adapters.selection import select_pairs
-from svr_async.engine.flow import bounded_map
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import bounded_map, run_whole
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.frontier import Charge, Column, Frontier, draw_frontier, first_order
 from svr_async.evaluation.orders import Orders

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.events import Notice
 from svr_async.engine.stats import EngineStats
-from svr_async.engine.stopper import Stopper
-from svr_async.engine.words import Word
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.vocabulary.sheet_html import sheet_html
@@ -23,10 +23,10 @@ class Listener:
         self,
         total: int,
         stats: Callable[[], EngineStats] | None,
-        stopper: Stopper,
+        shutdown: ShutdownController,
     ) -> AbstractContextManager[object]:
         """Return what is entered while `total` pairs are judged; `stats` is None where nothing is sent."""
-        del total, stats, stopper
+        del total, stats, shutdown
         return nullcontext()
 
     def done(self, what: Item | int) -> None:
@@ -35,7 +35,7 @@ class Listener:
     def note(self, text: str) -> None:
         """Something happened that a person may want to know."""
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: Notice) -> None:
         """An engine tells of a retry, a long wait, or of what is said once."""
 
     def ended(self, result: EvalResult) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svr_async.adapters.source import STDIN
-from svr_async.engine.loops import run_whole
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation import wording
 from svr_async.evaluation.items import Item
@@ -109,12 +108,12 @@ async def _ask(runs: list[Prepared]) -> tuple[list[list[Item]], dict[str, Any]]:
     """Judge each run's pairs, one run after the other; return the items, and what is known of the judges at the end."""
     passes, facts = [], dict[str, Any]()
     for run in runs:
-        stopper, bench = Stopper(), await open_bench(run)
+        shutdown, bench = ShutdownController(), await open_bench(run)
         try:
-            items = await run_evaluation(evaluation_of(run, bench), stopper)
+            items = await run_evaluation(evaluation_of(run, bench), shutdown)
             facts = bench.facts()
         finally:
             await bench.close()
-        stopper.reraise()
+        shutdown.reraise()
         passes.append([item for item in items if item is not None])
     return passes, facts

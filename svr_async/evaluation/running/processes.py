@@ -18,10 +18,9 @@ import orjson
 
 import svr_async.errors
 from svr_async.adapters.pair_shelf import pairs_at
-from svr_async.engine.events import tell_whole_run
+from svr_async.engine.concurrency import DRAIN_AFTER_SIGNAL_S, ShutdownController
+from svr_async.engine.events import Notice, tell_whole_run
 from svr_async.engine.stats import EngineStats
-from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S, Stopper
-from svr_async.engine.words import About, Word
 from svr_async.errors import BudgetError, SvrError
 from svr_async.evaluation.costs import CALLS, JudgeCost, joined
 from svr_async.evaluation.items import Item
@@ -111,7 +110,7 @@ class SharedRun:
 
     run: Prepared
     bench: SharedBench
-    stopper: Stopper
+    shutdown: ShutdownController
     listener: Listener
 
 
@@ -119,16 +118,16 @@ async def run_shared(
     shared: SharedRun, evaluation: Evaluation, ask: Callable[[SharedRun], Awaitable[None]]
 ) -> list[Item | None]:
     """Have every pair judged by those whom `ask` starts; return items as `run_evaluation` does."""
-    bench, stopper, told = shared.bench, shared.stopper, shared.bench.told
-    stopper.engines = evaluation.engines
+    bench, shutdown, told = shared.bench, shared.shutdown, shared.bench.told
+    shutdown.engines = evaluation.engines
     await ask(shared)
     _carry_over(bench)
-    items = await _replay(evaluation, sorted(told.done), stopper)
+    items = await _replay(evaluation, sorted(told.done), shutdown)
     told.replayed = [0 if judge.engine is None else judge.engine.stats().cache_hits for judge in bench.judges]
     left = [place for place, item in enumerate(items) if item is None]
-    if left and not stopper.stopped:
+    if left and not shutdown.stopped:
         rest = replace(evaluation, pairs=pairs_at(evaluation.pairs, left))
-        _put(items, left, await run_evaluation(rest, stopper, on_item=shared.listener.done))
+        _put(items, left, await run_evaluation(rest, shutdown, on_item=shared.listener.done))
     tell_whole_run(bench.stats(), _model_of(bench), closing=True)
     return items
 
@@ -147,14 +146,14 @@ def _carry_over(bench: SharedBench) -> None:
             judge.engine.cache.damaged += bench.told.count(place, "damaged")
 
 
-async def _replay(evaluation: Evaluation, done: list[int], stopper: Stopper) -> list[Item | None]:
+async def _replay(evaluation: Evaluation, done: list[int], shutdown: ShutdownController) -> list[Item | None]:
     """Read back from the cache what the workers have done."""
     items: list[Item | None] = [None] * len(evaluation.pairs)
-    reader = Stopper()
+    reader = ShutdownController()
     pairs = pairs_at(evaluation.pairs, done)
     _put(items, done, await run_evaluation(replace(evaluation, pairs=pairs), reader))
     if reader.error is not None:
-        stopper.fail(reader.error)
+        shutdown.fail(reader.error)
     return items
 
 
@@ -178,7 +177,7 @@ async def _do_share(shared: SharedRun, share: Share) -> None:
         except OSError as error:  # no memory, or no further process: this one judges the share
             shared.listener.note(f"worker {share[0] + 1} of {share[1]} cannot be started: {error.strerror}")
             return
-        if code is None or shared.stopper.stopped:
+        if code is None or shared.shutdown.stopped:
             return
         shared.listener.note(f"worker {share[0] + 1} of {share[1]} ended ({_ending(code)}); its share goes on")
         if code > 0:  # an exit code would come again: this process judges the share, or says why it cannot
@@ -199,7 +198,7 @@ async def _live(shared: SharedRun, share: Share, life: int) -> int | None:
         start_new_session=True,  # Ctrl-C is passed on by this process, once
     )
     assert process.stdout is not None
-    ear = asyncio.create_task(_stop_with(shared.stopper, process))
+    ear = asyncio.create_task(_stop_with(shared.shutdown, process))
     try:
         job = {"settings": to_plain(_settings_left(shared, share)), "folder": str(shared.run.folder)}
         _tell(process, orjson.dumps(job) + b"\n")
@@ -236,11 +235,11 @@ def _kill(process: asyncio.subprocess.Process) -> None:
             process.kill()
 
 
-async def _stop_with(stopper: Stopper, process: asyncio.subprocess.Process) -> None:
+async def _stop_with(shutdown: ShutdownController, process: asyncio.subprocess.Process) -> None:
     """Tell a worker when the run stops, and kill it when it does not end."""
-    while not stopper.stopped:  # noqa: ASYNC110  (signal handlers and errors set it)
+    while not shutdown.stopped:  # noqa: ASYNC110  (signal handlers and errors set it)
         await asyncio.sleep(LOOK_S)
-    _tell(process, DRAIN if stopper.error is None else QUICKLY)
+    _tell(process, DRAIN if shutdown.error is None else QUICKLY)
     await asyncio.sleep(DRAIN_AFTER_SIGNAL_S + GRACE_S)
     _kill(process)
 
@@ -259,7 +258,7 @@ def hear_report(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]
     told = shared.bench.told
     if "word" in message:
         about, text = message["word"]
-        shared.listener.hear(Word(About(about), text))
+        shared.listener.hear(Notice(About(about), text))
         return False
     told.reports[who] = message
     for place in {places[one] for one in message["done"]} - told.done:
@@ -271,7 +270,7 @@ def hear_report(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]
     if error is not None and not isinstance(
         error, BudgetError
     ):  # a worker has spent its part of the cap only: what is left is spent from here
-        shared.stopper.fail(error)
+        shared.shutdown.fail(error)
     return bool(message["ended"])
 
 

@@ -15,7 +15,6 @@ import orjson
 from svr_async.adapters.contract import Adapter
 from svr_async.adapters.pair_shelf import pairs_named
 from svr_async.adapters.records import Dataset
-from svr_async.engine.made_with import versions
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation import metrics as counting
@@ -31,6 +30,7 @@ from svr_async.judges.shares import WHOLE, Share, share_in_words
 from svr_async.version import __version__
 from svr_async.vocabulary.atomic import write_lines
 from svr_async.vocabulary.pair import PreferencePair, prompt_text
+from svr_async.vocabulary.provenance import versions
 
 EXAMPLE_CHARS = 20_000
 PACKAGES = ("aiohttp", "diskcache", "orjson", "tenacity", "numpy")

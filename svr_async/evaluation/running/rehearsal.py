@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.prepared import Prepared, prepare
@@ -37,9 +37,9 @@ class RehearsedEvaluation:
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Judge every pair as far as the replies go."""
         assert isinstance(opened, Bench)
-        stopper = Stopper()
-        await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), stopper)
-        stopper.reraise()
+        shutdown = ShutdownController()
+        await judge_pairs(replace(evaluation_of(self.run, opened), guessed=unanswered.guessed), shutdown)
+        shutdown.reraise()
 
 
 def rehearsed(settings: EvalSettings) -> RehearsedEvaluation:

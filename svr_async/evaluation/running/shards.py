@@ -14,8 +14,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.histogram import Spread
-from svr_async.engine.stats import EngineStats
+from svr_async.engine.stats import EngineStats, Spread
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.costs import JudgeCost
 from svr_async.evaluation.items import Item

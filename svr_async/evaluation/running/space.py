@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svr_async.engine.file_systems import NETWORK, file_system_of
 from svr_async.errors import StorageError
+from svr_async.vocabulary.system import NETWORK, file_system_of
 
 BYTES_A_CALL = 600  # a row of the cache: key, index, facts of the reply, the database's slack; measured: 520
 BYTES_A_TOKEN = 2.0  # a token of a packed reply; measured: 0.4 (verdicts on many rubrics) to 1.9 (short prose)

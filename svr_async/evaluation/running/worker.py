@@ -17,9 +17,8 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import run_whole
-from svr_async.engine.stopper import Stopper
-from svr_async.engine.words import Word
+from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.events import Notice
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import judge_pairs
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
@@ -67,7 +66,7 @@ class _Voice:
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             del self.unsaid[: os.write(self.output, self.unsaid)]
 
-    def hear(self, word: Word) -> None:
+    def hear(self, word: Notice) -> None:
         self.say({"word": [word.about, word.text]})
 
     def report(self, error: SvrError | None = None, *, ended: bool = False) -> None:
@@ -84,27 +83,27 @@ class _Voice:
 
 async def _do(settings: EvalSettings, output: int) -> None:
     os.set_blocking(output, False)
-    voice, stopper = _Voice(output), Stopper()
+    voice, shutdown = _Voice(output), ShutdownController()
     error: SvrError | None = None
     try:
-        await _judge_share(settings, voice, stopper)
+        await _judge_share(settings, voice, shutdown)
     except SvrError as problem:
         error = problem
-    voice.report(error or stopper.error, ended=stopper.signal == 0)
+    voice.report(error or shutdown.error, ended=shutdown.signal == 0)
     voice.finish()
 
 
-async def _judge_share(settings: EvalSettings, voice: _Voice, stopper: Stopper) -> None:
+async def _judge_share(settings: EvalSettings, voice: _Voice, shutdown: ShutdownController) -> None:
     run = prepare(settings)
     bench = voice.bench = await open_bench(run)
     try:
         evaluation = evaluation_of(run, bench)
         for engine in evaluation.engines:
             engine.tell(voice.hear)
-        with _listening(stopper):
+        with _listening(shutdown):
             reporting = asyncio.create_task(_report_now_and_then(voice))
             try:
-                await judge_pairs(evaluation, stopper, lambda place, _: voice.done.append(place))
+                await judge_pairs(evaluation, shutdown, lambda place, _: voice.done.append(place))
             finally:
                 reporting.cancel()
     finally:
@@ -118,14 +117,14 @@ async def _report_now_and_then(voice: _Voice) -> None:
 
 
 @contextlib.contextmanager
-def _listening(stopper: Stopper) -> Iterator[None]:
+def _listening(shutdown: ShutdownController) -> Iterator[None]:
     """Drain when the parent says so, when it is gone, or at a signal; at the second time end at once."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
-        if stopper.stopped:
+        if shutdown.stopped:
             os._exit(128 + number)
-        stopper.interrupt(number)
+        shutdown.interrupt(number)
 
     def hear() -> None:
         word = os.read(INPUT, 4096)
@@ -133,9 +132,9 @@ def _listening(stopper: Stopper) -> Iterator[None]:
             loop.remove_reader(INPUT)
             stop(signal.SIGHUP)
         elif word.startswith(QUICKLY):
-            stopper.fail(SvrError("another process of this run has stopped it"))
+            shutdown.fail(SvrError("another process of this run has stopped it"))
         else:
-            stopper.interrupt(signal.SIGTERM)
+            shutdown.interrupt(signal.SIGTERM)
 
     loop.add_reader(INPUT, hear)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from svr_async.engine.config import EngineConfig
-from svr_async.engine.healing import apply_all
-from svr_async.engine.http.client import HttpTransport
+from svr_async.engine.caller import EngineConfig
+from svr_async.engine.fallbacks import apply_all
+from svr_async.engine.http import HttpTransport
 from svr_async.engine.reply import Usage
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, key_from_environment

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from svr_async.engine.admission.rates import header_number
-from svr_async.engine.healing import PERMANENT, Cure, permanent
+from svr_async.engine.fallbacks import PERMANENT, ParameterFallback, permanent
+from svr_async.engine.rates import header_number
 from svr_async.engine.reply import Usage, token_count
 from svr_async.engine.request import Request
 from svr_async.errors import SvrError
@@ -65,7 +65,7 @@ class Answer:
     fingerprint: str = ""
     error: SvrError | None = None
     refused: bool = False
-    cures: tuple[Cure, ...] = ()
+    cures: tuple[ParameterFallback, ...] = ()
     asked_at: float = 0.0
     calls: int = 1
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from svr_async.engine.file_systems import FLEETING, NETWORK, file_system_of
 from svr_async.errors import StorageError, SvrError
 from svr_async.judges.doctor.findings import Finding, failed
+from svr_async.vocabulary.system import FLEETING, NETWORK, file_system_of
 
 CUDA_PACKAGES = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 MIN_FREE_BYTES = 200 * 2**20

@@ -13,17 +13,17 @@ from urllib.parse import urlsplit
 import orjson
 
 from svr_async.engine.classify import Failure, Kind, classify_reply
-from svr_async.engine.healing import find_cures
+from svr_async.engine.fallbacks import find_fallbacks
 from svr_async.engine.reply import BadBodyError
 from svr_async.engine.request import Request, estimate_tokens
-from svr_async.engine.wires.contract import QUESTION, Wire
+from svr_async.engine.wires import QUESTION, Wire
 from svr_async.errors import AuthError, EndpointDownError, RefusedError, SvrError, system_words
 from svr_async.judges.access import extras_of
 from svr_async.judges.doctor.findings import Answer
 from svr_async.judges.keys import key_hint
 
 if TYPE_CHECKING:
-    from svr_async.engine.http.transport import RawReply, Transport
+    from svr_async.engine.http import RawReply, Transport
     from svr_async.engine.secrets import Secret
     from svr_async.judges.profile import Profile
 
@@ -140,7 +140,7 @@ async def ask(transport: Transport, request: Request, *, room: int) -> Answer:
 
 
 async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure | None]:
-    from svr_async.engine.http.transport import CallFailedError
+    from svr_async.engine.http import CallFailedError
 
     at, began = time.time(), time.monotonic()
     try:
@@ -159,7 +159,7 @@ async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure 
         reply = request.wire.read(raw.body, raw.status)
     except BadBodyError as problem:
         failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
-        cures = find_cures(request, raw.status, request.wire.error(raw.body))
+        cures = find_fallbacks(request, raw.status, request.wire.error(raw.body))
         refused = failure.kind is Kind.ITEM or bool(cures)
         return replace(seen, error=_error_of(failure), refused=refused, cures=cures), failure
     return replace(seen, text=reply.answer, usage=reply.usage, fingerprint=reply.fingerprint), None
@@ -190,7 +190,7 @@ async def served(profile: Profile, key: Secret) -> Served:
     """
     import aiohttp
 
-    from svr_async.engine.http.proxies import proxy_for
+    from svr_async.engine.http import proxy_for
 
     proxy = proxy_for(profile.base_url)
     tls = "" if proxy else await _tls_of(profile.base_url)
@@ -200,7 +200,7 @@ async def served(profile: Profile, key: Secret) -> Served:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, headers=headers, proxy=proxy) as session,
-            session.get(extras.listed(f"{profile.base_url}/models"), allow_redirects=False) as reply,
+            session.get(extras.with_query(f"{profile.base_url}/models"), allow_redirects=False) as reply,
         ):
             data = await reply.content.read(MAX_MODELS_BYTES)
             if reply.status in {401, 403}:

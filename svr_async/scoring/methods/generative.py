@@ -85,7 +85,7 @@ class Generative:
             template=TEMPLATES[self.name][0],
             texts={"PROMPT": prompt_text(prompt)},
             read=lambda text, _: read_text(text),
-            sketch="1. Planned criterion. [Hard Rule]",
+            placeholder="1. Planned criterion. [Hard Rule]",
             tokens=TOKENS_OF_RUBRIC,
         )
 
@@ -100,7 +100,7 @@ class Generative:
             template=TEMPLATES[self.name][-1],
             texts=texts,
             read=lambda text, _: (read_winner(text), direct_reason(text)),
-            sketch=(Side.A, ""),
+            placeholder=(Side.A, ""),
             tokens=TOKENS_OF_VERDICT,
         )
         answer = await asked(judge, ask)
@@ -128,7 +128,7 @@ class Generative:
             template=TEMPLATES[self.name][-1],
             texts={"PROMPT": prompt, "RESPONSE": response, "RUBRIC": rubric},
             read=lambda text, _: read_grade(text),
-            sketch=min(MOST, len(response) / 1000),
+            placeholder=min(MOST, len(response) / 1000),
             tokens=TOKENS_OF_VERDICT,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from svr_async.engine.flow import bounded_map
+from svr_async.engine.concurrency import bounded_map
 from svr_async.errors import UsageError
 from svr_async.judges.asking import Ask, asked, sampled
 from svr_async.judges.protocol import Answer, Judge

@@ -52,7 +52,7 @@ class Questions:
             template="probe",
             texts=self._texts(CHOSEN=strong),
             read=lambda text, _: read_text(text),
-            sketch="Planned worse response.",
+            placeholder="Planned worse response.",
             tokens=len(strong) // 4,
         )
 
@@ -62,7 +62,7 @@ class Questions:
             template="rrd_rubrics",
             texts=self._texts(RESPONSES=self._sampled),
             read=lambda text, nonce: read_rubrics(text, "proposed_rubrics", nonce, most=self.options.initial),
-            sketch=tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6)),
+            placeholder=tuple(Rubric(text=f"{PLANNED} {number}.") for number in range(1, 6)),
             tokens=200,
             most_tokens=self.options.proposal_tokens,
         )
@@ -75,7 +75,7 @@ class Questions:
             texts=self._texts(RESPONSES=self._sampled),
             rubrics=[rubric],
             read=lambda text, nonce: read_rubrics(text, "finer_rubrics", nonce, most=most),
-            sketch=tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1)),
+            placeholder=tuple(Rubric(text=f"{rubric.text}{number}.") for number in range(1, most + 1)),
             tokens=40 * most,
             most_tokens=self.options.tokens,
         )
@@ -87,7 +87,7 @@ class Questions:
             texts=self._texts(RESPONSE=response),
             rubrics=[rubric],
             read=lambda text, nonce: read_mark(signed_marks(text, nonce), _VERDICT, str, "[[YES]] or [[NO]]") == "YES",
-            sketch=planned,
+            placeholder=planned,
             tokens=30,
             most_tokens=self.options.judge_tokens,
         )
@@ -101,7 +101,7 @@ class Questions:
             read=lambda text, nonce: read_mark(
                 signed_marks(text, nonce), _FILTER, Fate, "[[NEW]], [[OVERLAP]] or [[CONFLICT]]"
             ),
-            sketch=planned,
+            placeholder=planned,
             tokens=40,
             most_tokens=self.options.tokens,
         )
@@ -112,7 +112,7 @@ class Questions:
             template="direct",
             texts=self._texts(RESPONSE_A=shown.response_a, RESPONSE_B=shown.response_b),
             read=read_brackets,
-            sketch=Side.A,
+            placeholder=Side.A,
             tokens=150,
             most_tokens=self.options.direct_tokens,
         )

@@ -1,6 +1,6 @@
 """The judge calls of training: induction, judged pools and probes, over many pairs at once.
 
-Each function is straight-line work a pair; concurrency is `engine.stopper`. A pair whose question fails for good is
+Each function is straight-line work a pair; concurrency is `engine.shutdown`. A pair whose question fails for good is
 counted and left out; what ends the run (key, budget, storage …) is an SvrError, raised when calls under way have ended.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.judges.protocol import Answer, Author, Comparisons, Judge
 from svr_async.judges.shares import WHOLE, Share, places_of, share_in_words
 from svr_async.training.rounds.answers import unanswered
@@ -48,7 +48,7 @@ class Asked:
 class Crew:
     """Who is asked, how many at a time, and who is told: of what begins with how many questions, and of each answer.
 
-    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `stopper` ends what is
+    `prefix` is the order of the calls of one pair, which begin alike; no answer depends on it. `shutdown` ends what is
     asked, for good; `listening` is entered for as long as something is, to tell it of signals. `may_begin` is the
     policy of a run that ends between two stages: it is asked before a stage's first question, and before a fit. Of
     each stage only `share` is asked; the rest has to be in the cache.
@@ -61,7 +61,7 @@ class Crew:
     prefix: PrefixOrder = PrefixOrder.LEADER
     on_done: OnDone = lambda _: None
     on_begin: OnBegin = lambda _what, _total: None
-    stopper: Stopper = field(default_factory=Stopper)
+    shutdown: ShutdownController = field(default_factory=ShutdownController)
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
     may_begin: Callable[[], bool] = lambda: True
     share: Share = WHOLE
@@ -160,7 +160,7 @@ async def _over(
     results = await _at(crew, own, items, work)
     if len(own) < len(items):
         rest = sorted(set(range(len(items))).difference(own))
-        with _from_cache(crew.stopper.engines) as missing:
+        with _from_cache(crew.shutdown.engines) as missing:
             results |= await _at(replace(crew, on_done=lambda _: None), rest, items, work)
         if missing:
             raise ShardEndsError(_told_end(what, crew.share, len(own), len(missing)))
@@ -176,8 +176,8 @@ async def _at(crew: Crew, places: Sequence[int], items: Sequence[T], work: Calla
         crew.on_done(len(results))
 
     with crew.listening():
-        await crew.stopper.run(work, [items[place] for place in places], workers=crew.workers, on_result=keep)
-    crew.stopper.reraise()
+        await crew.shutdown.run(work, [items[place] for place in places], workers=crew.workers, on_result=keep)
+    crew.shutdown.reraise()
     return results
 
 

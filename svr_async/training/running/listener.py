@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from svr_async.engine.stopper import Stopper
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.fit.history import EpochRecord, FitCurve, FitWatch
 from svr_async.judges.open_judge import OpenJudge
 
@@ -35,8 +35,8 @@ class Listener(FitWatch, Protocol):
     def count(self, done: int) -> None:
         """Take note of how many of the stage's questions are answered."""
 
-    def listening(self, stopper: Stopper) -> AbstractContextManager[None]:
-        """Return what is entered while questions are asked, to tell the stopper of signals."""
+    def listening(self, shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Return what is entered while questions are asked, to tell the shutdown of signals."""
 
 
 class Silent:
@@ -58,7 +58,7 @@ class Silent:
     def count(self, done: int) -> None:
         """Take no note."""
 
-    def listening(self, _stopper: Stopper) -> AbstractContextManager[None]:
+    def listening(self, _stopper: ShutdownController) -> AbstractContextManager[None]:
         """Leave signals to the program."""
         return nullcontext()
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from svr_async.adapters.taught import taught_digest
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.stats import EngineStats
-from svr_async.engine.stopper import Stopper
 from svr_async.errors import UsageError
 from svr_async.judges.decision import STATED
 from svr_async.judges.keys import naming_keys
@@ -151,7 +151,7 @@ def _say_what_there_is(
 def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew:
     engine = judge.engine
     assert judge.author is not None
-    stopper = Stopper(engines=judge.engines)
+    shutdown = ShutdownController(engines=judge.engines)
     return Crew(
         judge=judge.judge,
         author=judge.author,
@@ -160,8 +160,8 @@ def _crew(settings: TrainSettings, judge: OpenJudge, listener: Listener) -> Crew
         prefix=PrefixOrder(settings.prefix),
         on_begin=listener.stage,
         on_done=listener.count,
-        stopper=stopper,
-        listening=partial(listener.listening, stopper),
+        shutdown=shutdown,
+        listening=partial(listener.listening, shutdown),
         share=settings.limits.share if judge.engines and not settings.limits.dry_run else WHOLE,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.training.rounds.answers import Outcomes
 from svr_async.training.rounds.session import Session
 from svr_async.training.running.data import load_data

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from svr_async.engine.loops import run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.fit.learning_curve import LearningCurve

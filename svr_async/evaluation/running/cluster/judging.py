@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 
 from svr_async.engine.cache import Cache
+from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.events import Notice as EngineWord
 from svr_async.engine.money import Budget
-from svr_async.engine.stopper import Stopper
-from svr_async.engine.words import Word as EngineWord
 from svr_async.errors import SvrError
 from svr_async.evaluation.run import Evaluation, judge_pair
 from svr_async.evaluation.running.bench import Bench
-from svr_async.evaluation.running.cluster.ledger import LEASE_S, PART_S, Word
+from svr_async.evaluation.running.cluster.ledger import LEASE_S, PART_S, Notice
 from svr_async.evaluation.running.cluster.outbox import Rows, rows_of, take_rows
 from svr_async.evaluation.running.cluster.start import lost_error
 
@@ -35,7 +35,7 @@ class Judging:
     def __init__(
         self, bench: Bench, evaluation: Evaluation, coordinator: Any, *, number: int, count: int, life: int
     ) -> None:
-        self.coordinator, self.stopper, self.ended = coordinator, Stopper(), False
+        self.coordinator, self.shutdown, self.ended = coordinator, ShutdownController(), False
         self.drawn = (0, 0.0)  # of the caps of the run
         self.done: list[int] = []
         self.kept: deque[bytes] = deque()
@@ -50,7 +50,7 @@ class Judging:
         self._wake, self._answered, self._over = asyncio.Event(), asyncio.Event(), False
         self._seen_at = self._part_until = time.monotonic()
         self._part = 0.0
-        self.stopper.engines = evaluation.engines
+        self.shutdown.engines = evaluation.engines
         bench.budget.lender = self
         for engine in evaluation.engines:
             engine.tell(self.words.append)
@@ -65,7 +65,7 @@ class Judging:
         """Judge what comes, until the run is over or stops."""
         beating, lanes = asyncio.create_task(self._beat_on()), self._evaluation.workers
         try:
-            await self.stopper.run(self._lane, range(lanes), workers=lanes, on_result=lambda *_: None)
+            await self.shutdown.run(self._lane, range(lanes), workers=lanes, on_result=lambda *_: None)
         finally:
             self._over = True
             self._wake.set()
@@ -75,9 +75,9 @@ class Judging:
     def stop(self, *, quickly: bool) -> None:
         """Begin nothing more; where it is not quick, wait for what is under way."""
         if quickly:
-            self.stopper.fail(SvrError("another worker of this run has stopped it"))
+            self.shutdown.fail(SvrError("another worker of this run has stopped it"))
         else:
-            self.stopper.interrupt(signal.SIGTERM)
+            self.shutdown.interrupt(signal.SIGTERM)
         self._wake.set()
 
     def let_go(self, places: list[int]) -> None:
@@ -90,7 +90,7 @@ class Judging:
 
     async def borrow(self, budget: Budget) -> None:
         """Draw of the run's caps what a budget is short of; nothing where nothing is left."""
-        while budget.short and not self.stopper.stopped:
+        while budget.short and not self.shutdown.stopped:
             wants, before = {"wants_calls" if budget.left[0] == 0 else "wants_usd"}, self.drawn
             self._wants |= wants
             self._answered.clear()
@@ -100,20 +100,20 @@ class Judging:
                 return
 
     async def _lane(self, _: int) -> None:
-        while (place := await self._work.get()) is not None and not self.stopper.stopped:
+        while (place := await self._work.get()) is not None and not self.shutdown.stopped:
             for engine in self._evaluation.engines:
                 await engine.turn()
             item = await judge_pair(self._evaluation, self._evaluation.pairs[place])
             self.done.append(place)
             if error := self._unread.note(item.outcome):
-                self.stopper.fail(error)
+                self.shutdown.fail(error)
 
     def _keep(self, key: bytes) -> None:
         if key not in self._given:
             self.kept.append(key)
 
     async def _beat_on(self) -> None:
-        while not self._over and not self.stopper.stopped:
+        while not self._over and not self.shutdown.stopped:
             await self._beat()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), HUNGRY_S if self._is_hungry else BEAT_S)
@@ -148,8 +148,8 @@ class Judging:
             await self._take_piece(*piece)
         self._over = self._over or (loan["over"] and not self._held)
 
-    def _word(self, wants: set[str]) -> Word:
-        return Word(
+    def _word(self, wants: set[str]) -> Notice:
+        return Notice(
             life=self._life,
             held=tuple(self._held),
             calls=self.drawn[0],

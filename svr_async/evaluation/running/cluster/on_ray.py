@@ -18,10 +18,10 @@ import orjson
 
 from svr_async.engine.cache import Cache
 from svr_async.engine.cache_place import user_cache
+from svr_async.engine.concurrency import DRAIN_AFTER_SIGNAL_S
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.healing import FILE as CURES
-from svr_async.engine.healing import add_cures
-from svr_async.engine.stopper import DRAIN_AFTER_SIGNAL_S
+from svr_async.engine.fallbacks import FILE as CURES
+from svr_async.engine.fallbacks import add_cures
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.calls import variables_of
 from svr_async.evaluation.running.cluster.lacking import Lacking, looking_for_gaps
@@ -90,14 +90,14 @@ class _Crew:
         try:
             await self._supply.keep_on(self._at_work, blank=self._books.blank)
         except SvrError as error:
-            self._shared.stopper.fail(error)
+            self._shared.shutdown.fail(error)
 
     async def _stop_all(self) -> None:
         """Tell all workers when the run stops, and kill those that do not end."""
-        while not self._shared.stopper.stopped:  # noqa: ASYNC110  (signal handlers and errors set it)
+        while not self._shared.shutdown.stopped:  # noqa: ASYNC110  (signal handlers and errors set it)
             await asyncio.sleep(LOOK_S)
         for worker in list(self._supply.workers.values()):
-            worker.stop.remote(self._shared.stopper.error is not None)
+            worker.stop.remote(self._shared.shutdown.error is not None)
         await asyncio.sleep(DRAIN_AFTER_SIGNAL_S + GRACE_S)
         for worker in list(self._supply.workers.values()):
             kill(worker)
@@ -105,7 +105,7 @@ class _Crew:
     async def _keep(self, number: int) -> None:
         """Have a worker at work; in the place of one that was killed there comes another, on the same machine."""
         for life in range(LIVES):
-            if self._shared.stopper.stopped or await self._live(number, life):
+            if self._shared.shutdown.stopped or await self._live(number, life):
                 break
         self._at_work.discard(number)
 
@@ -117,19 +117,19 @@ class _Crew:
             worker = actor(Worker, self._posts[number].node, self._job(number, life), name=name)
             folders = await asyncio.wait_for(self._books.collect(worker), START_S)
             await self._take_place(number, life)
-            if not self._shared.stopper.stopped:
+            if not self._shared.shutdown.stopped:
                 begun = worker.begin.remote(self._supply.coordinator)
                 refuse(await asyncio.wait_for(begun, START_S))
                 self._supply.workers[number] = worker
                 await self._listen(number, life, worker)
             await worker.close.remote(folders)
         except SvrError as error:
-            self._shared.stopper.fail(error)
+            self._shared.shutdown.fail(error)
         except (lost_error(), TimeoutError) as error:
             lost = error
             if lacks_us(error):
                 told = f"--ray: svr-async cannot be loaded on {self._posts[number].machine}"
-                self._shared.stopper.fail(UsageError(told, hint=f"{HINT} on every machine, the same version"))
+                self._shared.shutdown.fail(UsageError(told, hint=f"{HINT} on every machine, the same version"))
         self._came(number)
         self._supply.workers.pop(number, None)
         self._shared.bench.told.end((number, life))

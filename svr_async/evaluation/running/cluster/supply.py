@@ -85,7 +85,7 @@ class Supply:
             await asyncio.sleep(PAUSE_S)
         self.coordinator = None
         hint = "ray status looks at the cluster; the same command goes on"
-        self._shared.stopper.fail(UsageError("--ray: no coordinator can be started on the cluster", hint=hint))
+        self._shared.shutdown.fail(UsageError("--ray: no coordinator can be started on the cluster", hint=hint))
 
     def _job(self) -> bytes:
         limits = self._shared.run.settings.limits
@@ -98,7 +98,7 @@ class Supply:
         """Kill who is silent, take back what nobody holds, and add pieces while few wait."""
         for number in seen["silent"]:
             kill(self.workers.get(number))
-        if not seen["settled"] or self._shared.stopper.stopped:
+        if not seen["settled"] or self._shared.shutdown.stopped:
             return
         done = self._shared.bench.told.done
         self._lent = {number: places for number, places in self._lent.items() if not places <= done}

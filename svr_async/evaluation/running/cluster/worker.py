@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from svr_async.engine.cache_place import cache_place
-from svr_async.engine.healing import FILE as CURES
-from svr_async.engine.healing import add_cures
+from svr_async.engine.fallbacks import FILE as CURES
+from svr_async.engine.fallbacks import add_cures
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
 from svr_async.evaluation.running.cluster.judging import Judging
@@ -106,7 +106,7 @@ class Worker:
         ended = ended and not judging.kept
         self._told, judging.done = ([], judging.done) if judging.kept else (judging.done, [])
         words, judging.words[:] = [(word.about, word.text) for word in judging.words], []
-        report = report_of(self._bench, self._told, judging.stopper.error if ended else None, ended=ended)
+        report = report_of(self._bench, self._told, judging.shutdown.error if ended else None, ended=ended)
         files = {"failures": self._new_failures(), "cures": self._cures()}
         return orjson.dumps(report | files | {"words": words, "drawn": judging.drawn}), rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -27,3 +28,18 @@ def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
         if len(point) >= len(best) and (real == point or real.startswith(f"{point.rstrip('/')}/")):
             best, kind = point, right.split()[0]
     return kind
+
+
+def descriptors_for(wanted: int) -> int | None:
+    """Return how many descriptors there may be after asking for `wanted`; None where nothing bounds them."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        soft = min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft

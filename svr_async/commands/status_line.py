@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svr_async.engine.admission.lane_stats import LaneStats
+from svr_async.engine.endpoint import EndpointStats
 from svr_async.engine.stats import EngineStats
 from svr_async.vocabulary.safetext import one_line
 
@@ -14,7 +14,7 @@ HELD = {
     "paced": "held to a rate, next call in",
     "down": "no answer, next try in",
     "trying": "no answer, trying",
-}  # by a lane's state
+}  # by a endpoint's state
 OUTAGES = frozenset({"down", "trying"})
 
 
@@ -29,8 +29,8 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     parts += [f"{now.cache_hits} from cache"] if now.cache_hits else []
     parts += [f"{now.retries} retries"] if now.retries else []
     parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
-    if len(now.lanes) > 1:
-        parts.append(" ".join(f"{_host(lane.name)} {lane.in_flight}" for lane in now.lanes))
+    if len(now.endpoints) > 1:
+        parts.append(" ".join(f"{_host(endpoint.name)} {endpoint.in_flight}" for endpoint in now.endpoints))
     if now.sent and not now.in_flight and now.last_failure:
         parts.append(f"last: {one_line(now.last_failure, 60)}")
     return ", ".join(parts)
@@ -38,22 +38,23 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
 
 def _held(now: EngineStats) -> list[str]:
     """Say which endpoints let no call leave and for how long; nothing of waits that are over before one has read it."""
-    many = len(now.lanes) > 1
+    many = len(now.endpoints) > 1
     return [
-        f"{f'{_host(lane.name)} ' if many else ''}{HELD[lane.state]}{_wait(lane.wait_s)}"
-        for lane in now.lanes
-        if lane.state in OUTAGES or (lane.state in HELD and lane.wait_s >= WORTH_TELLING_S and _matters(lane, now))
+        f"{f'{_host(endpoint.name)} ' if many else ''}{HELD[endpoint.state]}{_wait(endpoint.wait_s)}"
+        for endpoint in now.endpoints
+        if endpoint.state in OUTAGES
+        or (endpoint.state in HELD and endpoint.wait_s >= WORTH_TELLING_S and _matters(endpoint, now))
     ]
 
 
-def _matters(lane: LaneStats, now: EngineStats) -> bool:
+def _matters(endpoint: EndpointStats, now: EngineStats) -> bool:
     """Whether a wait is anybody's: a rate that headers or settings name holds only calls that wait."""
-    return lane.state != "paced" or now.waiting > 0
+    return endpoint.state != "paced" or now.waiting > 0
 
 
-def _host(lane: str) -> str:
-    """Return what tells a lane from others in a few letters: host and port of a URL."""
-    return one_line(lane.partition("://")[2].partition("/")[0] or lane, 22)
+def _host(endpoint: str) -> str:
+    """Return what tells a endpoint from others in a few letters: host and port of a URL."""
+    return one_line(endpoint.partition("://")[2].partition("/")[0] or endpoint, 22)
 
 
 def _wait(seconds: float) -> str:

@@ -1,1 +1,0 @@
-"""When a call may leave, and to which endpoint."""

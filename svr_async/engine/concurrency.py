@@ -1,0 +1,458 @@
+"""Concurrency: workers that pull from one iterator, early ends of a run, and event loops for code that cannot await."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import gc
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import wait
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from svr_async.engine.endpoint import EngineStoppedError
+from svr_async.errors import BudgetError, SvrError, UsageError
+
+if TYPE_CHECKING:
+    from svr_async.engine.engine import CallEngine
+
+START_AT_ONCE = 64
+WAKE_AT_ONCE = 2
+MOST_UNREAD = 512  # results that wait for the reader before workers pause
+DRAIN_AFTER_SIGNAL_S = 6.0  # supervisors wait ten seconds after a signal; the rest is for writing the run folder
+DRAIN_AFTER_ERROR_S = 1.5
+DRAIN_AFTER_BUDGET_S = 60.0  # calls in flight are billed in any case, so their answers are waited for
+GC_THRESHOLDS = (100_000, 50, 100)
+HANGUP = getattr(signal, "SIGHUP", None)  # a closed terminal; not on Windows
+SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number is not None)
+INTERRUPT_POLL_S = 0.2
+END_S = 10.0
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def bounded_map(
+    work: Callable[[T], Awaitable[R]], items: Iterable[T], *, workers: int
+) -> AsyncGenerator[tuple[int, R], None]:
+    """Yield (index, result) in order of completion, with at most `workers` items in flight.
+
+    Memory does not grow with the number of items: one task per worker, and unread results hold the workers up. An
+    exception in `work`, or leaving the loop early, cancels the rest. Use it under `contextlib.aclosing`.
+    """
+    source = iter(enumerate(items))
+    outcomes: _Outcomes[R] = _Outcomes(room=min(2 * max(1, workers), MOST_UNREAD))
+    tasks: list[asyncio.Task[None]] = []
+    wanted, ended = max(1, workers), 0
+    try:
+        with tune_gc():
+            while len(tasks) < wanted or ended < len(tasks):
+                if outcomes.ready:
+                    result = outcomes.take()
+                    if isinstance(result, BaseException):
+                        raise result
+                    if result is not None:
+                        yield result
+                    else:  # the items are exhausted
+                        wanted, ended = 0, ended + 1
+                elif len(tasks) >= wanted:
+                    await outcomes.wait()
+                else:  # a few per round of the event loop, which has other work too
+                    some = 0 if outcomes.held_up else min(START_AT_ONCE, wanted - len(tasks))
+                    tasks += [asyncio.create_task(_worker(work, source, outcomes)) for _ in range(some)]
+                    await asyncio.sleep(0)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Outcomes(Generic[R]):
+    """A queue with one reader; putting costs no wake-up while the reader is not waiting.
+
+    Workers that find it full wait. When half of it is taken, two of them are woken, and each wakes two more: waking all
+    at once would cost more than the work if the work is short.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self.ready: deque[tuple[int, R] | BaseException | None] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._workers: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether workers wait for room."""
+        return bool(self._workers)
+
+    @property
+    def full(self) -> bool:
+        """Whether too many results are unread to start more work."""
+        return len(self.ready) >= self._room
+
+    def put(self, outcome: tuple[int, R] | BaseException | None) -> None:
+        """Add an outcome."""
+        self.ready.append(outcome)
+        if self._reader is not None:
+            _wake(self._reader)
+            self._reader = None
+
+    async def wait(self) -> None:
+        """Wait for an outcome."""
+        self._reader = asyncio.get_running_loop().create_future()
+        await self._reader
+
+    def take(self) -> tuple[int, R] | BaseException | None:
+        """Return the next outcome; there has to be one."""
+        outcome = self.ready.popleft()
+        if self._workers and len(self.ready) == self._room // 2:
+            self._wake_some()
+        return outcome
+
+    async def space(self) -> None:
+        """Wait until there is room."""
+        while self.full:
+            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._workers.append(place)
+            await place
+        self._wake_some()
+
+    def _wake_some(self) -> None:
+        for _ in range(min(WAKE_AT_ONCE, len(self._workers))):
+            _wake(self._workers.popleft())
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _worker(work: Callable[[T], Awaitable[R]], source: Iterator[tuple[int, T]], outcomes: _Outcomes[R]) -> None:
+    try:
+        for index, item in source:
+            outcomes.put((index, await work(item)))
+            if outcomes.full:
+                await outcomes.space()
+    except asyncio.CancelledError as error:
+        outcomes.put(error)  # if the work itself was cancelled, the reader still waits
+        raise
+    except BaseException as error:  # noqa: BLE001  (handed to the consumer, which raises it)
+        outcomes.put(error)
+    else:
+        outcomes.put(None)
+
+
+class StoppedError(SvrError):
+    """A signal has ended the run; `exit_code` is what shells expect of it."""
+
+    def __init__(self, number: int) -> None:
+        name = signal.Signals(number).name
+        super().__init__(f"stopped by {name}", hint="run the same command again to continue: replies are kept")
+        self.exit_code = 128 + number
+
+
+@dataclass(slots=True)
+class ShutdownController:
+    """Stops a run early at the first error or signal: no new calls start, running calls may finish.
+
+    Running calls are billed, so their replies should be in the cache when the command is repeated.
+    """
+
+    engines: tuple[CallEngine, ...] = ()
+    error: SvrError | None = None
+    signal: int = 0
+    _limit: asyncio.Timeout | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing new starts."""
+        return self.error is not None or self.signal != 0
+
+    def fail(self, error: SvrError) -> None:
+        """Stop because of an error."""
+        if not self.stopped:
+            self.error = error
+            self._stop(DRAIN_AFTER_BUDGET_S if isinstance(error, BudgetError) else DRAIN_AFTER_ERROR_S)
+
+    def interrupt(self, number: int) -> None:
+        """Stop because of a signal; if an error has stopped the run already, wait for no more answers."""
+        if self.error is not None:
+            self._stop(0.0)
+        elif not self.signal:
+            self.signal = number
+            self._stop(DRAIN_AFTER_SIGNAL_S)
+
+    def reraise(self) -> None:
+        """Raise what stopped the run, StoppedError for a signal; do nothing if it was not stopped."""
+        if self.error is not None:
+            raise self.error
+        if self.signal:
+            raise StoppedError(self.signal)
+
+    async def run(
+        self,
+        work: Callable[[T], Awaitable[R]],
+        items: Iterable[T],
+        *,
+        workers: int,
+        on_result: Callable[[int, R], None],
+    ) -> None:
+        """Do the work for each item, `workers` at a time; pass each result with the item's number to `on_result`.
+
+        An SvrError of the work stops the run and is kept in `error`. Returns when all items are done or, after a stop,
+        when those in flight have ended or had their time; their results are passed on too.
+        """
+
+        async def guarded(item: T) -> tuple[R] | None:
+            return None if self.stopped else await self._try(work, item)
+
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                left = (item for item in items if not self.stopped)
+                async with aclosing(bounded_map(guarded, left, workers=workers)) as done:
+                    async for number, result in done:
+                        if result is not None:
+                            on_result(number, *result)
+        except TimeoutError:
+            if not self.stopped:  # a bug somewhere below, not the end of a drain
+                raise
+        finally:
+            self._limit = None
+
+    async def _try(self, work: Callable[[T], Awaitable[R]], item: T) -> tuple[R] | None:
+        try:
+            for engine in self.engines:
+                await engine.turn()
+            return (await work(item),)
+        except SvrError as error:
+            self.fail(error)
+        except EngineStoppedError:
+            fatal = next((engine.fatal for engine in self.engines if engine.fatal is not None), None)
+            if fatal is not None:
+                self.fail(fatal)
+        return None
+
+    def _stop(self, drain_s: float) -> None:
+        for engine in self.engines:
+            engine.stop()
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + drain_s)
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the terminal is closed, so that nothing can be shown."""
+        return HANGUP is not None and self.signal == HANGUP
+
+
+@contextlib.contextmanager
+def draining(shutdown: ShutdownController, say: Callable[[str], None]) -> Iterator[None]:
+    """Drain on the first SIGINT, SIGTERM or SIGHUP; the second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if shutdown.signal:
+            os._exit(128 + number)
+        with contextlib.suppress(OSError):  # after a hang-up there is no terminal to write to
+            say(f"stopping: calls in flight may finish ({DRAIN_AFTER_SIGNAL_S:g} s); again to stop at once")
+        shutdown.interrupt(number)
+
+    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
+    for number in handled:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def stop_event() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set; a second signal has its usual effect."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        loop.remove_signal_handler(number)
+        event.set()
+
+    handled = (signal.SIGINT, signal.SIGTERM)
+    with contextlib.suppress(NotImplementedError):  # on Windows Ctrl-C is a KeyboardInterrupt
+        for number in handled:
+            loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield event
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+
+_gc_lock = threading.Lock()
+_gc_users = 0
+_gc_before: tuple[int, int, int] = (700, 10, 10)
+
+
+@contextlib.contextmanager
+def tune_gc() -> Iterator[None]:
+    """Run Python's garbage collector less often while thousands of calls are alive.
+
+    With the usual thresholds, walking them takes a third of the time at 4,096 calls in flight. Reference counts free
+    nearly everything that a call allocates.
+    """
+    global _gc_users, _gc_before  # noqa: PLW0603  (the collector belongs to the whole process)
+    with _gc_lock:
+        _gc_users += 1
+        if _gc_users == 1:
+            _gc_before = gc.get_threshold()
+            if _gc_before[0]:  # 0: switched off by the user
+                gc.set_threshold(*map(max, GC_THRESHOLDS, _gc_before))
+    try:
+        yield
+    finally:
+        with _gc_lock:
+            _gc_users -= 1
+            if not _gc_users:
+                gc.set_threshold(*_gc_before)
+
+
+_own_loops_lock = threading.Lock()
+_own_loops: dict[int, OwnLoop] = {}  # by process: a forked child has a copy of its parent's loop, without the thread
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's factory of event loops if it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class OwnLoop:
+    """The library's event loop on a thread, for code that cannot await: scripts, and notebooks with a running loop."""
+
+    def __init__(self) -> None:
+        self.loop = (loop_factory() or asyncio.new_event_loop)()
+        self._ending = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="svr-loop", daemon=True)
+
+    def start(self) -> None:
+        """Start to run."""
+        self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on this loop's thread."""
+        return threading.current_thread() is self._thread
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, from another thread. KeyboardInterrupt cancels it and is raised again."""
+        result = asyncio.run_coroutine_threadsafe(_contained(work), self.loop)
+        try:
+            while not wait([result], INTERRUPT_POLL_S).done:  # an endless wait would not notice an interrupt
+                pass
+        except KeyboardInterrupt:
+            result.cancel()
+            wait([result], END_S)
+            raise
+        return result.result()
+
+    def close(self) -> None:
+        """Cancel what is running and close the loop."""
+        self.loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_until_complete(self._until_ending())
+        finally:
+            self.loop.close()
+
+    async def _until_ending(self) -> None:
+        await self._ending.wait()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.loop.shutdown_asyncgens()
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine of this library to its end and return its result, also inside a running event loop.
+
+    It runs on the process's own loop, so an engine opened this way is also used this way. UsageError if called from a
+    coroutine on that loop, which would wait for itself.
+    """
+    if not asyncio.iscoroutine(work):
+        raise UsageError(f"run_sync runs a coroutine, not {type(work).__name__}", hint="run_sync(score_pair(…))")
+    own = own_loop()
+    if own.is_current:
+        work.close()
+        raise UsageError("this code already runs on the library's own event loop", hint="await the call without _sync")
+    return own.run(work)
+
+
+async def run_on_own_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that runs on the process's own loop; cancelling the await cancels the work.
+
+    So what belongs to one loop, as an engine does, serves callers on any loop.
+    """
+    own = own_loop()
+    if own.is_current:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_contained(work), own.loop))
+
+
+def run_whole(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that opens and closes everything it needs, and return its result.
+
+    It runs on this thread, where signals reach its loop; inside a running event loop, like `run_sync`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return run_sync(work)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)
+
+
+def own_loop() -> OwnLoop:
+    """Return this process's loop, which runs from now on and is closed when the process ends."""
+    process = os.getpid()
+    with _own_loops_lock:
+        own = _own_loops.get(process)
+        if own is None:
+            own = _own_loops[process] = OwnLoop()
+            atexit.register(lambda: own.close() if os.getpid() == process else None)
+            own.start()
+        return own
+
+
+def in_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return an async function as a blocking one with the same arguments."""
+
+    @wraps(call)
+    def waits(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_sync(call(*args, **kwargs))
+
+    waits.__name__ = waits.__qualname__ = f"{call.__name__}_sync"
+    waits.__doc__ = f"Do the same as `{call.__name__}`, for code that cannot await it: a script, a notebook's function."
+    return waits
+
+
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    """Let no exception pass that would end the loop."""
+    try:
+        return await work
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise RuntimeError(f"{type(error).__name__} was raised on the library's own event loop") from error

@@ -1,0 +1,235 @@
+"""Settings that an endpoint refuses: recognised from its error, dropped from then on, and remembered for the next run.
+
+Replies are cached under what was sent. A run that asks for a refused setting therefore looks twice: for the request as
+asked, and for the request as it would be sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from svr_async.engine.request import SYSTEM, Request, without_system
+from svr_async.errors import StorageError
+from svr_async.vocabulary.atomic import write_atomic
+
+FILE = "refused.json"
+MOST_BYTES = 2**20
+MODEL = "model"
+LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+INSTEAD = LIMITS | {SYSTEM: "user"}
+PERMANENT = {
+    "max_tokens": 'max_tokens_field = "max_completion_tokens"',
+    "max_completion_tokens": 'max_tokens_field = "max_tokens"',
+    "response_format": 'structured = "none"',
+    "reasoning_effort": 'effort_style = "none"',
+    "reasoning": 'effort_style = "none"',
+    "output_config": 'effort_style = "none" and structured = "none"',
+    "stop_sequences": 'stop = "unset"',
+    SYSTEM: 'system_role = "user"',
+    MODEL: "the model's full name",
+    **{name: f'{name} = "unset"' for name in ("temperature", "top_p", "n", "seed", "stop")},
+}
+"""Fields of a body that can be dropped or replaced, with the setting of a profile that does so permanently."""
+STATUSES = frozenset({400, 404, 422, 500})  # 500 if its message blames the request (`classify.py`)
+OPENAI_CODES = frozenset({"unsupported_parameter", "unsupported_value"})
+CODES = OPENAI_CODES | {"unknown_parameter", "extra_forbidden"}
+REFUSED = re.compile(
+    r"unsupported|not (?:be |currently )?support|n't support|no longer support|unrecogni[sz]ed|unknown|unexpected"
+    r"|extra (?:inputs|fields)|not (?:permitted|allowed|available|recogni[sz]ed|valid)|unavailable|deprecated"
+    r"|input should be ['\"]|invalid schema|cannot both|cannot find field|only the default|incompatible"
+    r"|does not accept",
+    re.IGNORECASE,
+)
+NO_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b.{0,40}(?:not |n't |un)(?:support|allow|enabled)"
+    r"|only user and assistant roles|conversation roles must alternate",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Errors of chat templates without system messages: Gemma's, Mistral's, and endpoints that serve them."""
+WORDS = frozenset({"n", "seed", "stop", "reasoning"})
+BOTH = re.compile(r"cannot both|not both|only one of", re.IGNORECASE)
+TOO_LARGE = re.compile(r"too large|at most|maximum|exceed|less than or equal", re.IGNORECASE)
+DECODING = ("temperature", "top_p")
+NO_EFFORT = re.compile(r"(?:^|/)gpt-5\.\d+(?:-(?:mini|nano))?(?:-\d{4}-\d\d-\d\d)?$")
+"""Models that refuse max_tokens but accept a temperature while no reasoning effort is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterFallback:
+    """A field that an endpoint refuses, replaced by `instead`, or dropped if that is empty.
+
+    `system` moves the system message into the user's; `model` sends another name of the model.
+    """
+
+    field: str
+    instead: str = ""
+
+    def apply(self, request: Request) -> Request:
+        """Return the request without the field; the same object if it has none."""
+        if self.field == SYSTEM:
+            messages = without_system(request.messages)
+            return request if messages is request.messages else replace(request, messages=messages)
+        if self.field == MODEL:
+            return request if request.model == self.instead else replace(request, model=self.instead)
+        if self.instead:
+            same = request.max_tokens_field != self.field
+            return request if same else replace(request, max_tokens_field=self.instead)
+        kept = tuple(param for param in request.params if param[0] != self.field)
+        return request if len(kept) == len(request.params) else replace(request, params=kept)
+
+    def __str__(self) -> str:
+        if self.field == SYSTEM:
+            return "the system message is sent as part of the user's"
+        return f"{self.instead} is sent for {self.field}" if self.instead else f"{self.field} is not sent"
+
+
+def apply_all(fallbacks: Iterable[ParameterFallback], request: Request) -> Request:
+    """Return the request with these fallbacks; the same object if none applies."""
+    for fallback in fallbacks:
+        request = fallback.apply(request)
+    return request
+
+
+def find_fallbacks(request: Request, status: int, error: Mapping[str, Any]) -> tuple[ParameterFallback, ...]:
+    """Return the changes that a request needs after a refusal; empty if the refusal is not about a setting.
+
+    `error` is {message, code, param} as the wire read it.
+    """
+    message, code = str(error.get("message") or ""), str(error.get("code") or error.get("type") or "")
+    if status not in STATUSES:
+        return ()
+    if NO_SYSTEM.search(message):
+        fallback = ParameterFallback(SYSTEM, INSTEAD[SYSTEM])
+        return () if fallback.apply(request) is request else (fallback,)
+    if not (code in CODES or REFUSED.search(message)):
+        return ()
+    field = _field_named(request, message, str(error.get("param") or ""))
+    if field == request.max_tokens_field and TOO_LARGE.search(message) and LIMITS[field] not in message:
+        return ()
+    fields = _refused_with(request, field, openai=code in OPENAI_CODES)
+    found = [ParameterFallback(name, LIMITS.get(name, "")) for name in fields]
+    return tuple(fallback for fallback in found if fallback.apply(request).body_bytes != request.body_bytes)
+
+
+def _refused_with(request: Request, field: str, *, openai: bool) -> tuple[str, ...]:
+    """Return the refused field, followed by the fields that such a model also refuses.
+
+    Endpoints name one field at a time. A model that refuses max_tokens, or a temperature in OpenAI's form, is a
+    reasoning model and accepts neither: dropping all at once costs one call instead of several.
+    """
+    if not field:
+        return ()
+    if field == request.max_tokens_field:
+        return (field, *(DECODING if field == "max_tokens" and _reasons(request) else ()))
+    if field in DECODING and openai and _reasons(request):
+        return (field, *(name for name in (*DECODING, "max_tokens") if name != field))
+    return DECODING if field == "temperature" else (field,)
+
+
+def _field_named(request: Request, message: str, param: str) -> str:
+    """Return the field of the request that a refusal names, "" if it names none that can be dropped."""
+    sent = [request.max_tokens_field, *(name for name, _ in request.params if name in PERMANENT)]
+    root = re.split(r"[.\[]", param)[0]
+    if root in sent:
+        return root
+    if "top_p" in sent and BOTH.search(message):
+        return "top_p"
+    places = {name: found.start() for name in sent if (found := re.search(_mention(name), message))}
+    return min(places, key=lambda name: places[name], default="")
+
+
+def _mention(name: str) -> str:
+    """Match a field's name in a text; a name that is an English word only in quotes or before a colon."""
+    return rf"['\"`]{name}['\"`]|(?:^|[;,] ){name}: " if name in WORDS else rf"\b{name}\b"
+
+
+def _reasons(request: Request) -> bool:
+    """Whether the model reasons: an effort is set, or its name is not one of those that start without."""
+    efforts = [value for name, value in request.params if name in ("reasoning_effort", "reasoning")]
+    return any(effort != "none" for effort in efforts) if efforts else not NO_EFFORT.search(request.model)
+
+
+class Fallbacks:
+    """What endpoints have refused, by endpoint and model, including earlier runs.
+
+    The file is a convenience: if it cannot be read or written, the next run has one more call refused.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._known = _load(path)
+        self._unreported = dict(self._known)
+
+    def applied(self, request: Request) -> Request:
+        """Return the request as it is sent; the same object if nothing of it is refused."""
+        if not self._known:
+            return request
+        sent = apply_all(self.known(request.endpoint, request.model), request)
+        return sent if sent.model == request.model else apply_all(self.known(sent.endpoint, sent.model), sent)
+
+    def known(self, endpoint: str, model: str) -> tuple[ParameterFallback, ...]:
+        """Return the fallbacks of a model at an endpoint."""
+        return self._known.get((endpoint, model), ())
+
+    def recall(self, request: Request) -> str:
+        """Return, once for each model, a line about what an earlier run learnt; "" otherwise."""
+        found = self._unreported.pop((request.endpoint, request.model), ())
+        if not found:
+            return ""
+        return f"{request.model}: {_listed(found)}, as an earlier run found; {permanent(found)}"
+
+    def learn(self, request: Request, found: tuple[ParameterFallback, ...]) -> str:
+        """Remember what is refused and return a line about it; "" if it was known."""
+        place = (request.endpoint, request.model)
+        known = self._known.get(place, ())
+        new = tuple(fallback for fallback in found if fallback not in known)
+        if not new:
+            return ""
+        self._known[place] = known + new
+        if self._path is not None:
+            rows = _load(self._path) | {place: self._known[place]}
+            with contextlib.suppress(StorageError):
+                write_atomic(self._path, _dump(rows), hint="the next run asks once more")
+        alike = " as reasoning models do" if len(new) > 1 else ""
+        return f"{request.model} refused {found[0].field}{alike}: {_listed(new)} from now on; {permanent(new)}"
+
+
+def _listed(found: tuple[ParameterFallback, ...]) -> str:
+    return ", ".join(map(str, found))
+
+
+def permanent(found: Iterable[ParameterFallback]) -> str:
+    """Return the profile settings that make the fallbacks permanent."""
+    return f"set {', '.join(dict.fromkeys(PERMANENT[one.field] for one in found))} in judges.toml to make it permanent"
+
+
+def _dump(rows: Mapping[tuple[str, str], tuple[ParameterFallback, ...]]) -> bytes:
+    listed = [
+        {"endpoint": endpoint, "model": model, "refused": [asdict(fallback) for fallback in found]}
+        for (endpoint, model), found in rows.items()
+    ]
+    return orjson.dumps(listed, option=orjson.OPT_INDENT_2)
+
+
+def _load(path: Path | None) -> dict[tuple[str, str], tuple[ParameterFallback, ...]]:
+    """Read the file; unknown or damaged entries are skipped."""
+    try:
+        rows = orjson.loads(path.read_bytes()) if path is not None else []
+        return {
+            (str(row["endpoint"]), str(row["model"])): tuple(
+                ParameterFallback(one["field"], one["instead"])
+                for one in row["refused"]
+                if one["field"] == MODEL
+                or (one["field"] in PERMANENT and one["instead"] in {"", INSTEAD.get(one["field"])})
+            )
+            for row in rows
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -1,0 +1,295 @@
+"""The HTTP client: one aiohttp session per endpoint, with failures classified.
+
+Connections are reused, redirects are not followed, and the size of a reply is capped. Proxies come from HTTP_PROXY,
+HTTPS_PROXY and NO_PROXY.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
+from weakref import WeakSet
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from svr_async.engine.classify import Billed, Failure, Kind
+from svr_async.engine.request import Request
+from svr_async.engine.secrets import Secret, Secrets
+from svr_async.engine.wires import Wire
+from svr_async.engine.wires.openai import WIRE as OPENAI
+from svr_async.errors import RefusedError, UsageError
+from svr_async.vocabulary.address import is_server
+
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+
+MAX_BODY_BYTES = 8 * 2**20
+KEEPALIVE_S = 4.0  # common servers close idle connections after 5 s; ours close first
+CONNECT_TIMEOUT_S = 10.0
+NO_CACHE = {"Cache-Control": "no-cache"}
+CLOSED_ERRORS = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+_reused: ContextVar[bool] = ContextVar("reused", default=False)  # whether this task's request is on a used connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReply:
+    """Status, headers (look them up in lower case) and decompressed body of one HTTP reply."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class FailureError(Exception):
+    """Carries a classified failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+
+
+class CallFailedError(FailureError):
+    """A request without an HTTP reply, or with one that is too large."""
+
+
+class Transport(Protocol):
+    """What the engine sends requests through."""
+
+    async def send(self, request: Request) -> RawReply:
+        """Send one request; CallFailedError if there is no reply."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class Endpoints:
+    """Several endpoints that serve one model, by name; the engine limits each on its own."""
+
+    def __init__(self, members: Mapping[str, Transport]) -> None:
+        self.members = dict(members)
+
+    async def send(self, request: Request) -> RawReply:
+        """Send through the first endpoint."""
+        return await next(iter(self.members.values())).send(request)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for member in self.members.values():
+            await member.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What a profile adds to requests: another path, another header for the key, headers, query parameters.
+
+    `secrets` are the values of `headers` and `query` that are masked like keys.
+    """
+
+    path: str = ""
+    key_header: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[Secret, ...] = ()
+
+    def url(self, base_url: str, path: str) -> str:
+        """Return the URL of a path (or of `self.path` if set) with the query parameters."""
+        return self.with_query(f"{base_url}{self.path or path}")
+
+    def with_query(self, url: str) -> str:
+        """Return a URL with the query parameters."""
+        pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in self.query.items())
+        return f"{url}?{pairs}" if pairs else url
+
+    def head(self, wire: Wire, key: Secret) -> dict[str, str]:
+        """Return the headers of a request: the key as the wire or the profile spells it, then the profile's own."""
+        if self.key_header and key:
+            return {**wire.headers(""), self.key_header: key.reveal(), **self.headers}
+        return {**wire.headers(key.reveal()), **self.headers}
+
+    def hidden(self, key: Secret) -> Secret | Secrets:
+        """Return what masks the key and the other secrets."""
+        return Secrets((key, *self.secrets)) if self.secrets else key
+
+
+NO_EXTRAS = Extras()
+
+
+class HttpTransport:
+    """Posts to the wire's path below a base URL, over one session. The engine bounds the concurrency."""
+
+    def __init__(
+        self,
+        base_url: str,
+        key: Secret,
+        *,
+        timeout_s: float = 600.0,
+        headers: Mapping[str, str] = {},
+        wire: Wire = OPENAI,
+        extras: Extras = NO_EXTRAS,
+    ) -> None:
+        self._url = URL(extras.url(base_url, wire.path), encoded=True)
+        self._models_url = URL(extras.with_query(f"{base_url}/models"), encoded=True)
+        self._proxy = proxy_for(base_url)
+        self._hidden = extras.hidden(key)
+        self._timeout_s = timeout_s
+        self._limits = wire.limits
+        self._headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **headers}
+        self._headers |= extras.head(wire, key)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> RawReply:
+        """Post the request and read the reply, whatever its status.
+
+        A request on a connection that the server had closed while it was idle is sent again once.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                try:
+                    return await self._post(request)
+                except CLOSED_ERRORS:
+                    if not _reused.get():
+                        raise
+                return await self._post(request)
+        except TimeoutError:
+            raise _failed(f"no complete reply within {self._timeout_s:g} s", "timeout") from None
+        except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
+            failure = classify_exception(error, self._url)
+            raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
+
+    async def model_names(self) -> list[str]:
+        """Return the models that the endpoint lists; empty if it lists none."""
+        self._session = self._session or self._open()
+        with suppress(aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                async with self._session.get(self._models_url, allow_redirects=False) as response:
+                    listed = orjson.loads(await _read_capped(response.content))["data"]
+                    return [str(model["id"]) for model in listed]
+        return []
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post(self, request: Request) -> RawReply:
+        if self._session is None:
+            self._session = self._open()
+        _reused.set(False)
+        headers = NO_CACHE if request.no_cache else None
+        async with self._session.post(
+            self._url, data=request.body_bytes, headers=headers, allow_redirects=False
+        ) as response:
+            body = self._hidden.mask_bytes(await _read_capped(response.content))
+            named: Mapping[str, str] = response.headers
+            if self._limits is not None:
+                named = self._limits(named)
+            return RawReply(status=response.status, headers=named, body=body)
+
+    def _open(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=_Connector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            headers=self._headers,
+            proxy=self._proxy,
+            trust_env=False,  # True would also send passwords from .netrc
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes whether a connection was used before, and closes an idle one that has unread bytes."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._used: WeakSet[Any] = WeakSet()
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Connection:
+        """Return a connection without unread bytes."""
+        while True:
+            connection = await super().connect(*args, **kwargs)
+            protocol = connection.protocol
+            reused = protocol in self._used
+            if not (reused and protocol is not None and protocol.should_close):
+                break
+            connection.close()
+        _reused.set(reused)
+        self._used.add(protocol)
+        return connection
+
+
+async def _read_capped(stream: aiohttp.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in stream.iter_any():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise _failed(f"the reply is larger than {MAX_BODY_BYTES // 2**20} MiB", "too large")
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def proxy_for(url: str) -> str | None:
+    """Return the proxy for an endpoint; None for loopback, for hosts in NO_PROXY, and if no proxy is set.
+
+    UsageError if the variable is not the address of an HTTP proxy. Its value is not shown: it may hold a password.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    named = getproxies_environment().get(parts.scheme, "")
+    if not named or _is_loopback(host) or proxy_bypass(host):
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    if not is_server(proxy):
+        hint = "write http://HOST:PORT, or add the endpoint to NO_PROXY"
+        raise UsageError(f"{parts.scheme.upper()}_PROXY is not the address of an HTTP proxy", hint=hint)
+    return proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def classify_exception(error: Exception, url: URL) -> Failure:
+    """Classify an exception of aiohttp: a wrong address or certificate ends the run, the rest is retried."""
+    name = type(error).__name__
+    where = f"{url.host}:{url.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        hint = "use the host name that the certificate is for, or add its authority to SSL_CERT_FILE"
+        return _final(f"the certificate of {where} is not accepted: {error}", hint)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        detail = f"the proxy opens no connection to {where}: HTTP {error.status}"
+        if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return _final(detail, "check HTTPS_PROXY, or add the endpoint to NO_PROXY")
+        return _failed(detail, "proxy", Billed.NO).failure
+    unknown = isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME
+    if unknown or isinstance(error, aiohttp.InvalidURL):
+        return _final(f"there is no host {url.host!r}", "check the judge's address")
+    connecting = isinstance(error, aiohttp.ClientConnectorError)
+    detail = f"cannot connect to {where}: {getattr(error, 'strerror', None) or error}"
+    if not connecting:
+        detail = f"the connection to {where} failed: {name} {error}".strip()
+    return _failed(detail, name, Billed.NO if connecting else Billed.UNKNOWN).failure
+
+
+def _final(detail: str, hint: str) -> Failure:
+    return Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint=hint)
+
+
+def _failed(detail: str, signature: str, billed: Billed = Billed.UNKNOWN) -> CallFailedError:
+    return CallFailedError(Failure(kind=Kind.TRANSIENT, detail=detail, billed=billed, signature=signature))

@@ -1,1 +1,0 @@
-"""How requests travel: our own HTTP client, and aiohttp."""
