@@ -27,7 +27,8 @@ def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
 
     `usd` is what all of them paid.
     """
-    return replace(found[0], **(_sums(found) | {"usd": usd}))
+    reported = [stats.reported_usd for stats in found if stats.reported_usd is not None]
+    return replace(found[0], **(_sums(found) | {"usd": usd, "reported_usd": sum(reported) if reported else None}))
 
 
 def _sums(found: Sequence[EngineStats]) -> dict[str, Any]:
@@ -56,8 +57,8 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
         "calls": {name: getattr(stats, name) for name in CALLS},
         "usage": tokens,
         "cache": cache_block(tokens, price, stats.batch_cached_tokens),
-        "cost_usd": None if price is None else round(sum(map(price.cost, usages_of(stats))), 6),
-        "paid_usd": None if price is None else round(stats.usd or 0.0, 6),
+        "cost_usd": _rounded(stats.reported_usd if price is None else sum(map(price.cost, usages_of(stats)))),
+        "paid_usd": _rounded(stats.usd),
     }
 
 
@@ -106,6 +107,10 @@ def cache_block(tokens: Mapping[str, int], price: Price | None, batch_cached: in
         "cached_share": round(cached / prompt, 6) if prompt else None,
         "saved_usd": None if price is None else round(saved_usd(cached - batch_cached, price) + batch_saved, 6),
     }
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 6)
 
 
 def saved_usd(cached_tokens: int, price: Price) -> float:

@@ -49,8 +49,8 @@ class Bench:
     def stats(self) -> EngineStats:
         """Return the facts of all engines as one; there has to be one."""
         found = [judge.engine.stats() for judge in self.sending if judge.engine is not None]
-        priced = any(judge.engine is not None and judge.engine.price is not None for judge in self.sending)
-        return joined(found, self.budget.usd if priced else None)
+        known = any(stats.usd is not None for stats in found)
+        return joined(found, self.budget.usd if known else None)
 
     def costs(self) -> tuple[JudgeCost, ...]:
         """Return what each judge was asked, and its price."""

@@ -14,6 +14,7 @@ from svr_async.engine.stats import EngineStats
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_view import run_in_short, run_sheet
 from svr_async.vocabulary.sheet_html import sheet_html
+from svr_async.vocabulary.verdict import Outcome
 
 
 class Listener:
@@ -68,5 +69,8 @@ class EvalResult:
 
     @property
     def left(self) -> str:
-        """How far the run has come, in words."""
-        return f"{len(self.items)} of {self.total} pairs are judged and kept in {self.folder}"
+        """How far the run has come, in words; failed pairs are not counted as judged."""
+        judged = sum(item.outcome == Outcome.SCORED for item in self.items)
+        failed = len(self.items) - judged
+        also = f", {failed} failed" if failed else ""
+        return f"{judged} of {self.total} pairs are judged and kept in {self.folder}{also}"
