@@ -27,7 +27,8 @@ from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.http import HttpTransport, RawReply
+from svr_async.engine.http import HttpTransport
+from svr_async.engine.transport import RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret

@@ -27,7 +27,7 @@ from targets import Figure, hand_over
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.http import RawReply
+from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
 
 

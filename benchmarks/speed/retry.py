@@ -20,7 +20,7 @@ from targets import Figure, hand_over
 from tenacity import retry, stop_after_attempt
 
 from svr_async.engine.caller import Caller, EngineConfig
-from svr_async.engine.http import RawReply
+from svr_async.engine.transport import RawReply
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters

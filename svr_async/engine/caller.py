@@ -23,11 +23,11 @@ from svr_async.engine.events import (
     WatchedTransport,
 )
 from svr_async.engine.fallbacks import MODEL, Fallbacks, ParameterFallback, find_fallbacks
-from svr_async.engine.http import CallFailedError, Endpoints, FailureError, RawReply, Transport
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage, dollars
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
+from svr_async.engine.transport import CallFailedError, Endpoints, FailureError, RawReply, Transport
 from svr_async.errors import BudgetError, EndpointDownError, ModelError, RefusedError, SvrError
 from svr_async.vocabulary.verdict import Outcome
 

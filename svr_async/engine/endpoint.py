@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from svr_async.engine.classify import Failure, Kind
-from svr_async.engine.http import Transport
 from svr_async.engine.rates import Bucket, ReportedRate, read_rate_headers
+from svr_async.engine.transport import Transport
 
 NEVER = float("inf")
 START = 64  # first limit if the user names none

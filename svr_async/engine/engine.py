@@ -16,11 +16,11 @@ from svr_async.engine.events import ItemFailed, Observer, OnNotice, Watch, key_o
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.fallbacks import FILE as FALLBACKS_FILE
 from svr_async.engine.fallbacks import Fallbacks, ParameterFallback
-from svr_async.engine.http import Transport
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply, preview
 from svr_async.engine.request import AmbiguousReplyError, Question, ReplyRejectedError, Request, estimate_tokens
 from svr_async.engine.stats import Counters, EngineStats, snapshot
+from svr_async.engine.transport import Transport
 from svr_async.errors import SvrError, UsageError
 from svr_async.vocabulary.verdict import Outcome
 

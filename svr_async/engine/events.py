@@ -17,7 +17,7 @@ from http import HTTPStatus
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from svr_async.engine.http import CallFailedError, RawReply, Transport
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
 
 if TYPE_CHECKING:
     from svr_async.engine.classify import Failure

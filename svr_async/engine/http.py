@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -27,6 +27,7 @@ from yarl import URL
 from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secret, Secrets
+from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
 from svr_async.errors import RefusedError, UsageError
@@ -41,53 +42,6 @@ CONNECT_TIMEOUT_S = 10.0
 NO_CACHE = {"Cache-Control": "no-cache"}
 CLOSED_ERRORS = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _reused: ContextVar[bool] = ContextVar("reused", default=False)  # whether this task's request is on a used connection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawReply:
-    """Status, headers (look them up in lower case) and decompressed body of one HTTP reply."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class FailureError(Exception):
-    """Carries a classified failure."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
-
-
-class CallFailedError(FailureError):
-    """A request without an HTTP reply, or with one that is too large."""
-
-
-class Transport(Protocol):
-    """What the engine sends requests through."""
-
-    async def send(self, request: Request) -> RawReply:
-        """Send one request; CallFailedError if there is no reply."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
-class Endpoints:
-    """Several endpoints that serve one model, by name; the engine limits each on its own."""
-
-    def __init__(self, members: Mapping[str, Transport]) -> None:
-        self.members = dict(members)
-
-    async def send(self, request: Request) -> RawReply:
-        """Send through the first endpoint."""
-        return await next(iter(self.members.values())).send(request)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        for member in self.members.values():
-            await member.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from svr_async.errors import UsageError
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.protocol import Author, Judge
 from svr_async.judges.spec import JudgeSpec
@@ -160,8 +159,8 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     from svr_async.engine.cache import Cache
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.http import Endpoints
     from svr_async.engine.money import Budget
+    from svr_async.engine.transport import Endpoints
     from svr_async.judges.access import transport_to
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)

@@ -23,7 +23,7 @@ from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.http import CallFailedError, RawReply
+from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import AmbiguousReplyError, Question, Request

@@ -14,7 +14,7 @@ import orjson
 
 from svr_async.engine.caller import Caller, EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
-from svr_async.engine.http import CallFailedError, RawReply, Transport
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters

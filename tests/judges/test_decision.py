@@ -12,7 +12,7 @@ import orjson
 import pytest
 from rig import Scripted, pairs, profile, scripted_engine, serving, shown
 
-from svr_async.engine.http import RawReply
+from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import DecisionJudge, NoAuthor

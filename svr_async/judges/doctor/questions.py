@@ -23,8 +23,8 @@ from svr_async.judges.doctor.findings import Answer
 from svr_async.judges.keys import key_hint
 
 if TYPE_CHECKING:
-    from svr_async.engine.http import RawReply, Transport
     from svr_async.engine.secrets import Secret
+    from svr_async.engine.transport import RawReply, Transport
     from svr_async.judges.profile import Profile
 
 MAX_TOKENS = 1024  # longest answer: room for a model that reasons first
@@ -140,7 +140,7 @@ async def ask(transport: Transport, request: Request, *, room: int) -> Answer:
 
 
 async def _ask(transport: Transport, request: Request) -> tuple[Answer, Failure | None]:
-    from svr_async.engine.http import CallFailedError
+    from svr_async.engine.transport import CallFailedError
 
     at, began = time.time(), time.monotonic()
     try:

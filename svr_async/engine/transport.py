@@ -1,0 +1,59 @@
+"""Transports: what the engine sends requests through. `http.py` and `ray.py` are the two kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from svr_async.engine.classify import Failure
+
+if TYPE_CHECKING:
+    from svr_async.engine.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReply:
+    """Status, headers (look them up in lower case) and decompressed body of one HTTP reply."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class FailureError(Exception):
+    """Carries a classified failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+
+
+class CallFailedError(FailureError):
+    """A request without an HTTP reply, or with one that is too large."""
+
+
+class Transport(Protocol):
+    """What the engine sends requests through."""
+
+    async def send(self, request: Request) -> RawReply:
+        """Send one request; CallFailedError if there is no reply."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class Endpoints:
+    """Several endpoints that serve one model, by name; the engine limits each on its own."""
+
+    def __init__(self, members: Mapping[str, Transport]) -> None:
+        self.members = dict(members)
+
+    async def send(self, request: Request) -> RawReply:
+        """Send through the first endpoint."""
+        return await next(iter(self.members.values())).send(request)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for member in self.members.values():
+            await member.close()
