@@ -1,8 +1,9 @@
 """What the clients of the speed benchmarks send and check, and how their cost is measured: stdlib and orjson only.
 
 A client is a process that runs on one core and prints results as JSON. Its CPU is the user and system time of the whole
-process, from before its first connection until its last one is closed; imports are not in it. A client that is not done
-after `--cap` seconds reports what was answered until then.
+process, from before its first connection until its last one is closed. A few calls are made first, so that imports and
+what is done once for all calls are not in it. A client that is not done after `--cap` seconds reports what was answered
+until then.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import argparse
 import json
 import os
 import resource
-import time
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import orjson
@@ -25,6 +26,7 @@ SYSTEM = (
 )
 SENTENCE = "A sentence of some length about nothing in particular, as judges get to read them. "
 CANDIDATE = SENTENCE * 13
+WARM_UP = 16  # calls
 Check = Callable[[str], Any]
 
 
@@ -86,20 +88,23 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Meter:
-    """Measures CPU and time from its creation."""
+def counts(url: str) -> dict[str, int]:
+    """Return what the server has counted since the previous look."""
+    with urllib.request.urlopen(url, timeout=30) as reply:
+        return json.loads(reply.read())
 
-    def __init__(self) -> None:
-        self.cpu, self.wall = cpu_s(), time.monotonic()
 
-    def emit(self, name: str, answered: int, asked: int) -> None:
-        """Print a result for the parent process."""
-        seconds, cpu = time.monotonic() - self.wall, cpu_s() - self.cpu
-        row = {
-            "client": name,
-            "answered": answered,
-            "whole": answered == asked,
-            "cpu_us": 1e6 * cpu / answered if answered else None,
-            "per_s": answered / seconds,
-        }
-        print("RESULT " + json.dumps(row), flush=True)
+async def measure(name: str, args: argparse.Namespace, ask_all: Callable[[argparse.Namespace], Awaitable[int]]) -> None:
+    """Ask all questions after a few others, and print the result for the parent process."""
+    await ask_all(argparse.Namespace(**vars(args) | {"calls": WARM_UP, "run": f"{args.run}, first"}))
+    counts(args.url)
+    cpu = cpu_s()
+    answered = await ask_all(args)
+    spent = cpu_s() - cpu
+    row = {
+        "client": name,
+        "whole": answered == args.calls,
+        "cpu_us": 1e6 * spent / max(answered, 1),
+        "connections": counts(args.url)["connections"],
+    }
+    print("RESULT " + json.dumps(row), flush=True)

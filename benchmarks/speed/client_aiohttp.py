@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import orjson
-from calls import CHECKS, KEY, Meter, bodies, options
+from calls import CHECKS, KEY, bodies, measure, options
 
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
@@ -38,10 +38,10 @@ async def by_task(ask: Ask, args: Namespace) -> int:
     return answered
 
 
-async def main(args: Namespace) -> None:
+async def ask_all(args: Namespace) -> int:
+    """Ask all questions over a new session."""
     url = f"{args.url}/chat/completions"
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
-    meter = Meter()
     connector = aiohttp.TCPConnector(limit=args.in_flight)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
@@ -49,10 +49,8 @@ async def main(args: Namespace) -> None:
             async with session.post(url, data=orjson.dumps(body)) as response:
                 return orjson.loads(await response.read())["choices"][0]["message"]["content"]
 
-        answered = await by_task(ask, args)
-    meter.emit("raw", answered, args.calls)
+        return await by_task(ask, args)
 
 
 if __name__ == "__main__":
-    chosen = options()
-    asyncio.run(main(chosen))
+    asyncio.run(measure("raw", options(), ask_all))

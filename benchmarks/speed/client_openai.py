@@ -7,12 +7,12 @@ from argparse import Namespace
 from typing import Any
 
 import openai
-from calls import KEY, Meter, options
+from calls import KEY, measure, options
 from client_aiohttp import by_task
 
 
-async def main(args: Namespace) -> None:
-    meter = Meter()
+async def ask_all(args: Namespace) -> int:
+    """Ask all questions with a new client."""
     http = openai.DefaultAioHttpClient(timeout=600)
     async with openai.AsyncOpenAI(base_url=args.url, api_key=KEY, max_retries=0, http_client=http) as sdk:
 
@@ -20,10 +20,8 @@ async def main(args: Namespace) -> None:
             done = await sdk.chat.completions.create(**body)
             return done.choices[0].message.content or ""
 
-        answered = await by_task(ask, args)
-    meter.emit("sdk", answered, args.calls)
+        return await by_task(ask, args)
 
 
 if __name__ == "__main__":
-    chosen = options()
-    asyncio.run(main(chosen))
+    asyncio.run(measure("sdk", options(), ask_all))

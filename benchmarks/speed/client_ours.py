@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calls import CHECKS, KEY, Check, Meter, bodies, options
+from calls import CHECKS, KEY, Check, bodies, measure, options
 
 from svr_async.engine.cache import Cache
 from svr_async.engine.config import EngineConfig
@@ -44,12 +44,11 @@ def questions(count: int, run: str, reply: str = "short") -> Iterator[Question[A
         yield Question(request=request, parse=read, sketch=list)
 
 
-async def run(name: str, args: Namespace, cache: Path) -> None:
-    """Ask all questions with a new engine and print what they cost."""
+async def ask_all(cache: Path, args: Namespace) -> int:
+    """Ask all questions with a new engine."""
     config = EngineConfig(concurrency=args.in_flight)
     until = time.monotonic() + args.cap
     answered = 0
-    meter = Meter()
     async with (
         CallEngine(HttpTransport(args.url, Secret(KEY)), Cache.open(cache), config=config) as engine,
         aclosing(engine.map(questions(args.calls, args.run, args.reply))) as results,
@@ -58,15 +57,15 @@ async def run(name: str, args: Namespace, cache: Path) -> None:
             answered += completion.value is not None
             if time.monotonic() > until:
                 break
-    meter.emit(name, answered, args.calls)
+    return answered
 
 
-async def main(args: Namespace) -> None:
+async def main() -> None:
+    args = options()
     with tempfile.TemporaryDirectory() as folder:
         for name in ("ours", "hit"):
-            await run(name, args, Path(folder) / "cache")
+            await measure(name, args, partial(ask_all, Path(folder) / "cache"))
 
 
 if __name__ == "__main__":
-    chosen = options()
-    asyncio.run(main(chosen))
+    asyncio.run(main())

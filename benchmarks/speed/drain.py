@@ -15,8 +15,9 @@ import time
 from contextlib import aclosing
 from pathlib import Path
 
+from calls import counts
 from client_ours import Cache, CallEngine, EngineConfig, HttpTransport, Secret, questions
-from engine import counts, server
+from engine import server
 from targets import Figure, hand_over
 
 

@@ -18,13 +18,11 @@ import argparse
 import json
 import os
 import shutil
-import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,13 +90,6 @@ def server(*flags: str) -> Iterator[str]:
             process.terminate()
 
 
-def counts(url: str, certificate: Path | None = None) -> dict[str, int]:
-    """Return the server's counts since the previous look at them."""
-    trusted = ssl.create_default_context(cafile=certificate) if certificate else None
-    with urllib.request.urlopen(url, context=trusted, timeout=30) as reply:
-        return json.loads(reply.read())
-
-
 @contextmanager
 def certificate() -> Iterator[Path | None]:
     """Make a key and a self-signed certificate in one file; None if there is no `openssl` program."""
@@ -114,8 +105,8 @@ def certificate() -> Iterator[Path | None]:
         yield path
 
 
-def run_client(client: str, url: str, cell: Cell, run: str, trusted: Path | None, python: str) -> dict[str, Any]:
-    """Run a client once; return its results by name, and the connections of its first 1,000 calls."""
+def run_client(client: str, url: str, cell: Cell, run: str, trusted: Path | None, python: str) -> list[dict[str, Any]]:
+    """Run a client once; return its results."""
     flags = {"url": url, "calls": cell.calls, "in-flight": cell.in_flight, "core": CORES[0], "run": run}
     flags["reply"] = KINDS.get(cell.kind, cell.kind)
     command = [python, str(HERE / CLIENTS[client]), *(f"--{name}={value}" for name, value in flags.items())]
@@ -124,7 +115,7 @@ def run_client(client: str, url: str, cell: Cell, run: str, trusted: Path | None
     rows = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if not rows or not all(row["whole"] for row in rows):
         raise SystemExit(f"{CLIENTS[client]} did not answer all calls: {done.stderr.strip()[-500:]}")
-    return {row["client"]: row["cpu_us"] for row in rows} | {"connections": counts(url, trusted)["connections"]}
+    return rows
 
 
 def measure(cell: Cell, pem: Path | None, peers: Path | None) -> Row:
@@ -143,10 +134,9 @@ def measure(cell: Cell, pem: Path | None, peers: Path | None) -> Row:
     with server(*flags) as url:
         for repeat in range(cell.repeats):
             for client, python in pythons.items():
-                found = run_client(client, url, cell, f"r{repeat}", trusted, python)
-                connections[client].append(found.pop("connections"))
-                for name, cpu_us in found.items():
-                    spent[name].append(cpu_us)
+                for row in run_client(client, url, cell, f"r{repeat}", trusted, python):
+                    spent[row["client"]].append(row["cpu_us"])
+                    connections[row["client"]].append(row["connections"])
     return Row(
         cell=cell,
         raw_us=statistics.median(spent["raw"]),

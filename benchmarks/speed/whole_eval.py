@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 
 import orjson
-from calls import CANDIDATE
-from engine import CORES, Cell, counts, run_client, server
+from calls import CANDIDATE, counts
+from engine import CORES, Cell, run_client, server
 from targets import Figure, hand_over
 
 FEW, IN_FLIGHT = 50, 64
@@ -69,9 +69,9 @@ def measure(url: str, folder: Path, few: int, pairs: int, repeat: int) -> tuple[
         if (seen["calls"], scored) != (count, count):
             raise SystemExit(f"{count} pairs: {seen['calls']} calls, {scored} scored")
     cell = Cell(kind="direct", in_flight=IN_FLIGHT, calls=pairs, repeats=1)
-    raw = run_client("raw", url, cell, f"r{repeat}", None, sys.executable)
+    (raw,) = run_client("raw", url, cell, f"r{repeat}", None, sys.executable)
     whole_us = 1e6 * (spent[pairs] - spent[few]) / (pairs - few)
-    return whole_us, raw["raw"], spent[few], seen["connections"]
+    return whole_us, raw["cpu_us"], spent[few], seen["connections"]
 
 
 def main() -> None:
