@@ -1,62 +1,56 @@
-"""Raw aiohttp: the least that a script does, with a task for each call (`--way task`) or a pool of workers (`pool`)."""
+"""Raw aiohttp, the least that a script does: one session whose connections are reused, and a task for each call."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
 import orjson
-from calls import KEY, Meter, bodies, check, emit, loop_factory, options, pool
+from calls import CHECKS, KEY, bodies, measure, options
+
+Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
 
-async def by_task(session: aiohttp.ClientSession, url: str, count: int, in_flight: int, until: float, run: str) -> int:
-    """Make a task for each call, never more of them than may be in flight."""
-    gate = asyncio.Semaphore(in_flight)
+async def by_task(ask: Ask, args: Namespace) -> int:
+    """Make a task for each call, at most `--in-flight` at a time; return how many verdicts were read."""
+    gate, check = asyncio.Semaphore(args.in_flight), CHECKS[args.reply]
+    until = time.monotonic() + args.cap
     answered = 0
 
     async def call(body: dict[str, Any]) -> None:
         nonlocal answered
         try:
-            check(await post(session, url, body))
+            check(await ask(body))
             answered += 1
         finally:
             gate.release()
 
-    tasks: set[asyncio.Task[None]] = set()
-    for body in bodies(count, run):
-        await gate.acquire()
-        if time.monotonic() > until:
-            break
-        task = asyncio.create_task(call(body))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-    await asyncio.gather(*tasks)
+    async with asyncio.TaskGroup() as tasks:
+        for body in bodies(args.calls, args.run):
+            await gate.acquire()
+            if time.monotonic() > until:
+                break
+            tasks.create_task(call(body))
     return answered
 
 
-async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> str:
-    """Send one call and return the text of its answer."""
-    async with session.post(url, data=orjson.dumps(body)) as response:
-        return orjson.loads(await response.read())["choices"][0]["message"]["content"]
-
-
-async def main(args: Any) -> None:
+async def ask_all(args: Namespace) -> int:
+    """Ask all questions over a new session."""
     url = f"{args.url}/chat/completions"
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
-    meter = Meter()
-    until = time.monotonic() + args.cap
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), headers=headers) as session:
-        if args.way.startswith("task"):
-            answered = await by_task(session, url, args.calls, args.in_flight, until, args.run)
-        else:
-            work = bodies(args.calls, args.run)
-            answered = await pool(lambda body: post(session, url, body), work, args.in_flight, until)
-    emit(meter.row(f"aiohttp {args.way}", answered, args.calls))
+    connector = aiohttp.TCPConnector(limit=args.in_flight)
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+        async def ask(body: dict[str, Any]) -> str:
+            async with session.post(url, data=orjson.dumps(body)) as response:
+                return orjson.loads(await response.read())["choices"][0]["message"]["content"]
+
+        return await by_task(ask, args)
 
 
 if __name__ == "__main__":
-    chosen = options()
-    with asyncio.Runner(loop_factory=loop_factory(chosen.way)) as runner:
-        runner.run(main(chosen))
+    asyncio.run(measure("raw", options(), ask_all))

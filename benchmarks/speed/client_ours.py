@@ -1,19 +1,18 @@
-"""Our whole engine: cache miss, call, parse, durable put, counts; then the same questions again, which are cache hits.
-
-`--way aiohttp` takes the engine's other HTTP client, `--way uvloop` the other event loop.
-"""
+"""Our whole engine: cache miss, call, verdict read, durable put, counts; then the same questions as cache hits."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calls import KEY, Meter, bodies, check, emit, loop_factory, options
+from calls import CHECKS, KEY, Check, bodies, measure, options
 
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
@@ -23,33 +22,37 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 
 
-def parse(text: str) -> list[dict[str, Any]]:
-    """Read a verdict the way that all clients do."""
+def parse(check: Check, text: str) -> Any:
+    """Read a verdict as all clients do."""
     try:
         return check(text)
     except (ValueError, KeyError, TypeError) as error:
         raise ReplyRejectedError(str(error)) from error
 
 
-def questions(count: int, run: str) -> Iterator[Question[list[dict[str, Any]]]]:
-    """Yield the questions, each made when it is asked for."""
+def questions(count: int, run: str, reply: str = "short") -> Iterator[Question[Any]]:
+    """Yield the questions; each is made when the engine asks for it."""
+    read: Callable[[str], Any] = partial(parse, CHECKS[reply])
     for body in bodies(count, run):
-        turns = tuple((turn["role"], turn["content"]) for turn in body["messages"])
         request = Request(
             endpoint="bench",
             model=body["model"],
-            messages=turns,
+            messages=tuple((turn["role"], turn["content"]) for turn in body["messages"]),
             max_tokens=2048,
             params=(("temperature", 0.0),),
-            signature="comparisons",  # each reply has it: as where a judge repeats the nonce
         )
-        yield Question(request=request, parse=parse, placeholder=list)
+        yield Question(request=request, parse=read, placeholder=list)
 
 
-async def ask_all(engine: CallEngine, count: int, run: str, until: float) -> int:
-    """Ask all questions; return how many were answered before `until` (monotonic)."""
+async def ask_all(cache: Path, args: Namespace) -> int:
+    """Ask all questions with a new engine."""
+    config = EngineConfig(concurrency=args.in_flight)
+    until = time.monotonic() + args.cap
     answered = 0
-    async with aclosing(engine.map(questions(count, run))) as results:
+    async with (
+        CallEngine(HttpTransport(args.url, Secret(KEY)), Cache.open(cache), config=config) as engine,
+        aclosing(engine.map(questions(args.calls, args.run, args.reply))) as results,
+    ):
         async for _, completion in results:
             answered += completion.value is not None
             if time.monotonic() > until:
@@ -57,24 +60,12 @@ async def ask_all(engine: CallEngine, count: int, run: str, until: float) -> int
     return answered
 
 
-async def main(args: Any) -> None:
-    config = EngineConfig(concurrency=args.in_flight)
-    client = "aiohttp" if "aiohttp" in args.way else None
+async def main() -> None:
+    args = options()
     with tempfile.TemporaryDirectory() as folder:
-        cache = Cache.open(Path(folder) / "cache")
-        meter = Meter()
-        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), cache, config=config) as engine:
-            answered = await ask_all(engine, args.calls, args.run, time.monotonic() + args.cap)
-        emit(meter.row("ours", answered, args.calls))
-        cache = Cache.open(Path(folder) / "cache")
-        meter = Meter()
-        async with CallEngine(HttpTransport(args.url, Secret(KEY), client=client), cache, config=config) as engine:
-            hits = await ask_all(engine, answered, args.run, time.monotonic() + args.cap)
-            assert engine.stats().sent == 0 or answered < args.calls
-        emit(meter.row("ours, cache hit", hits, answered))
+        for name in ("ours", "hit"):
+            await measure(name, args, partial(ask_all, Path(folder) / "cache"))
 
 
 if __name__ == "__main__":
-    chosen = options()
-    with asyncio.Runner(loop_factory=loop_factory(chosen.way)) as runner:
-        runner.run(main(chosen))
+    asyncio.run(main())

@@ -1,14 +1,15 @@
-"""Our whole engine beside raw aiohttp and other clients, in one run: client CPU a call, answers a second, ratios.
+"""Our whole engine and raw aiohttp in one session: client CPU a call, their ratio, connections, cache hits.
 
-    python benchmarks/speed/engine.py                                   about six minutes
-    python benchmarks/speed/engine.py --quick                           half a minute
-    python benchmarks/speed/engine.py --peers-env DIR --plot FILE.svg   with peers (see peers/make_envs.py), and a plot
+    python benchmarks/speed/engine.py                     every setting, about five minutes
+    python benchmarks/speed/engine.py --quick             under 40 seconds on two cores
+    python benchmarks/speed/engine.py --quick --check     the same; ends with 1 if a bound of CI is exceeded
+    python benchmarks/speed/engine.py --peers-env DIR     also the OpenAI SDK: DIR has openai[aiohttp] and orjson
 
-A server that costs next to nothing runs on the last core, each client as a process of its own on the first, in turn and
-repeatedly; medians, and of ratios the median of those of neighbouring runs. The main figure is the CPU time of the
-client process, which other work on the machine disturbs least. "Ours" is the whole engine: a look in the cache, the
-call, the verdict parsed and checked, the reply on disk with fsync before it is handed over, counts. "aiohttp task"
-sends the same bodies with a task a call and keeps nothing.
+A fast server runs on the last core. Each client is a process on the first core; they take turns, and a ratio is the
+median of those of neighbouring runs. CPU time is measured because other work on the machine disturbs it least. "Ours"
+looks in the cache, calls, reads the verdict, writes the reply to disk with fsync before it returns it, and counts.
+"Raw" makes a task for each call, reads the same verdict, and keeps nothing. Judges: short replies, replies of rubric
+verdicts as JSON, and short replies over TLS. No reply repeats anything of its request.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,238 +30,207 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chart import Line, svg
 from targets import Figure, hand_over
 
 HERE = Path(__file__).resolve().parent
-RAW, POOL, OURS, HIT = "aiohttp task", "aiohttp pool", "ours", "ours, cache hit"
-SDK = "OpenAI SDK, aiohttp"
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0, 1]
+CLIENTS = {"raw": "client_aiohttp.py", "ours": "client_ours.py", "sdk": "client_openai.py"}
+KINDS = {"short": "short", "json": "json", "tls": "short"}  # a kind of judge: its replies
+RATIOS = {64: (1.7, 1.4), 512: (1.35, 1.1), 4096: (0.95, 0.8)}  # in flight: target and aim of ours / raw
+CONNECTIONS = (80, 64)  # for the first 1,000 calls at 64 in flight: target and aim
+HIT_US = (60.0, 40.0)
+SDK_SHARE = (1 / 3, 1 / 4)
+CHECK_RATIO, CHECK_CONNECTIONS = 2.3, 100  # the bounds of --check, at 64 in flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One setting: latency of the server, calls in flight, calls in all, how often it is repeated."""
+    """One setting: the kind of judge, calls in flight, calls in all, how often each client runs, and the latency."""
 
-    latency_ms: int
+    kind: str
     in_flight: int
     calls: int
     repeats: int
+    latency_ms: int = 0
 
 
-CELLS = (
-    Cell(latency_ms=0, in_flight=64, calls=6000, repeats=7),
-    Cell(latency_ms=0, in_flight=512, calls=6000, repeats=5),
-    Cell(latency_ms=0, in_flight=4096, calls=24576, repeats=3),
-    Cell(latency_ms=50, in_flight=64, calls=1920, repeats=1),
-    Cell(latency_ms=50, in_flight=512, calls=6144, repeats=1),
-    Cell(latency_ms=50, in_flight=4096, calls=16384, repeats=1),
-    Cell(latency_ms=1000, in_flight=64, calls=192, repeats=1),
-    Cell(latency_ms=1000, in_flight=512, calls=1536, repeats=1),
-    Cell(latency_ms=1000, in_flight=4096, calls=32768, repeats=3),
-)
-QUICK = (
-    Cell(latency_ms=0, in_flight=64, calls=2000, repeats=1),
-    Cell(latency_ms=50, in_flight=512, calls=2048, repeats=1),
-)
-PEER_CELLS = {(0, 64): 1000, (0, 512): 1000, (50, 512): 1000}
-PEER_REPEATS = {SDK: 3}  # it has a target
+def cells(*, quick: bool) -> list[Cell]:
+    """Return the settings to measure."""
+    if quick:
+        sizes = ((64, 1500, 3), (512, 2048, 3))
+        return [Cell(kind=kind, in_flight=n, calls=calls, repeats=times) for n, calls, times in sizes for kind in KINDS]
+    sizes = ((64, 4000, 7), (512, 8192, 5))
+    found = [Cell(kind=kind, in_flight=n, calls=calls, repeats=times) for n, calls, times in sizes for kind in KINDS]
+    return [*found, Cell(kind="short", in_flight=4096, calls=32768, repeats=3, latency_ms=1000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """A program to run: its name in the tables, file, Python and flags."""
+class Row:
+    """What was measured in one setting: medians, and the ratio of neighbouring runs."""
 
-    name: str
-    file: str
-    python: str = sys.executable
-    way: str = ""
-
-    def command(self, url: str, cell: Cell, run: str, cap: float) -> list[str]:
-        flags = {"url": url, "calls": cell.calls, "in-flight": cell.in_flight, "cap": cap, "core": CORES[0]}
-        named = [f"--{name}={value}" for name, value in (flags | {"run": run, "way": self.way}).items()]
-        return [self.python, str(HERE / self.file), *named]
-
-
-OWN = (
-    Client(name=RAW, file="client_aiohttp.py", way="task"),
-    Client(name=POOL, file="client_aiohttp.py", way="pool"),
-    Client(name=OURS, file="client_ours.py"),
-)
-EXTRA = (
-    Client(name="ours on aiohttp", file="client_ours.py", way="aiohttp"),
-    Client(name="ours on uvloop", file="client_ours.py", way="uvloop"),
-    Client(name="aiohttp task on uvloop", file="client_aiohttp.py", way="task+uvloop"),
-)
-PEERS = (
-    ("openai", SDK, "peers/openai_sdk.py", "aiohttp"),
-    ("openai", "OpenAI SDK, httpx", "peers/openai_sdk.py", "httpx"),
-    ("curator", "curator", "peers/curator_sdk.py", ""),
-    ("litellm", "litellm", "peers/litellm_sdk.py", ""),
-    ("inspect_ai", "inspect_ai", "peers/inspect_sdk.py", ""),
-)
+    cell: Cell
+    raw_us: float
+    ours_us: float
+    ratio: float
+    raw_connections: int
+    connections: int
+    hit_us: float
+    sdk_us: float | None = None
 
 
 @contextmanager
 def server(*flags: str) -> Iterator[str]:
     """Run the fast server on the last core; yields its base URL."""
     command = [sys.executable, str(HERE / "fast_server.py"), f"--core={CORES[-1]}", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
-def results(client: Client, url: str, cell: Cell, run: str, cap: float) -> list[dict[str, Any]]:
-    """Run a client once; its rows, none where it failed."""
-    try:
-        done = subprocess.run(
-            client.command(url, cell, run, cap), capture_output=True, text=True, timeout=cap + 40, check=False
-        )
-    except subprocess.TimeoutExpired:
-        print(f"  {client.name}: not done in time", flush=True)
-        return []
+@contextmanager
+def certificate() -> Iterator[Path | None]:
+    """Make a key and a self-signed certificate in one file; None if there is no `openssl` program."""
+    if shutil.which("openssl") is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        key, path = Path(folder) / "key.pem", Path(folder) / "both.pem"
+        made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=bench"
+        named = [*made.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(path)]
+        subprocess.run(["openssl", *named], check=True, capture_output=True)
+        path.write_text(key.read_text() + path.read_text())
+        yield path
+
+
+def run_client(client: str, url: str, cell: Cell, run: str, trusted: Path | None, python: str) -> list[dict[str, Any]]:
+    """Run a client once; return its results."""
+    flags = {"url": url, "calls": cell.calls, "in-flight": cell.in_flight, "core": CORES[0], "run": run}
+    flags["reply"] = KINDS.get(cell.kind, cell.kind)
+    command = [python, str(HERE / CLIENTS[client]), *(f"--{name}={value}" for name, value in flags.items())]
+    environment = dict(os.environ) | ({"SSL_CERT_FILE": str(trusted)} if trusted else {})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, env=environment)
     rows = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if not rows:
-        print(f"  {client.name}: failed: {done.stderr.strip()[-300:]}", flush=True)
-    for row in rows:
-        row["client"] = HIT if row["client"] == HIT else client.name
+    if not rows or not all(row["whole"] for row in rows):
+        raise SystemExit(f"{CLIENTS[client]} did not answer all calls: {done.stderr.strip()[-500:]}")
     return rows
 
 
-def peers(folder: Path | None) -> list[Client]:
-    """Return the peers whose environments are there; say which are not."""
-    found = []
-    for name, title, file, way in PEERS:
-        python = folder / name / "bin" / "python" if folder else None
-        if python is None or not python.exists():
-            print(f"{title}: skipped, no environment (--peers-env; see peers/make_envs.py)")
-        else:
-            found.append(Client(name=title, file=file, python=str(python), way=way))
-    return found
-
-
-def measure(cells: tuple[Cell, ...], others: list[Client], cap: float) -> dict[tuple[int, int], dict[str, dict]]:
-    """Run everything in turn; return the medians by (latency, in flight) and client."""
-    found: dict[tuple[int, int], dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
-    for cell in cells:
-        place = (cell.latency_ms, cell.in_flight)
-        began = time.monotonic()
-        with server(f"--latency-ms={cell.latency_ms}") as url:
-            for repeat in range(cell.repeats):
-                extra = EXTRA if cell.in_flight < 4096 and (cell.repeats > 1 or len(cells) == len(QUICK)) else ()
-                for client in (*OWN, *extra):
-                    for row in results(client, url, cell, f"r{repeat}", cap):
-                        found[place][row["client"]].append(row)
-            for client in others if place in PEER_CELLS else ():
-                small = Cell(latency_ms=place[0], in_flight=place[1], calls=PEER_CELLS[place], repeats=1)
-                for repeat in range(min(cell.repeats, PEER_REPEATS.get(client.name, 1))):
-                    for row in results(client, url, small, f"peer{repeat}", min(cap, 8.0)):
-                        found[place][row["client"]].append(row)
-        print(f"  {place[0]} ms, {place[1]} in flight: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    return {place: {name: middle(rows) for name, rows in named.items()} for place, named in found.items()}
-
-
-def middle(rows: list[dict]) -> dict:
-    """Return the medians of several runs of one client."""
-    spent = [row["cpu_us"] for row in rows if row["cpu_us"]]
-    return {
-        "cpu_us": statistics.median(spent) if spent else None,
-        "cpu_us_runs": spent,
-        "per_s": statistics.median(row["per_s"] for row in rows),
-        "rss_mb": statistics.median(row["rss_mb"] for row in rows),
-        "whole": all(row["whole"] for row in rows),
-    }
-
-
-def print_tables(found: dict[tuple[int, int], dict[str, dict]]) -> None:
-    names = list(dict.fromkeys(name for rows in found.values() for name in rows))
-    for title, show in (("CPU a call, µs (× raw aiohttp, a task a call)", _cpu), ("answers a second", _rate)):
-        print(f"\n| {title} | {' | '.join(f'{ms} ms, {n:,}' for ms, n in found)} |\n|---|{'---|' * len(found)}")
-        for name in names:
-            print(f"| {name} | {' | '.join(show(rows.get(name), rows.get(RAW)) for rows in found.values())} |")
-    print("\n† not all calls were answered before the cap of time", flush=True)
-
-
-def _cpu(row: dict | None, raw: dict | None) -> str:
-    if row is None or row["cpu_us"] is None:
-        return "" if row is None else "none answered"
-    times = f" ({row['cpu_us'] / raw['cpu_us']:.2f}×)" if raw and raw["cpu_us"] else ""
-    return f"{row['cpu_us']:,.0f}{'' if row['whole'] else '†'}{times}"
-
-
-def _rate(row: dict | None, _: dict | None) -> str:
-    return "" if row is None else f"{row['per_s']:,.0f}{'' if row['whole'] else '†'}"
-
-
-def figures(found: dict[tuple[int, int], dict[str, dict]]) -> list[Figure]:
-    """Return the figures that have targets."""
-    bounds = {64: (1.1, 0.8), 512: (1.1, 0.8), 4096: (0.5, 0.35)}
-    out = [
-        Figure(name=f"whole engine / raw aiohttp, CPU a call, {n:,} in flight", value=_ratio(found, (0, n), OURS, RAW),
-               unit="×", target=target, beyond=beyond)
-        for n, (target, beyond) in bounds.items()
-    ]  # fmt: skip
-    sdk = _ratio(found, (0, 64), OURS, SDK)
-    out.append(
-        Figure(
-            name="whole engine / OpenAI SDK on aiohttp, CPU a call", value=sdk, unit="×", target=1 / 8, beyond=1 / 12
-        )
+def measure(cell: Cell, pem: Path | None, peers: Path | None) -> Row:
+    """Run the clients in turn against a new server."""
+    spent: dict[str, list[float]] = defaultdict(list)
+    connections: dict[str, list[int]] = defaultdict(list)
+    trusted = pem if cell.kind == "tls" else None
+    flags = [
+        f"--latency-ms={cell.latency_ms}",
+        f"--reply={KINDS[cell.kind]}",
+        *([f"--tls={trusted}"] if trusted else []),
+    ]
+    pythons = {"raw": sys.executable, "ours": sys.executable}
+    if peers is not None and cell.kind == "short" and not cell.latency_ms:
+        pythons["sdk"] = str(peers / "bin" / "python")
+    with server(*flags) as url:
+        for repeat in range(cell.repeats):
+            for client, python in pythons.items():
+                for row in run_client(client, url, cell, f"r{repeat}", trusted, python):
+                    spent[row["client"]].append(row["cpu_us"])
+                    connections[row["client"]].append(row["connections"])
+    return Row(
+        cell=cell,
+        raw_us=statistics.median(spent["raw"]),
+        ours_us=statistics.median(spent["ours"]),
+        ratio=median_ratio(spent["ours"], spent["raw"]),
+        raw_connections=max(connections["raw"]),
+        connections=max(connections["ours"]),
+        hit_us=statistics.median(spent["hit"]),
+        sdk_us=statistics.median(spent["sdk"]) if spent["sdk"] else None,
     )
-    full = found.get((1000, 4096), {}).get(OURS)
-    share = 100 * full["per_s"] / 4096 if full else None
-    out.append(Figure(name="share of the ceiling, 1 s latency, 4,096 in flight, one core", value=share, unit="%",
-                      target=85, beyond=95, at_least=True))  # fmt: skip
-    hits = [rows[HIT]["cpu_us"] for place, rows in found.items() if HIT in rows and place[0] == 0]
-    hit = statistics.median(hits) if hits else None
-    out.append(Figure(name="cache hit through the whole engine", value=hit, unit="µs", target=40, beyond=20))
+
+
+def median_ratio(ours: list[float], theirs: list[float]) -> float:
+    """Return the median of the ratios of neighbouring runs: a slow moment of the machine is in both of a pair."""
+    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
+
+
+def table(rows: list[Row]) -> str:
+    """Return all results as one Markdown table, with the targets."""
+    named = ("judge", "in flight", "raw aiohttp, µs a call", "ours, µs", "ours / raw (target)")
+    also = ("connections for 1,000 calls (raw)", f"cache hit, µs (≤ {HIT_US[0]:.0f})", "OpenAI SDK, µs")
+    out = [f"| {' | '.join(named + also)} |", "|---" * len(named + also) + "|"]
+    for row in rows:
+        cell = row.cell
+        judge = cell.kind + (f", {cell.latency_ms:,} ms" if cell.latency_ms else "")
+        ratio = f"{row.ratio:.2f} (≤ {RATIOS[cell.in_flight][0]})"
+        bound = f", ≤ {CONNECTIONS[0]}" if cell.in_flight == 64 else ""
+        opened = f"{row.connections:,} ({row.raw_connections:,}{bound})"
+        sdk = f"{row.sdk_us:,.0f}" if row.sdk_us else "–"
+        shown = (judge, f"{cell.in_flight:,}", f"{row.raw_us:.0f}", f"{row.ours_us:.0f}", ratio, opened)
+        out.append(f"| {' | '.join(shown)} | {row.hit_us:.0f} | {sdk} |")
+    return "\n".join(out)
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """Return the figures that have targets."""
+    out = []
+    for row in rows:
+        place = f"{row.cell.kind}, {row.cell.in_flight:,} in flight"
+        target, aim = RATIOS[row.cell.in_flight]
+        out.append(
+            Figure(name=f"engine / raw aiohttp, CPU, {place}", value=row.ratio, unit="×", target=target, aim=aim)
+        )
+        if row.cell.in_flight == 64:
+            named = f"connections for 1,000 calls, {place}"
+            opened = Figure(name=named, value=row.connections, unit="", target=CONNECTIONS[0], aim=CONNECTIONS[1])
+            out.append(opened)
+    hit = statistics.median(row.hit_us for row in rows)
+    out.append(Figure(name="cache hit through the engine", value=hit, unit="µs", target=HIT_US[0], aim=HIT_US[1]))
+    shares = [row.ours_us / row.sdk_us for row in rows if row.sdk_us]
+    share = max(shares) if shares else None
+    out.append(Figure(name="engine / OpenAI SDK, CPU", value=share, unit="×", target=SDK_SHARE[0], aim=SDK_SHARE[1]))
     return out
 
 
-def _ratio(found: dict, place: tuple[int, int], one: str, other: str) -> float | None:
-    """Return the median of the ratios of runs beside each other; of medians where they do not come in pairs."""
-    rows = [found.get(place, {}).get(name, {}) for name in (one, other)]
-    runs = [row.get("cpu_us_runs", []) for row in rows]
-    if runs[0] and len(runs[0]) == len(runs[1]):
-        return statistics.median(ours / theirs for ours, theirs in zip(*runs, strict=True))
-    values = [row.get("cpu_us") for row in rows]
-    return values[0] / values[1] if all(values) else None
+def exceeded(rows: list[Row]) -> list[str]:
+    """Return a line for each bound of CI that is exceeded at 64 in flight."""
+    out = []
+    for row in (row for row in rows if row.cell.in_flight == 64):
+        if row.ratio > CHECK_RATIO:
+            out.append(f"{row.cell.kind}: a call costs {row.ratio:.2f} × raw aiohttp (at most {CHECK_RATIO})")
+        if row.connections > CHECK_CONNECTIONS:
+            out.append(
+                f"{row.cell.kind}: {row.connections:,} connections for 1,000 calls (at most {CHECK_CONNECTIONS})"
+            )
+    return out
 
 
-def draw(found: dict[tuple[int, int], dict[str, dict]], path: Path) -> None:
-    """Draw CPU a call at 0 ms by calls in flight, both axes logarithmic."""
-    places = sorted(n for ms, n in found if ms == 0)
-    names = dict.fromkeys(name for n in places for name in found[0, n])
-    lines = []
-    for name in [OURS, *(name for name in names if name != OURS)]:
-        points = [(n, found[0, n][name]["cpu_us"]) for n in places if found[0, n].get(name, {}).get("cpu_us")]
-        if points:
-            lines.append(Line(name=name, points=points, bold=name == OURS))
-    path.write_text(svg(lines, x_label="calls in flight", y_label="client CPU a call, µs"))
-
-
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two small settings")
-    parser.add_argument("--peers-env", type=Path, help="folder with an environment for each peer")
-    parser.add_argument("--cap", type=float, default=25.0, help="seconds after which a client stops")
-    parser.add_argument("--plot", type=Path, help="draw the figures at 0 ms here (.svg)")
-    parser.add_argument("--rows", type=Path, help="keep all medians here as JSON")
+    parser.add_argument("--quick", action="store_true", help="few repeats; 64 and 512 in flight")
+    parser.add_argument("--check", action="store_true", help="end with 1 if a bound of CI is exceeded")
+    parser.add_argument("--peers-env", type=Path, help="a virtual environment with openai[aiohttp] and orjson")
     parser.add_argument("--figures", type=Path, help="add the figures that have targets to this file")
     args = parser.parse_args()
-    if len(CORES) == 1:
-        print("one core: the server takes its share of it, and answers a second are too low")
-    found = measure(QUICK if args.quick else CELLS, peers(args.peers_env), args.cap)
-    print_tables(found)
-    if args.rows:
-        args.rows.write_text(json.dumps({f"{ms},{n}": rows for (ms, n), rows in found.items()}, indent=1))
-    if args.plot:
-        draw(found, args.plot)
-    hand_over(figures(found), args.figures)
+    rows = []
+    with certificate() as pem:
+        if pem is None:
+            print("no `openssl` program: TLS is not measured", file=sys.stderr)
+        for cell in cells(quick=args.quick):
+            if cell.kind == "tls" and pem is None:
+                continue
+            began = time.monotonic()
+            rows.append(measure(cell, pem, args.peers_env))
+            took = time.monotonic() - began
+            print(f"  {cell.kind}, {cell.in_flight:,} in flight: {took:.0f} s", file=sys.stderr, flush=True)
+    print(table(rows), flush=True)
+    if args.figures:
+        hand_over(figures(rows), args.figures)
+    problems = exceeded(rows) if args.check else []
+    for problem in problems:
+        print(f"exceeded: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

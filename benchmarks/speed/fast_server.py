@@ -1,10 +1,10 @@
-"""A chat-completions endpoint that costs next to nothing: one canned verdict of 2.8 KB, a latency, a rate limit.
+"""A chat-completions endpoint that costs very little: one fixed reply, an optional latency, rate limit and TLS.
 
-    python benchmarks/speed/fast_server.py --core 1 --latency-ms 50
+    python benchmarks/speed/fast_server.py --core 1 --latency-ms 50 --reply json
 
-It prints its base URL and serves until it is ended. It reads just enough HTTP to answer clients that we run ourselves:
-requests with a Content-Length, one after the other on a connection. With `--rpm` it admits that many calls a minute,
-evenly (a burst of `--burst` calls), and turns the others away with 429. GET /counts tells what it has seen.
+It prints its base URL and serves until it is ended. It reads only the HTTP that our own clients send: requests with a
+Content-Length, one at a time on a connection. No reply repeats anything of its request. With `--rpm` it admits that
+many calls a minute and answers the others with 429. GET tells its counts since the previous GET.
 """
 
 from __future__ import annotations
@@ -14,50 +14,51 @@ import asyncio
 import contextlib
 import math
 import os
+import ssl
 import time
 
 import orjson
 
 RUBRICS = 6
-WORDS = (
-    "one",
-    "response",
-    "states",
-    "each",
-    "step",
-    "and",
-    "its",
-    "reason",
-    "while",
-    "the",
-    "other",
-    "leaves",
-    "some",
-    "out",
-)
+FIRST_CALLS = 1000  # connections are counted up to this call
+WORDS = ("one", "response", "states", "each", "step", "and", "a", "reason", "the", "other", "leaves", "some", "out")
+VERDICT = "Candidate A does what the prompt asks, step by step. Candidate B leaves a step out.\n\n[[A]]"
 
 
-def verdict() -> str:
-    """Return the text of an answer about six rubrics, as a judge writes it: about 2.4 KB."""
-    why = [" ".join(WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(62)) for number in range(RUBRICS)]
+def rubric_verdicts(words: int = 8) -> str:
+    """Return verdicts on six rubrics as JSON, a reason of so many words with each: by default 580 characters."""
     rows = [
-        {"id": n + 1, "a": n % 2 == 0, "b": n % 3 == 0, "better": "AB"[n % 2], "why": why[n]} for n in range(RUBRICS)
+        {
+            "id": n + 1,
+            "a": n % 2 == 0,
+            "b": n % 3 == 0,
+            "better": "AB"[n % 2],
+            "why": " ".join(WORDS[(n * 5 + place * 3) % len(WORDS)] for place in range(words)),
+        }
+        for n in range(RUBRICS)
     ]
     return orjson.dumps({"comparisons": rows}).decode()
 
 
-def completion() -> bytes:
+def reply_text(kind: str) -> str:
+    """Return what the judge writes: "short" and "json" for the engine alone, "direct" for `svr eval`."""
+    return {"short": '{"winner":"A","reason":"A names each step."}', "direct": VERDICT}.get(kind) or rubric_verdicts()
+
+
+def completion(kind: str) -> bytes:
     """Return the body of the reply."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": verdict()}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 720, "completion_tokens": 410, "total_tokens": 1130}
-    names = {
+    text = reply_text(kind)
+    used = len(text) // 4
+    reply = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": "bench",
         "system_fingerprint": "fp",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 720, "completion_tokens": used, "total_tokens": 720 + used},
     }
-    return orjson.dumps({**names, "choices": [choice], "usage": usage})
+    return orjson.dumps(reply)
 
 
 def message(status: str, body: bytes, extra: str = "") -> bytes:
@@ -71,7 +72,7 @@ def message(status: str, body: bytes, extra: str = "") -> bytes:
 
 
 class Gate:
-    """A bucket that fills evenly with `rpm` calls a minute up to `burst`; without a limit it admits all."""
+    """A token bucket that fills evenly with `rpm` calls a minute up to `burst`; with an rpm of 0 it admits all."""
 
     def __init__(self, rpm: float, burst: float) -> None:
         self.rate = rpm / 60
@@ -80,7 +81,7 @@ class Gate:
         self.at = time.monotonic()
 
     def wait_s(self) -> float:
-        """Take a call's place and return 0, or the seconds until there is one."""
+        """Admit a call and return 0, or return the seconds until it can be admitted."""
         if not self.rate:
             return 0.0
         now = time.monotonic()
@@ -93,21 +94,22 @@ class Gate:
 
 
 class Endpoint:
-    """What all connections share."""
+    """What all connections share. `early` is the number of connections accepted for the first 1,000 calls."""
 
-    def __init__(self, latency_s: float, gate: Gate) -> None:
+    def __init__(self, latency_s: float, gate: Gate, reply: str = "short") -> None:
         self.latency_s = latency_s
         self.gate = gate
-        self.good = message("200 OK", completion())
-        self.calls = self.refused = 0
+        self.good = message("200 OK", completion(reply))
+        self.calls = self.refused = self.connections = self.early = 0
         self.loop = asyncio.get_running_loop()
 
     def answer(self, transport: asyncio.Transport, head: bytes) -> None:
         if head.startswith(b"GET"):
-            counts = orjson.dumps({"calls": self.calls, "refused": self.refused})
-            transport.write(message("200 OK", counts))
+            self.report(transport)
             return
         self.calls += 1
+        if self.calls <= FIRST_CALLS:
+            self.early = self.connections
         wait_s = self.gate.wait_s()
         if wait_s:
             self.refused += 1
@@ -120,8 +122,14 @@ class Endpoint:
             transport.write(self.good)
 
     def send(self, transport: asyncio.Transport) -> None:
-        if not transport.is_closing():  # a client that was stopped at its cap has gone
+        if not transport.is_closing():  # the client may have stopped at its time limit
             transport.write(self.good)
+
+    def report(self, transport: asyncio.Transport) -> None:
+        """Send the counts and begin new ones; the connection that asks for them is not counted."""
+        counts = {"calls": self.calls, "refused": self.refused, "connections": self.early}
+        transport.write(message("200 OK", orjson.dumps(counts)))
+        self.calls = self.refused = self.connections = self.early = 0
 
 
 class Http(asyncio.Protocol):
@@ -133,7 +141,8 @@ class Http(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]  # uvloop's are no asyncio.Transport
+        self.transport = transport  # type: ignore[assignment]  # those of uvloop are not asyncio.Transport
+        self.endpoint.connections += 1
 
     def data_received(self, data: bytes) -> None:
         held = self.held + data if self.held else data
@@ -148,16 +157,20 @@ class Http(asyncio.Protocol):
 
 
 def length(head: bytes) -> int:
-    """Return the Content-Length of a request; 0 where it has none."""
+    """Return the Content-Length of a request; 0 if it is missing."""
     at = head.lower().find(b"content-length:")
     return int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
 
 
 async def serve(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
-    endpoint = Endpoint(args.latency_ms / 1000, Gate(args.rpm, args.burst))
-    server = await loop.create_server(lambda: Http(endpoint), "127.0.0.1", args.port, backlog=8192)
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    endpoint = Endpoint(args.latency_ms / 1000, Gate(args.rpm, args.burst), args.reply)
+    tls = None
+    if args.tls:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(args.tls)
+    server = await loop.create_server(lambda: Http(endpoint), "127.0.0.1", args.port, backlog=8192, ssl=tls)
+    print(f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     await server.serve_forever()
 
 
@@ -166,6 +179,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--core", type=int, help="the core to run on")
     parser.add_argument("--latency-ms", type=float, default=0.0)
+    parser.add_argument("--reply", choices=("short", "json", "direct"), default="short")
+    parser.add_argument("--tls", help="a PEM file with a key and its certificate")
     parser.add_argument("--rpm", type=float, default=0.0, help="calls a minute; 0: no limit")
     parser.add_argument("--burst", type=float, default=1.0)
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Figures beside the targets that they are held to, and how benchmarks hand them to `run_all.py`."""
+"""Figures with the targets that they are held to, and how benchmarks pass them to `run_all.py`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured figure. `target` and `beyond` bound it from above, or from below where `at_least`."""
+    """One measured figure. `target` and `aim` bound it from above, or from below if `at_least`."""
 
     name: str
     value: float | None
     unit: str
     target: float
-    beyond: float | None = None
+    aim: float | None = None
     at_least: bool = False
 
     @property
     def verdict(self) -> str:
-        """Return "beyond", "ok", "short" or, where nothing was measured, "skipped"."""
+        """Return "aim reached", "ok" or "missed"; "not measured" if it has no value."""
         if self.value is None:
-            return "skipped"
-        if self.beyond is not None and self._within(self.beyond):
-            return "beyond"
-        return "ok" if self._within(self.target) else "short"
+            return "not measured"
+        if self.aim is not None and self._within(self.aim):
+            return "aim reached"
+        return "ok" if self._within(self.target) else "missed"
 
     def _within(self, bound: float) -> bool:
         assert self.value is not None
@@ -35,29 +35,29 @@ class Figure:
 
 def table(figures: Iterable[Figure]) -> str:
     """Return a Markdown table."""
-    out = ["| figure | measured | target | beyond it | |", "|---|---|---|---|---|"]
+    out = ["| figure | measured | target | aim | |", "|---|---|---|---|---|"]
     for one in figures:
         sign = "≥" if one.at_least else "≤"
-        bounds = [f"{sign} {show(bound, one.unit)}" if bound is not None else "" for bound in (one.target, one.beyond)]
+        bounds = [f"{sign} {show(bound, one.unit)}" if bound is not None else "" for bound in (one.target, one.aim)]
         measured = "–" if one.value is None else show(one.value, one.unit)
         out.append(f"| {one.name} | {measured} | {bounds[0]} | {bounds[1]} | {one.verdict} |")
     return "\n".join(out)
 
 
 def show(value: float, unit: str) -> str:
-    """Return a value with its unit, to three figures."""
-    if unit == "%":
-        return f"{value:.1f} %"
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 3
+    """Return a value with its unit, to three digits."""
+    digits = 0 if unit == "" or abs(value) >= 100 else 1 if abs(value) >= 10 or unit == "%" else 2
+    digits = 3 if 0 < abs(value) < 0.1 else digits
     return f"{value:,.{digits}f} {unit}".strip()
 
 
 def hand_over(figures: list[Figure], path: Path | None) -> None:
-    """Print figures, and add them to a file for `run_all.py`."""
-    print("\n" + table(figures), flush=True)
-    if path is not None:
-        with path.open("a") as out:
-            out.writelines(json.dumps(asdict(one)) + "\n" for one in figures)
+    """Add figures to a file for `run_all.py`, or print them if there is no file."""
+    if path is None:
+        print("\n" + table(figures), flush=True)
+        return
+    with path.open("a") as out:
+        out.writelines(json.dumps(asdict(one)) + "\n" for one in figures)
 
 
 def handed_over(path: Path) -> list[Figure]:

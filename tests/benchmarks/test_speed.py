@@ -1,181 +1,131 @@
-"""`make bench`: clients and server of the speed benchmark work, and figures are held to their targets."""
+"""The speed benchmarks: clients and server work together, the table renders, and `--check` fails on a bad result."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import json
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from xml.etree import ElementTree as ET
 
 import pytest
 
 SPEED = Path(__file__).parents[2] / "benchmarks" / "speed"
+RAW = {"raw_us": 100.0, "raw_connections": 64, "hit_us": 30.0}
+
+
+class Modules:
+    """Imports the benchmarks' modules by name."""
+
+    def __getattr__(self, name: str) -> ModuleType:
+        return importlib.import_module(name)
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Return a function that imports a module of the benchmark; all are forgotten again."""
+def speed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
+    """Return the modules of the benchmarks; all are forgotten afterwards."""
     monkeypatch.syspath_prepend(str(SPEED))
-    names: list[str] = []
-
-    def imported(name: str) -> ModuleType:
-        names.append(name)
-        return importlib.import_module(name)
-
-    yield imported
+    yield Modules()
     for name in [name for name, module in sys.modules.items() if str(SPEED) in str(getattr(module, "__file__", ""))]:
         del sys.modules[name]
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    """Run the fast server in a process of its own."""
-    command = [sys.executable, str(SPEED / "fast_server.py"), "--latency-ms", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+def test_both_clients_have_every_call_answered_over_tls_too(speed: Modules) -> None:
+    """Each kind of judge is measured with processes: a cost for raw aiohttp, ours and hits, and both connections."""
+    with speed.engine.certificate() as pem:
+        for kind in ("json", *(["tls"] if pem else [])):
+            row = speed.engine.measure(speed.engine.Cell(kind=kind, in_flight=8, calls=40, repeats=1), pem, None)
+            assert min(row.raw_us, row.ours_us, row.hit_us) > 0
+            assert 0 < row.raw_connections <= 8
+            assert 0 < row.connections <= 48
 
 
-@pytest.mark.parametrize(
-    ("file", "way", "names"),
-    [
-        ("client_ours.py", "", ["ours", "ours, cache hit"]),
-        ("client_ours.py", "aiohttp", ["ours", "ours, cache hit"]),
-        ("client_aiohttp.py", "task", ["aiohttp task"]),
-        ("client_aiohttp.py", "pool", ["aiohttp pool"]),
-    ],
-)
-def test_clients_have_every_call_answered_and_say_what_it_cost(url: str, file: str, way: str, names: list[str]) -> None:
-    """Each client gets a checked verdict for each call, and prints its cost; ours finds them in the cache again."""
-    flags = [f"--url={url}", "--calls=60", "--in-flight=8", f"--way={way}"]
-    command = [sys.executable, str(SPEED / file), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    rows = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert [row["client"] for row in rows] == names, done.stderr
-    assert all(row["whole"] and row["answered"] == 60 and row["cpu_us"] > 0 for row in rows)
-
-
-async def test_the_server_turns_away_what_is_over_its_rate(load: Callable[[str], ModuleType]) -> None:
-    """An even bucket admits its burst and then the rate; what it turns away says for how long."""
-    server = load("fast_server")
+async def test_the_server_counts_calls_and_connections_and_refuses_calls_over_its_rate(speed: Modules) -> None:
+    """A bucket admits its burst and then the rate; a refusal says for how long; each look at the counts begins anew."""
+    server = speed.fast_server
     gate = server.Gate(0.06, 2.0)
     assert [gate.wait_s() > 0 for _ in range(4)] == [False, False, True, True]
     assert not server.Gate(0.0, 1.0).wait_s()
-    sent = []
+    sent: list[bytes] = []
     endpoint = server.Endpoint(0.0, server.Gate(60.0, 1.0))
     transport = type("Transport", (), {"write": lambda _, data: sent.append(data)})()
     line = server.Http(endpoint)
     line.connection_made(transport)
     whole = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
-    for part in (whole + whole[:20], whole[20:], b"GET / HTTP/1.1\r\n\r\n"):
+    for part in (whole + whole[:20], whole[20:], b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
         line.data_received(part)
         await asyncio.sleep(0)
-    assert [data.split(b"\r\n")[0].split()[1] for data in sent] == [b"200", b"429", b"200"]
+    assert [data.split(b"\r\n")[0].split()[1] for data in sent] == [b"200", b"429", b"200", b"200"]
     assert b"Retry-After: 1\r\n" in sent[1]
-    assert sent[2].endswith(b'{"calls":2,"refused":1}')
+    assert sent[2].endswith(b'{"calls":2,"refused":1,"connections":1}')
+    assert sent[3].endswith(b'{"calls":0,"refused":0,"connections":0}')
 
 
-def test_the_canned_verdict_is_one_and_bodies_differ(load: Callable[[str], ModuleType]) -> None:
-    """The reply holds a verdict on six rubrics of the size that was promised; no two requests are equal."""
-    server, calls = load("fast_server"), load("calls")
-    assert len(calls.check(server.verdict())) == 6
-    assert 2500 < len(server.completion()) < 3000
-    bodies = [json.dumps(body) for body in calls.bodies(20, "test")]
+def test_replies_are_verdicts_and_bodies_differ(speed: Modules) -> None:
+    """Each kind of reply passes its check and no other; no two requests are equal."""
+    for kind, check in speed.calls.CHECKS.items():
+        text = speed.fast_server.reply_text(kind)
+        assert check(text)
+        for other in speed.calls.CHECKS.values():
+            if other is not check:
+                with pytest.raises((ValueError, KeyError)):
+                    other(text)
+    assert 400 < len(speed.fast_server.reply_text("json")) < 700
+    bodies = [json.dumps(body) for body in speed.calls.bodies(20, "test")]
     assert len(set(bodies)) == 20
     assert 2500 < len(bodies[0]) < 3100
-    with pytest.raises(ValueError, match="six rubrics"):
-        calls.check('{"comparisons": []}')
+
+
+def test_results_become_one_table_and_figures_with_verdicts(speed: Modules, tmp_path: Path) -> None:
+    """The table has a line for each setting, with its target; figures survive the file between two programs."""
+    engine, targets = speed.engine, speed.targets
+    cells = [one for one in engine.cells(quick=False) if one.kind == "short"]
+    shown = {64: (1.5, 70), 512: (1.05, 512), 4096: (1.2, 4096)}
+    rows = [
+        engine.Row(cell=cell, ours_us=150.0, ratio=ratio, connections=opened, sdk_us=1000.0, **RAW)
+        for cell, (ratio, opened) in zip(cells, shown.values(), strict=True)
+    ]
+    table = engine.table(rows)
+    assert "| short | 64 | 100 | 150 | 1.50 (≤ 1.7) | 70 (64, ≤ 80) | 30 | 1,000 |" in table
+    assert "| short, 1,000 ms | 4,096 | 100 | 150 | 1.20 (≤ 0.95) | 4,096 (64) | 30 | 1,000 |" in table
+    figures = engine.figures(rows)
+    assert [one.verdict for one in figures] == ["ok", "ok", "aim reached", "missed", "aim reached", "aim reached"]
+    targets.hand_over(figures, tmp_path / "figures")
+    assert targets.handed_over(tmp_path / "figures") == figures
+    assert "| engine / raw aiohttp, CPU, short, 64 in flight | 1.50 × | ≤ 1.70 × | ≤ 1.40 × | ok |" in targets.table(
+        figures
+    )
+    nothing = targets.Figure(name="f", value=None, unit="×", target=1)
+    assert nothing.verdict == "not measured"
+    assert engine.median_ratio([90.0, 180.0, 440.0], [100.0, 200.0, 400.0]) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
-    ("value", "at_least", "verdict"),
-    [(0.7, False, "beyond"), (1.0, False, "ok"), (1.2, False, "short"), (None, False, "skipped"), (1.2, True, "ok")],
+    ("ratio", "connections", "code"),
+    [(2.2, 100, 0), (2.4, 64, 1), (1.4, 101, 1)],
+    ids=["within", "cost", "connections"],
 )
-def test_figures_are_held_to_their_targets(
-    load: Callable[[str], ModuleType],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    value: float | None,
-    at_least: bool,
-    verdict: str,
-) -> None:
-    """A figure is beyond, ok, short or skipped; it survives the file between a benchmark and the summary."""
-    targets = load("targets")
-    bounds = {"target": 1.1, "beyond": 1.5} if at_least else {"target": 1.1, "beyond": 0.8}
-    figure = targets.Figure(name="f", value=value, unit="×", at_least=at_least, **bounds)
-    assert figure.verdict == verdict
-    targets.hand_over([figure], tmp_path / "figures")
-    assert targets.handed_over(tmp_path / "figures") == [figure]
-    assert f"| {verdict} |" in capsys.readouterr().out
+def test_check_ends_with_1_where_a_bound_is_exceeded(
+    speed: Modules, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    ratio: float, connections: int, code: int,
+) -> None:  # fmt: skip
+    """The bounds are those at 64 in flight; without --check the same results are only printed."""
+    engine = speed.engine
+
+    def measured(cell: object, *_: object) -> object:
+        return engine.Row(cell=cell, ours_us=1.0, ratio=ratio, connections=connections, **RAW)
+
+    monkeypatch.setattr(engine, "measure", measured)
+    for flags, wanted in ((["--quick"], 0), (["--quick", "--check"], code)):
+        monkeypatch.setattr(sys, "argv", ["engine.py", *flags])
+        assert engine.main() == wanted
+    assert ("exceeded: short" in capsys.readouterr().err) == bool(code)
 
 
-def test_rows_become_medians_tables_ratios_and_a_plot(
-    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From rows of several runs come medians, the two tables, the figures with targets, and a picture."""
-    engine = load("engine")
-    row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
-    raw = engine.middle([row | {"cpu_us": cpu} for cpu in (90.0, 100.0, 500.0)])
-    assert (raw["cpu_us"], raw["whole"]) == (100.0, True)
-    ours = engine.middle([row | {"cpu_us": 70.0}])
-    late = engine.middle([row | {"cpu_us": None, "whole": False, "answered": 0}])
-    cell = {engine.RAW: raw, engine.OURS: ours, engine.HIT: engine.middle([row | {"cpu_us": 15.0}])}
-    found = {(0, 64): cell | {"slow": late}, (0, 512): cell, (1000, 4096): cell}
-    engine.print_tables(found)
-    shown = capsys.readouterr().out
-    assert "| ours | 70 (0.70×) |" in shown
-    assert "| slow | none answered |" in shown
-    verdicts = {one.name: one.verdict for one in engine.figures(found)}
-    assert list(verdicts.values()) == ["beyond", "beyond", "skipped", "skipped", "beyond", "beyond"]
-    engine.draw(found, tmp_path / "plot.svg")
-    plot = ET.parse(tmp_path / "plot.svg").getroot()
-    names = [text.text for text in plot.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"ours", "aiohttp task", "64", "512", "100"} <= set(names)
-
-
-def test_a_ratio_is_that_of_neighbouring_runs(load: Callable[[str], ModuleType]) -> None:
-    """A machine that slows down between runs moves both of a pair; runs of other numbers are compared by medians."""
-    engine = load("engine")
-    row = {"answered": 9, "whole": True, "per_s": 4000.0, "rss_mb": 40.0}
-    raw, ours, few = (
-        engine.middle([row | {"cpu_us": cpu} for cpu in spent])
-        for spent in ((100.0, 200.0, 400.0), (90.0, 180.0, 440.0), (50.0,))
-    )
-    found = {(0, 64): {engine.RAW: raw, engine.OURS: ours, "few": few}}
-    assert engine._ratio(found, (0, 64), engine.OURS, engine.RAW) == pytest.approx(0.9)
-    assert engine._ratio(found, (0, 64), "few", engine.RAW) == pytest.approx(0.25)
-    assert engine._ratio(found, (0, 64), "nobody", engine.RAW) is None
-
-
-def test_peers_without_an_environment_are_skipped_and_said_so(
-    load: Callable[[str], ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each absent peer is named; one whose Python is there is run."""
-    engine = load("engine")
-    python = tmp_path / "litellm" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.touch()
-    assert [one.name for one in engine.peers(tmp_path)] == ["litellm"]
-    assert capsys.readouterr().out.count("skipped") == 4
-
-
-@pytest.mark.parametrize(("script", "flags"), [("memory.py", ["--questions", "600"]), ("retry.py", ["--quick"])])
-def test_benchmarks_of_one_process_run_to_their_figures(script: str, flags: list[str], tmp_path: Path) -> None:
-    """What stands in for an endpoint or a cache there keeps up with the engine: the script ends with its figures."""
-    command = [sys.executable, str(SPEED / script), *flags, "--figures", str(tmp_path / "figures.jsonl")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    figures = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]
-    assert figures
-    assert all(figure["value"] is not None for figure in figures)
+def test_the_whole_of_svr_eval_is_measured(speed: Modules, tmp_path: Path) -> None:
+    """Every pair is one call with a verdict that counts, though the reply has no nonce."""
+    with speed.engine.server("--reply=direct") as url:
+        _, raw, start, connections = speed.whole_eval.measure(url, tmp_path, 2, 8, 0)
+    assert min(raw, start, connections) > 0

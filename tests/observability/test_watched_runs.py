@@ -19,16 +19,7 @@ from rig import background, name_judge, read_lines, serving, shown, svr, wait_un
 from svr_async.commands.log_flags import _otel_asked_for
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.engine.events import (
-    CallEnded,
-    EngineStopped,
-    Event,
-    RunStarted,
-    Snapshot,
-    Watch,
-    observing,
-    tell_whole_run,
-)
+from svr_async.engine.events import CallEnded, EngineStopped, Event, RunStarted, Snapshot, Watch, observing, tell_whole_run
 from svr_async.observability.session import WatchSettings, watching, watching_as_told
 from svr_async.serving.engine import Engine
 from svr_async.simulation.config import SimConfig
