@@ -258,7 +258,7 @@ def hear_report(shared: SharedRun, who: tuple[int, int], message: dict[str, Any]
     told = shared.bench.told
     if "word" in message:
         about, text = message["word"]
-        shared.listener.hear(Notice(About(about), text))
+        shared.listener.hear(Notice(NoticeKind(about), text))
         return False
     told.reports[who] = message
     for place in {places[one] for one in message["done"]} - told.done:
