@@ -178,7 +178,6 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
         budget=budget or Budget(max_calls=limits.max_calls, max_usd=limits.budget),
         price=profile.price,
         failures=failures,
-        shared=limits.shared,
     )
 
 

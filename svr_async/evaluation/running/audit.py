@@ -131,7 +131,7 @@ async def _run(plan: AuditPlan, listener: Listener) -> Audit:
     bench = await open_bench(plan.run)
     stopper = Stopper()
     try:
-        items = await judge_all(plan.run, bench, evaluation_of(plan.run, bench), listener, stopper)
+        items = await judge_all(bench, evaluation_of(plan.run, bench), listener, stopper)
     finally:
         await bench.close()
     if stopper.error is not None:
