@@ -28,10 +28,10 @@ from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.http import HttpTransport
-from svr_async.engine.transport import RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
+from svr_async.engine.transport import RawReply
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profile import Profile
 from svr_async.judges.questions import QuestionWriter
@@ -115,16 +115,13 @@ async def engine_at(
     budget: Budget | None = None,
     price: Price | None = None,
     failures: FailureLog | None = None,
-    shared: str | None = None,
     **config: Any,
 ) -> AsyncIterator[CallEngine]:
     """Open an engine with short waits on an endpoint."""
     settings = EngineConfig(**{"concurrency": 16, **QUICK, **config})
     transport = HttpTransport(base_url, Secret(key), timeout_s=timeout_s)
     opened = Cache.open(cache, patience_s=0.2)
-    async with CallEngine(
-        transport, opened, config=settings, budget=budget, price=price, failures=failures, shared=shared
-    ) as engine:
+    async with CallEngine(transport, opened, config=settings, budget=budget, price=price, failures=failures) as engine:
         yield engine
 
 

@@ -19,7 +19,7 @@ USUAL: Groups = {
     "Reading the data": ("adapter", "benchmark", "domain", "lenient", "columns", "labels"),
     "The endpoint": (
         "base_url", "concurrency", "rpm", "tpm", "timeout", "give_up_after", "max_calls", "price", "strict_model",
-        "prompts", "prefix", "processes", "shard", "shared", "ray", "cache",
+        "prompts", "prefix", "shard", "ray", "cache",
     ),
     "The run": ("offline", "resume", "retry_errors", "min_coverage", "force", "replace", "seed"),
     "Output and settings": ("quiet", "verbose", "as_json", "config"),

@@ -1,4 +1,4 @@
-"""`svr merge`: one run of the shards that several machines judged."""
+"""`svr merge`: one run from the shards of several machines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from svr_async.commands.options import PATH, common
 @click.option("--out", required=True, type=PATH, metavar="RUN", help="Where the run is written.")
 @common
 def merge(shards: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Write the run of which the folders SHARDS, from svr eval --shard, hold all shards: as if one machine had judged.
+    """Merge all SHARDS of a run (folders of svr eval --shard) into the run that one machine would have written.
 
-    Its data, bank and judge have to be here too; nothing is sent.
+    Data, bank and judges.toml must be here; nothing is sent.
 
     \b
     Example:  svr merge runs/*-shard-*-of-4 --out runs/whole

@@ -256,10 +256,12 @@ min_coverage_option = click.option(
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    help="Judge the I-th of N shards: a machine's part of pairs, rates and caps (docs/scale.md).",
+    help="Judge shard I of N: this machine's part of the pairs, rates and caps (docs/scale.md).",
 )
-shared_option = click.option(
-    "--shared", metavar="redis://…", help="A Redis or Valkey server that machines share questions and replies by."
+ray_option = click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Send from the nodes of a Ray cluster: HOST:PORT, auto, or local to start one here.",
 )
 track_option = click.option(
     "--track",
@@ -300,7 +302,7 @@ asking = together(  # the argument and the options of a stage of training, which
         "--seed", type=click.IntRange(min=0), default=42, show_default=True, help="Seed of the split, and of a fit."
     ),
     shard_option,
-    shared_option,
+    ray_option,
     retry_errors_option,
     min_coverage_option,
     click.option("--dry-run", is_flag=True, help="Count calls, tokens, price and time; send and write nothing."),

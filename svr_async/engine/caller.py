@@ -13,7 +13,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from svr_async.engine.classify import Billed, Failure, Kind, classify_reply
 from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
-from svr_async.engine.events import EndpointChanged, EngineStopped, Notice, NoticeKind, OnNotice, Watch, WatchedTransport
+from svr_async.engine.events import (
+    EndpointChanged,
+    EngineStopped,
+    Notice,
+    NoticeKind,
+    OnNotice,
+    Watch,
+    WatchedTransport,
+)
 from svr_async.engine.fallbacks import MODEL, Fallbacks, ParameterFallback, find_fallbacks
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage, dollars

@@ -12,6 +12,7 @@ from svr_async.judges.trust import refuse_unasked
 
 if TYPE_CHECKING:
     from svr_async.engine.http import Extras, HttpTransport
+    from svr_async.engine.ray import RayTransport
 
 
 def transport_to(profile: Profile, base_url: str, *, timeout_s: float) -> HttpTransport:
@@ -21,6 +22,15 @@ def transport_to(profile: Profile, base_url: str, *, timeout_s: float) -> HttpTr
 
     key = key_from_environment(profile.key_env)
     return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras_of(profile))
+
+
+def ray_transport_to(profile: Profile, base_url: str, *, timeout_s: float, address: str) -> RayTransport:
+    """Return the transport to one of a profile's endpoints from the nodes of a Ray cluster; errors as above."""
+    from svr_async.engine.ray import RayTransport
+    from svr_async.engine.secrets import key_from_environment
+
+    key, extras = key_from_environment(profile.key_env), extras_of(profile)
+    return RayTransport(address, base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
 
 
 def extras_of(profile: Profile) -> Extras:

@@ -9,7 +9,7 @@ from pathlib import Path
 from svr_async.engine.batch.client import BatchClient
 from svr_async.engine.batch.folder import Export, State, alone, fresh_state, load_export, load_state, result_paths
 from svr_async.engine.batch.submit import download, refresh
-from svr_async.engine.http import Extras, NO_EXTRAS
+from svr_async.engine.http import NO_EXTRAS, Extras
 from svr_async.engine.secrets import Secret, key_from_environment, refuse_key_in_url
 from svr_async.errors import CoverageError, RefusedError, UsageError
 from svr_async.judges.access import extras_of

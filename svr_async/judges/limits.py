@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from svr_async.engine.cache_place import cache_place
 from svr_async.engine.money import Price, read_price
 from svr_async.errors import UsageError
-from svr_async.judges.shares import WHOLE, Share, part_of, read_share, share_of_share
+from svr_async.judges.shares import WHOLE, Share, part_of, read_share
 from svr_async.vocabulary.fitting import settle
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class JudgeLimits:
 
     `concurrency` is a number of calls, or auto: the engine finds out how many pay, up to the profile's number. `rpm`
     and `tpm` are requests and tokens a minute, for each endpoint. `budget` is in USD; `price` stands
-    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. `share` is what
-    this process does of the run: it judges its pairs, with its part of the rates and calls under way that are named
-    here. The caps are its own. `shared` is the address of a Redis server that machines have in common (docs/scale.md).
+    in place of the profile's. `failures` is the file of final failures, which `retry_errors` forgets. `share` is the
+    shard of the run that this machine judges, with its part of the rates and calls under way that are named here; the
+    caps are already divided. `ray` is the address of a Ray cluster whose nodes send the requests (docs/scale.md).
     """
 
     cache: Path = field(default_factory=cache_place)
@@ -53,7 +53,7 @@ class JudgeLimits:
     prompts: Path | None = None
     failures: Path | None = None
     share: Share = WHOLE
-    shared: str | None = None
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         settle(self)
@@ -66,7 +66,7 @@ class JudgeLimits:
     def from_flags(cls, flags: Mapping[str, Any]) -> JudgeLimits:
         """Return the limits that the flags of a command name; others are left alone.
 
-        With `shard` they are one machine's, and the caps are divided. UsageError for a bad price or shard.
+        With `shard` the caps are divided. UsageError for a bad price or shard.
         """
         known = {one.name for one in fields(cls)}
         named = {FLAGS.get(name, name): value for name, value in flags.items()}
@@ -76,13 +76,13 @@ class JudgeLimits:
         whole = cls(**{name: value for name, value in named.items() if name in known})
         return whole if shard is None else whole.part(read_share(shard))
 
-    def part(self, share: Share, *, calls: int = 0, usd: float = 0.0) -> JudgeLimits:
-        """Return the limits of who does a share of what these are for: its part of the caps, less what it has spent."""
+    def part(self, share: Share) -> JudgeLimits:
+        """Return the limits of one shard: its part of the caps."""
         return replace(
             self,
-            share=share_of_share(self.share, share),
-            max_calls=None if self.max_calls is None else max(0, part_of(self.max_calls, share) - calls),
-            budget=None if self.budget is None else max(0.0, self.budget / share[1] - usd),
+            share=share,
+            max_calls=None if self.max_calls is None else part_of(self.max_calls, share),
+            budget=None if self.budget is None else self.budget / share[1],
         )
 
     def engine_config(self, profile: Profile) -> EngineConfig:

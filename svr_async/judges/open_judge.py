@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from svr_async.engine.caller import EngineConfig
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.money import Budget
+    from svr_async.engine.transport import Transport
     from svr_async.judges.profile import Profile
     from svr_async.judges.templates import Templates
 
@@ -94,7 +96,9 @@ def open_judge(
     """
     if spec.profile is None:
         return _open_offline(spec, prompts)
-    found = within_descriptors(config or limits.engine_config(spec.profile), engines=engines)
+    found = config or limits.engine_config(spec.profile)
+    if limits.ray is None:  # with Ray the sockets are on the nodes
+        found = within_descriptors(found, engines=engines)
     return _open_endpoint(spec, spec.profile, limits, found, budget)
 
 
@@ -161,10 +165,13 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     from svr_async.engine.failures import FailureLog
     from svr_async.engine.money import Budget
     from svr_async.engine.transport import Endpoints
-    from svr_async.judges.access import transport_to
+    from svr_async.judges.access import ray_transport_to, transport_to
 
     failures = FailureLog(limits.failures, forget=limits.retry_errors)
-    members = {url: transport_to(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
+    make: Callable[..., Transport] = transport_to
+    if limits.ray is not None and not (config.offline or config.dry_run):
+        make = partial(ray_transport_to, address=limits.ray)
+    members = {url: make(profile, url, timeout_s=limits.timeout_s) for url in profile.base_urls}
     return CallEngine(
         Endpoints(members),
         Cache.open(limits.cache),

@@ -42,8 +42,7 @@ class OtelObserver:
     """An observer that makes spans and metrics on the given providers. Texts of errors are masked by `redactor`.
 
     Each call is a trace of its own with a link to the run's span: a trace of a hundred thousand calls fits no backend,
-    and a sampler can take a share of the calls. `run` is that span where another process of the run has it;
-    that one tells counters and gauges of the whole run, so that they are not counted twice.
+    and a sampler can take a share of the calls.
     """
 
     def __init__(
@@ -51,10 +50,8 @@ class OtelObserver:
         tracers: TracerProvider,
         meters: MeterProvider,
         redactor: Redactor | None = None,
-        *,
-        run: SpanContext | None = None,
     ) -> None:
-        self._linked = run
+        self._linked: SpanContext | None = None
         self._tracer = tracers.get_tracer(SCOPE)
         self._redactor = redactor or Redactor()
         self._latest = Latest()
@@ -73,8 +70,6 @@ class OtelObserver:
             "Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=TOKEN_BOUNDS,
         )
-        if run is not None:  # the process that has the run's span counts for all of them
-            return
         for name, field, unit, text in COUNTERS:
             meter.create_observable_counter(name, [self._reader(field)], unit, text)
         for name, field, unit, text in GAUGES:
@@ -94,11 +89,6 @@ class OtelObserver:
             self._linked = self._run.get_span_context()
         elif isinstance(event, RunEnded) and self._run is not None:
             self._end_run(self._run, event)
-
-    @property
-    def run(self) -> SpanContext | None:
-        """The run's span, to be named to other processes; None before the run has begun."""
-        return self._linked
 
     def _end_call(self, event: CallEnded) -> None:
         from opentelemetry import context, trace

@@ -7,25 +7,18 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import orjson
 
 from svr_async.engine.events import Observer, RunEnded, RunStarted, observing
 from svr_async.errors import UsageError
-from svr_async.observability.jsonlog import STDERR, JsonLog
+from svr_async.observability.jsonlog import JsonLog
 from svr_async.observability.redaction import Redactor
 from svr_async.observability.totals import Latest
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import SpanContext
-
     from svr_async.observability.otel import OtelObserver
     from svr_async.observability.otel_pipeline import OtelPipeline
-
-SETTINGS_VARIABLE = "SVR_WATCH"  # tells the other processes of a run how it is watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +26,7 @@ class WatchSettings:
     """What watches a run. `log_json` is a file, `-` for standard error or "" for none; `port` None serves no metrics.
 
     `otel_or_not`: where OpenTelemetry cannot be set up, a remark is enough. `key_variables` are names of environment
-    variables with keys. `run` marks all lines of a run; `span` is the run's trace and span in hex, where it has one.
+    variables with keys. `run` marks all lines of a run.
     """
 
     log_json: str = ""
@@ -44,7 +37,6 @@ class WatchSettings:
     otel_or_not: bool = False
     key_variables: tuple[str, ...] = ()
     run: str = ""
-    span: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -57,10 +49,7 @@ class Ending:
 
 @contextmanager
 def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], None]) -> Iterator[Ending]:
-    """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one.
-
-    Other processes that the block starts find in their environment how to do the same.
-    """
+    """Watch the engines that are made in the block; `say` gets a line where something about watching is worth one."""
     latest, ending, begun = Latest(), Ending(), time.monotonic()
     settings = replace(settings, run=settings.run or secrets.token_hex(4))
     with ExitStack() as stack:
@@ -68,7 +57,7 @@ def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], 
         observers: list[Observer] = [latest, *_open(settings, stack, say), *([] if spans is None else [spans])]
         _tell(observers, started)
         try:
-            with observing(*observers), _told_to_others(settings, spans):
+            with observing(*observers):
                 yield ending
         finally:
             ended = RunEnded(
@@ -79,33 +68,6 @@ def watching(settings: WatchSettings, started: RunStarted, say: Callable[[str], 
                 totals=latest.totals(),
             )
             _tell(observers, ended)
-
-
-@contextmanager
-def watching_as_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Watch in a process that another one started, as that one is watched: the same log, the same traces, no port."""
-    told = os.environ.get(SETTINGS_VARIABLE)
-    if not told:
-        yield
-        return
-    values = orjson.loads(told)
-    span = values["span"] and tuple(values["span"])
-    settings = WatchSettings(**{**values, "key_variables": tuple(values["key_variables"]), "span": span, "port": None})
-    with ExitStack() as stack:
-        spans = _open_otel(settings, stack, say)
-        with observing(*_open(settings, stack, say), *([] if spans is None else [spans])):
-            yield
-
-
-@contextmanager
-def _told_to_others(settings: WatchSettings, spans: OtelObserver | None) -> Iterator[None]:
-    log = settings.log_json if settings.log_json in {"", STDERR} else str(Path(settings.log_json).absolute())
-    span = None if spans is None or spans.run is None else (f"{spans.run.trace_id:032x}", f"{spans.run.span_id:016x}")
-    os.environ[SETTINGS_VARIABLE] = orjson.dumps(asdict(replace(settings, log_json=log, span=span))).decode()
-    try:
-        yield
-    finally:
-        os.environ.pop(SETTINGS_VARIABLE, None)
 
 
 def _open(settings: WatchSettings, stack: ExitStack, say: Callable[[str], None]) -> Iterator[Observer]:
@@ -141,21 +103,12 @@ def _otel_observer(settings: WatchSettings, stack: ExitStack, say: Callable[[str
 
     pipeline = OtelPipeline()
     stack.callback(_close_otel, pipeline, say)
-    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(settings), run=_span_of(settings))
+    return OtelObserver(pipeline.tracers, pipeline.meters, _redactor(settings))
 
 
 def _close_otel(pipeline: OtelPipeline, say: Callable[[str], None]) -> None:
     if not pipeline.close():
         say("OpenTelemetry: not all spans and metrics could be sent in time")
-
-
-def _span_of(settings: WatchSettings) -> SpanContext | None:
-    from opentelemetry.trace import SpanContext, TraceFlags
-
-    if settings.span is None:
-        return None
-    trace, span = (int(part, 16) for part in settings.span)
-    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
 def _redactor(settings: WatchSettings) -> Redactor:

@@ -79,17 +79,6 @@ def test_what_is_assumed_is_said(ask: Ask, cli: Cli) -> None:
     assert "assumed: 4 characters a token in; out, 60 tokens a rubric that is judged, 150 a direct verdict" in out
 
 
-def test_a_price_reaches_every_process(ask: Ask) -> None:
-    """With `--processes 2` the dollars of `--price` are those of one process, and a budget is one over both."""
-    command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "-q")
-    _, two, _ = ask(*command, "--processes", "2", "--out", "two")
-    _, told, _ = ask(*command, "--dry-run")
-    assert two["paid_usd"] == two["cost_usd"] > 0
-    assert (told["calls"], told["sampled_answers"]) == (0, two["calls"]["sent"])
-    _, one, _ = ask(*command, "--out", "one")
-    assert (one["paid_usd"], one["cost_usd"]) == (0, two["cost_usd"])
-
-
 def test_a_batch_costs_half_of_the_price(ask: Ask, cli: Cli) -> None:
     """`svr batch export` takes `--price` as the run does: half the dollars of the same calls asked live."""
     command = (*EVAL[:7], "vanilla", *PRICE, "--limit", "12", "--out", "run")

@@ -1,4 +1,4 @@
-"""`--shard I/N`, `svr cache export` and `import`, `svr merge`: several machines, each with its own cache, no service.
+"""`--shard I/N`, `svr merge`, `svr cache export` and `import`: several machines, each with its own cache.
 
 The machines are folders; the simulated endpoint's own counts are the witness of what was paid.
 """
@@ -99,7 +99,7 @@ def test_shards_without_an_endpoint_are_merged_too(cli: Cli, tmp_path: Path) -> 
 
 
 def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimServer) -> None:
-    """Missing, twice, unfinished, no shard, damaged, of another judge, data or division: one line, and no folder."""
+    """Missing, repeated, unfinished, damaged, from another judge, data or division: one line, and no folder."""
     flags = ("--judge", "sim", "--method", "vanilla")
     judge_shards(cli, flags, 2)
     thirds = ("--shard", "3/3", "--cache", "m1", "--out", "third")
@@ -111,23 +111,26 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
     assert cli(*EVAL, *flags, "--cache", "m1", "--out", "whole")[0] == 0
     shutil.copytree("s2", "twin")
     shutil.copytree("s2", "changed")
-    Path("changed", "items.jsonl").write_bytes(run_items("changed").replace(b"scored", b"tie", 1))
+    Path("changed", "shard.json").write_bytes(Path("s2", "shard.json").read_bytes()[:-40])
+    shutil.copytree("s2", "torn")
+    Path("torn", "items.jsonl").write_bytes(run_items("s2").partition(b"\n")[2])
     for shards, code, says in (
-        (("s1",), 2, "shards are missing: 2/2"),
-        (("s1", "s2", "twin"), 2, "s2 and twin both hold shard 2/2"),
-        (("s1", "third"), 2, "divided in two ways, 1/2 and 3/3"),
-        (("s1", "judge"), 2, "they differ in endpoint, judge"),
-        (("s1", "pairs"), 2, "they differ in pairs"),
+        (("s1",), 2, "each of 2 shards once (got 1/2)"),
+        (("s1", "s2", "twin"), 2, "each of 2 shards once (got 1/2, 2/2, 2/2)"),
+        (("s1", "third"), 2, "each of 2 shards once (got 1/2, 3/3)"),
+        (("s1", "judge"), 2, "judge and s1 are shards of different runs"),
+        (("s1", "pairs"), 2, "pairs and s1 are shards of different runs"),
         (("s1", "part"), 2, "part, shard 2/2, is not finished"),
-        (("s1", "whole"), 2, "whole is no shard of a run"),
-        (("s1", "changed"), 7, "does not match the files beside it"),
+        (("s1", "whole"), 2, "whole is not a shard of a run"),
+        (("s1", "changed"), 7, "changed/shard.json is damaged"),
+        (("s1", "torn"), 7, f"the shards have {N - 1} of {N} pairs"),
     ):
         found, _, err = cli("merge", *shards, "--out", "merged")
         assert (found, says in err, err.count("\n")) == (code, True, 1), err
         assert not Path("merged").exists()
     write_bench(Path("bench.jsonl"), N + 1)
     found, _, err = cli("merge", "s1", "s2", "--out", "merged")
-    assert (found, "differs from what s1 judged in data, pairs" in err, err.count("\n")) == (2, True, 1), err
+    assert (found, "are not those of s1" in err, err.count("\n")) == (2, True, 1), err
 
 
 def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
@@ -203,5 +206,5 @@ def test_shards_of_a_stage_fill_caches_and_the_command_then_sends_nothing(cli: C
 @pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", "1/20000", ""])
 def test_what_is_no_shard_is_refused(text: str) -> None:
     """A shard is counted from 1 and lies within the number of them."""
-    with pytest.raises(UsageError, match="is no shard of a run"):
+    with pytest.raises(UsageError, match="is not a shard"):
         read_share(text)

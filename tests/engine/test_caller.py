@@ -28,8 +28,8 @@ from svr_async.commands.watching import pass_on
 from svr_async.engine.caller import Caller, RetryableError
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.events import Notice, NoticeKind
-from svr_async.engine.transport import Endpoints
 from svr_async.engine.request import Request
+from svr_async.engine.transport import Endpoints
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 
 SEED = 1

@@ -23,10 +23,10 @@ from svr_async.engine.classify import Billed, Failure, Kind
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.failures import FailureLog
-from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import AmbiguousReplyError, Question, Request
+from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import (
     AuthError,
     BudgetError,

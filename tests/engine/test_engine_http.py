@@ -17,7 +17,7 @@ from rig import ask, engine_at, judge_at, pairs, shown, until
 
 from svr_async.engine.endpoint import EngineStoppedError
 from svr_async.engine.engine import Completion
-from svr_async.engine.http import CLIENTS, HttpTransport, MAX_BODY_BYTES
+from svr_async.engine.http import CLIENTS, MAX_BODY_BYTES, HttpTransport
 from svr_async.engine.money import Budget
 from svr_async.errors import AuthError, EndpointDownError, ModelError, QuotaError, RefusedError, SvrError
 from svr_async.judges.model import ModelJudge

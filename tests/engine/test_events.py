@@ -16,7 +16,18 @@ from rig import ask, by_turn, completion, refusal, scripted_engine
 from svr_async.engine.lag import EVERY_S, LagProbe
 
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.events import AttemptEnded, CallEnded, EndpointPaused, EngineStopped, Event, ItemFailed, RetryPlanned, Snapshot, Watch, observing
+from svr_async.engine.events import (
+    AttemptEnded,
+    CallEnded,
+    EndpointPaused,
+    EngineStopped,
+    Event,
+    ItemFailed,
+    RetryPlanned,
+    Snapshot,
+    Watch,
+    observing,
+)
 from svr_async.engine.money import Price
 from svr_async.engine.request import Request
 from svr_async.engine.stats import FLOOR_S, Histogram, Spread

@@ -11,8 +11,8 @@ import pytest
 from rig import completion, engine_at, pairs, refusal, scripted_engine, serving, writer
 
 from svr_async.engine.fallbacks import FILE, Fallbacks, ParameterFallback, apply_all, find_fallbacks
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Question, Request
+from svr_async.engine.transport import RawReply
 from svr_async.engine.wires import Form
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError

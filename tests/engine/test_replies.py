@@ -16,9 +16,9 @@ from svr_async.engine.wires.registry import NAMES, find_wire
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
-from svr_async.engine.transport import RawReply
 from svr_async.engine.reply import BadBodyError, Reply, json_of
 from svr_async.engine.request import Question, ReplyRejectedError, Request
+from svr_async.engine.transport import RawReply
 from svr_async.vocabulary.verdict import Outcome
 
 CHAT: dict[str, Any] = {

@@ -18,8 +18,8 @@ from rig import ask, completion, engine_at, scripted_engine, serving, until
 from svr_async import Engine, judge_pairs
 from svr_async.engine.cache import Cache
 from svr_async.engine.engine import CallEngine, Completion
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Question
+from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer

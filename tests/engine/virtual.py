@@ -14,10 +14,10 @@ import orjson
 
 from svr_async.engine.caller import Caller, EngineConfig
 from svr_async.engine.classify import Billed, Failure, Kind
-from svr_async.engine.transport import CallFailedError, RawReply, Transport
 from svr_async.engine.money import Budget
 from svr_async.engine.request import Request
 from svr_async.engine.stats import Counters
+from svr_async.engine.transport import CallFailedError, RawReply, Transport
 
 T = TypeVar("T")
 ANSWER = orjson.dumps({"choices": [{"message": {"content": "yes"}}], "usage": {"completion_tokens": 250}})

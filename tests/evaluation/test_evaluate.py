@@ -126,16 +126,6 @@ def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
         evaluate(replace(settings, limits=JudgeLimits(dry_run=True)))
 
 
-def test_other_processes_can_ask(settings: EvalSettings) -> None:
-    """They change nothing of what comes; the listener is told the place of each pair that they have done."""
-    noting = Noting()
-    shared = evaluate(replace(settings, processes=2), noting)
-    assert shared.complete
-    assert sorted(noting.done_pairs, key=str) == sorted(range(N), key=str)
-    alone = evaluate(replace(settings, out=Path("alone"), limits=JudgeLimits(cache=Path("other"))))
-    assert shared.items == alone.items
-
-
 def test_it_can_be_called_beside_an_event_loop(settings: EvalSettings) -> None:
     """In a thread of a program that has one."""
 

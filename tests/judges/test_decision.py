@@ -12,8 +12,8 @@ import orjson
 import pytest
 from rig import Scripted, pairs, profile, scripted_engine, serving, shown
 
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
+from svr_async.engine.transport import RawReply
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.decision import DecisionJudge, NoAuthor
 from svr_async.judges.limits import JudgeLimits

@@ -13,8 +13,8 @@ import orjson
 import pytest
 from rig import completion, judge_at, pairs, scripted_engine, writer
 
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
+from svr_async.engine.transport import RawReply
 from svr_async.judges.attacks import ATTACKS
 from svr_async.judges.author import ModelAuthor, probing
 from svr_async.judges.fence import nonce_of

@@ -7,8 +7,8 @@ import orjson
 import pytest
 from rig import completion, pairs, scripted_engine, writer
 
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import ReplyRejectedError, Request
+from svr_async.engine.transport import RawReply
 from svr_async.judges.author import (
     MAX_INDUCED,
     ModelAuthor,

@@ -11,8 +11,8 @@ import pytest
 from rig import pairs, scripted_engine, serving, shown
 from svr_async.engine.wires.registry import find_wire
 
-from svr_async.engine.transport import RawReply
 from svr_async.engine.reply import BadBodyError
+from svr_async.engine.transport import RawReply
 from svr_async.errors import ConfigError, UsageError
 from svr_async.judges.doctor.questions import questions
 from svr_async.judges.limits import JudgeLimits

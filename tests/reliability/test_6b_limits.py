@@ -9,8 +9,8 @@ import pytest
 from rig import ask, completion, judge_at, pairs, refusal, scripted_engine
 
 from svr_async.engine.engine import CallEngine, Completion
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
+from svr_async.engine.transport import RawReply
 from svr_async.errors import RefusedError
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.faults import FaultConfig

@@ -12,8 +12,8 @@ import orjson
 import pytest
 from rig import completion, name_judge, profile, scripted_engine, serving, shown, write_bench, writer
 
-from svr_async.engine.transport import RawReply
 from svr_async.engine.request import Request
+from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
 from svr_async.evaluation.running.evaluate import count_calls, evaluate
 from svr_async.evaluation.running.method import choose_method

@@ -20,10 +20,10 @@ from svr_async.commands.options import (
     min_coverage_option,
     offline_option,
     quiet_option,
+    ray_option,
     reading,
     retry_errors_option,
     shard_option,
-    shared_option,
     top_k_option,
     track_option,
 )
@@ -80,22 +80,8 @@ from svr_async.scoring.methods.registry import NAMES
 )
 @plan_flags
 @limited
-@click.option(
-    "--processes",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="Processes that ask, with the limits and caps divided among them.",
-)
 @shard_option
-@shared_option
-@click.option(
-    "--ray",
-    is_flag=False,
-    flag_value="",
-    metavar="[ADDRESS]",
-    help="Ask from a Ray cluster, --processes on each machine: HOST:PORT, auto, local; or $RAY_ADDRESS.",
-)
+@ray_option
 @click.option("--force", is_flag=True, help="Begin although the disk has less room than the run may need.")
 @dry_run_option
 @offline_option

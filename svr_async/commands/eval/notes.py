@@ -10,7 +10,6 @@ from svr_async.judges.templates import load_templates
 ENDPOINT_FLAGS = (
     "base_url",
     "concurrency",
-    "processes",
     "rpm",
     "tpm",
     "timeout",
@@ -21,7 +20,6 @@ ENDPOINT_FLAGS = (
     "strict_model",
     "prompts",
     "cache",
-    "shared",
     "ray",
 )
 

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 
 from svr_async.engine.classify import Kind, classify_status
-from svr_async.engine.http import Extras, NO_EXTRAS, proxy_for
+from svr_async.engine.http import NO_EXTRAS, Extras, proxy_for
 from svr_async.engine.secrets import Secret, Secrets
 from svr_async.engine.wires.openai import WIRE
 from svr_async.errors import EndpointDownError, RefusedError, StorageError, SvrError

@@ -130,7 +130,7 @@ async def _run(plan: AuditPlan, listener: Listener) -> Audit:
     bench = await open_bench(plan.run)
     shutdown = ShutdownController()
     try:
-        items = await judge_all(plan.run, bench, evaluation_of(plan.run, bench), listener, shutdown)
+        items = await judge_all(bench, evaluation_of(plan.run, bench), listener, shutdown)
     finally:
         await bench.close()
     if shutdown.error is not None:

@@ -8,11 +8,13 @@ from typing import Any
 
 from svr_async.adapters import Adapter, Dataset, get_adapter, load_sample
 from svr_async.adapters.hub import CACHE, fetch
+from svr_async.adapters.pair_shelf import pairs_at
 from svr_async.errors import UsageError
 from svr_async.evaluation.labels import SAMPLE_SUFFIX
 from svr_async.evaluation.runfolder import Run, Texts
 from svr_async.evaluation.running.settings import EvalSettings
-from svr_async.vocabulary.pair import prompt_text
+from svr_async.judges.shares import WHOLE, Share, places_of
+from svr_async.vocabulary.pair import PreferencePair, prompt_digest, prompt_text
 
 
 def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
@@ -28,6 +30,11 @@ def load_dataset(settings: EvalSettings, adapter: Adapter) -> Dataset:
     if not adapter.hub_id:
         raise UsageError(f"svr eval {adapter.name} needs --data PATH", hint="json, jsonl, csv or parquet, or a folder")
     return adapter.load(fetch(adapter, CACHE), official=True)
+
+
+def pairs_of(pairs: Sequence[PreferencePair], share: Share) -> Sequence[PreferencePair]:
+    """Return the pairs of a shard, in the order of the data."""
+    return pairs if share == WHOLE else pairs_at(pairs, places_of(map(prompt_digest, pairs), share))
 
 
 def texts_of_run(

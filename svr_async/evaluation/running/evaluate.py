@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -11,17 +10,14 @@ from typing import Any
 
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.events import Notice, NoticeKind
-from svr_async.engine.shared.lending import lending
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, WholeItems
 from svr_async.evaluation.run import Evaluation, judge_pairs, run_evaluation
 from svr_async.evaluation.running.bench import Bench, evaluation_of, open_bench
-from svr_async.evaluation.running.cluster.start import need_ray
 from svr_async.evaluation.running.dry_run import DryRunCount, guessed_by, total_count
 from svr_async.evaluation.running.ending import Asked, end_judging
 from svr_async.evaluation.running.listener import EvalResult, Listener
 from svr_async.evaluation.running.prepared import Prepared, prepare
-from svr_async.evaluation.running.processes import SharedBench, SharedRun, ask_in_processes, run_shared, share_out
 from svr_async.evaluation.running.record import begin_run
 from svr_async.evaluation.running.settings import EvalSettings
 from svr_async.evaluation.running.shards import keep_shard, refuse_empty
@@ -46,8 +42,6 @@ def run_now(run: Prepared, listener: Listener) -> EvalResult:
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls says what would be sent")
     refuse_empty(run)
-    if run.settings.ray is not None and _sends(run):
-        need_ray(run.settings.ray)
     if folder.exists() and not run.settings.resume:
         hint = "name another with --out, or leave --no-resume out"
         raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
@@ -78,13 +72,7 @@ async def _run(run: Prepared, listener: Listener) -> EvalResult:
     await _look_around(run, listener)
     bench = await open_bench(run)
     try:
-        evaluation, limits = evaluation_of(run, bench), run.settings.limits
-        url = None if limits.offline else limits.shared
-        async with lending(url, run.record.digest, limits.share, bench.budget, evaluation.engines) as lender:
-            result = await _judge_and_write(run, bench, evaluation, listener)
-            if lender is not None:
-                lender.finished = result.complete
-            return result
+        return await _judge_and_write(run, bench, evaluation_of(run, bench), listener)
     finally:
         await bench.close()
 
@@ -139,10 +127,7 @@ async def _count_calls(run: Prepared, before: set[str]) -> dict[str, Any] | None
 async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener) -> EvalResult:
     begin_run(run.folder, run.record, _judge_facts(run, bench))
     shutdown, begun = ShutdownController(), time.monotonic()
-    several = run.settings.processes > 1 or run.settings.ray is not None
-    if several and bench.sending and not run.settings.limits.offline:
-        bench = share_out(bench)
-    items = await judge_all(run, bench, evaluation, listener, shutdown)
+    items = await judge_all(bench, evaluation, listener, shutdown)
     judged = [item for item in items if item is not None]
     if not judged and shutdown.error is not None:
         raise shutdown.error
@@ -167,22 +152,13 @@ async def _judge_and_write(run: Prepared, bench: Bench, evaluation: Evaluation, 
 
 
 async def judge_all(
-    run: Prepared, bench: Bench, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
-) -> Sequence[Item | None]:
-    """Judge all pairs, in other processes where the bench is shared out."""
+    bench: Bench, evaluation: Evaluation, listener: Listener, shutdown: ShutdownController
+) -> list[Item | None]:
+    """Judge all pairs, and report progress to the listener."""
     with listener.judging(len(evaluation.pairs), bench.stats if bench.sending else None, shutdown):
         for engine in evaluation.engines:
             engine.set_on_notice(listener.hear)
-        if not isinstance(bench, SharedBench):
-            return await run_evaluation(evaluation, shutdown, on_item=listener.done)
-        shared = SharedRun(run=run, bench=bench, shutdown=shutdown, listener=listener)
-        return await run_shared(shared, evaluation, ask_in_processes if run.settings.ray is None else _ask_on_ray)
-
-
-async def _ask_on_ray(shared: SharedRun) -> None:
-    from svr_async.evaluation.running.cluster.on_ray import ask_on_ray
-
-    await ask_on_ray(shared)
+        return await run_evaluation(evaluation, shutdown, on_item=listener.done)
 
 
 def _with_progress(error: SvrError, left: str) -> SvrError:

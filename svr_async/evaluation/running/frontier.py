@@ -21,11 +21,10 @@ from svr_async.evaluation.reporting.frontier_figure import frontier_figures
 from svr_async.evaluation.reporting.frontier_files import as_csv, as_json
 from svr_async.evaluation.reporting.frontier_view import render_frontier
 from svr_async.evaluation.runfolder import Run, RunFolder
-from svr_async.evaluation.running.data import load_dataset
+from svr_async.evaluation.running.data import load_dataset, pairs_of
 from svr_async.evaluation.running.judges import SettledJudge, orders_of, settle_judges
 from svr_async.evaluation.running.method import choose_method, rephrasing
 from svr_async.evaluation.running.settings import EvalSettings, from_plain
-from svr_async.evaluation.running.shares import pairs_of
 from svr_async.figures.files import write_figures
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.decision import Decision

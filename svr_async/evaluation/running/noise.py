@@ -41,13 +41,13 @@ def noise_settings(
         if settings.data == STDIN:
             raise UsageError(f"{like} judged what came on standard input, which is not kept", hint="--data FILE")
         limits = replace(settings.limits, offline=False)
-        return replace(settings, limits=limits, limit=limit, audit=0.0, processes=1)
+        return replace(settings, limits=limits, limit=limit, audit=0.0)
     if judge is None:
         raise UsageError("--repeat asks a judge", hint="--judge J names it, --like RUN asks as a run did")
-    shared: dict[str, Any] = {"judge": judge, "base_url": base_url, "limit": limit, "audit": 0.0}
+    common: dict[str, Any] = {"judge": judge, "base_url": base_url, "limit": limit, "audit": 0.0}
     if data is None:
-        return EvalSettings(benchmark="rubricbench", sample=True, method="oracle", **shared)
-    return EvalSettings(benchmark=benchmark, data=data, **shared)
+        return EvalSettings(benchmark="rubricbench", sample=True, method="oracle", **common)
+    return EvalSettings(benchmark=benchmark, data=data, **common)
 
 
 def noise_finding(repeats: int, out: Path | None, told: Callable[[str], object], **asked: Any) -> Finding:

@@ -20,7 +20,6 @@ from svr_async.vocabulary.fitting import misfit_of, settle
 R = TypeVar("R")
 UNTOLD = {
     "share",
-    "shared",
     "ray",
     "failures",
     "force",
@@ -35,7 +34,6 @@ class EvalSettings:
     `bank` is a folder, or hf:user/name[@revision]; `jury` is J1,J2,… in the place of `judge`; `limit` is N or A-B;
     `data` may be `-` or `hf:org/name[@revision][:split]`; `columns` and `labels` say how it is read (docs/data.md).
     `option` are NAME=VALUE of the method. `salt` is what orders and audits are drawn from; `tie_credit` is 0 or 0.5.
-    With `ray`, the address of a Ray cluster, `auto` or `local`, `processes` is how many ask on each of its machines.
     With `audit_below` both orders are asked for where the first margin is smaller. Without `out` the run folder is
     `runs/<bench>-<method>-<judge>-<digest>`.
     """
@@ -70,8 +68,6 @@ class EvalSettings:
     resume: bool = True
     force: bool = False
     min_coverage: float = 1.0
-    processes: int = 1
-    ray: str | None = None
 
     def __post_init__(self) -> None:
         settle(self)
@@ -80,10 +76,6 @@ class EvalSettings:
                 raise UsageError(f"{name} is {value!r}", hint=f"one of {', '.join(known)}")
         if self.escalate_below is not None and self.escalate_to is None:
             raise UsageError("--escalate-below needs a judge to ask", hint="--escalate-to J names it")
-        if self.ray is not None and (self.limits.share != WHOLE or self.limits.shared is not None):
-            raise UsageError("--ray divides the whole run by itself", hint="leave --shard and --shared out")
-        if (self.processes > 1 or self.ray is not None) and self.data == Path("-"):
-            raise UsageError("--data - can be read once, not by several processes", hint="put it in a file first")
         if self.audit_below is not None:
             object.__setattr__(self, "order", OrderPolicy.BOTH.value)
 
