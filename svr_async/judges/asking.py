@@ -41,8 +41,8 @@ class Model(Protocol):
 class Ask(Generic[T]):
     """A question: a template, the texts at its places by the names of their fences, and how its reply is read.
 
-    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `placeholder` is what a dry
-    run takes for the answer, `tokens` the guess of its length, `most_tokens` a bound in the place of the profile's.
+    `read` takes the reply and the nonce that it should carry, and raises ReplyRejectedError. `placeholder` is what a
+    dry run takes for the answer, `tokens` the guess of its length, `most_tokens` a bound in the place of the profile's.
     """
 
     template: str
